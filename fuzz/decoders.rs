@@ -4,7 +4,7 @@
 //! None may panic. What is read must be written so that it is read as the same.
 
 use bytes::Bytes;
-use state_core::journal::{Fence, FrameKind, Parsed, decode_records, encode_records};
+use state_core::journal::{Fence, FrameKind, ParsedFrame, decode_records, encode_records};
 use state_core::{Clock, Digest, Enveloped, Epoch, Frame, Head, Nonce, Slot, Snapshot, Timestamp};
 use state_core::{codec, repair, verify};
 use state_engine::program::{Configured, Program};
@@ -159,7 +159,7 @@ pub(crate) fn frame(bytes: &[u8]) {
     );
     let made = made.expect("the fuzzer's inputs are small");
     match Frame::parse(&Bytes::copy_from_slice(made.bytes()), 0, &previous) {
-        Parsed::Frame(parsed) => assert!(parsed == made, "the same frame"),
+        ParsedFrame::Frame(parsed) => assert!(parsed == made, "the same frame"),
         other => panic!("our own frame isn't read: {other:?}"),
     }
 }

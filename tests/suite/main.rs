@@ -3,6 +3,7 @@
 mod corruption;
 mod cost;
 mod crash;
+mod format_vectors;
 mod fuzzed;
 mod golden;
 mod hostile;
@@ -10,6 +11,7 @@ mod laws;
 mod live;
 mod memory;
 mod process;
+mod python_reader;
 mod race;
 mod store;
 mod table;

@@ -49,7 +49,7 @@ pub(crate) type Place = Option<ObjectKind>;
 
 /// The folder of a piece and its file in there, if no head that says this needs it.
 pub(crate) fn locate(piece: &StoredItemName, head: &Head) -> Result<(Place, String)> {
-    piece.check_unnamed(head)?;
+    piece.check_not_referenced(head)?;
     match piece {
         StoredItemName::Object(name) => Ok((Some(name.kind()), name.file_name())),
         StoredItemName::Journal(file) => {
@@ -59,7 +59,7 @@ pub(crate) fn locate(piece: &StoredItemName, head: &Head) -> Result<(Place, Stri
             if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {
                 return Ok((None, file.clone()));
             }
-            Err(piece.still_counts("it isn't a segment before the floor"))
+            Err(piece.refuse_delete("it isn't a segment before the floor"))
         }
     }
 }

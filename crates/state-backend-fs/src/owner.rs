@@ -10,7 +10,7 @@ use crate::lock::LockFile;
 use crate::stack::{Seen, Stack};
 use crate::takeover::{Opened, Taken, open_segment};
 use state_core::backend::{Holder, ObjectName, StoredItemName, Tail};
-use state_core::journal::{FrameKind, Parsed, Previous};
+use state_core::journal::{FrameKind, ParsedFrame, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
 use std::collections::BTreeMap;
 use std::io;
@@ -105,7 +105,10 @@ impl Owner {
         let next = end.tail.next;
         let fits = frame.kind() == FrameKind::Data && frame.epoch() == self.epoch && frame.slot() == next;
         // The chain that a frame was made for isn't in it, so make it again.
-        let linked = matches!(Frame::parse(frame.bytes(), 0, &end.tail.chain), Parsed::Frame(_));
+        let linked = matches!(
+            Frame::parse(frame.bytes(), 0, &end.tail.chain),
+            ParsedFrame::Frame(_)
+        );
         if !fits || !linked {
             let reason = format!(
                 "the frame doesn't follow: slot {next} of epoch {} is next",

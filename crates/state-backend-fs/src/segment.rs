@@ -3,7 +3,7 @@
 use crate::layout::SegmentName;
 use bytes::Bytes;
 use state_core::backend::Holder;
-use state_core::journal::{Fence, FrameKind, Parsed, Previous};
+use state_core::journal::{Fence, FrameKind, ParsedFrame, Previous};
 use state_core::{Digest, Epoch, Error, Frame, Result};
 
 /// The unit in which a disk loses writes, in bytes.
@@ -63,9 +63,9 @@ impl Segment {
         };
         let fence = Fence::decode(&self.object, payload)?;
         match Frame::parse(&self.bytes, 0, &fence.chain) {
-            Parsed::Frame(frame) => self.check(&frame, 0, 0).map(|()| fence),
-            Parsed::End => Err(self.corrupt(0, "it is empty")),
-            Parsed::Short { reason } | Parsed::Bad { reason } => Err(self.corrupt(0, reason)),
+            ParsedFrame::Frame(frame) => self.check(&frame, 0, 0).map(|()| fence),
+            ParsedFrame::End => Err(self.corrupt(0, "it is empty")),
+            ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => Err(self.corrupt(0, reason)),
         }
     }
 
@@ -83,19 +83,21 @@ impl Segment {
         let (mut at, mut chain) = (if self.is_adopted() { BEFORE } else { 0 }, chain);
         loop {
             match Frame::parse(&bytes, at, &chain) {
-                Parsed::Frame(frame) => {
+                ParsedFrame::Frame(frame) => {
                     self.check(&frame, at, frames.len())?;
                     at += frame.bytes().len();
                     chain = *frame.chain();
                     frames.push(frame);
                 }
-                Parsed::End => break,
-                Parsed::Short { reason } | Parsed::Bad { reason } if whole => {
+                ParsedFrame::End => break,
+                ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } if whole => {
                     return Err(self.corrupt(at, reason));
                 }
-                Parsed::Short { .. } if is_cut(&bytes, at) => break,
-                Parsed::Bad { .. } | Parsed::Short { .. } if is_unwritten(&bytes, at) => break,
-                Parsed::Short { reason } | Parsed::Bad { reason } => return Err(self.corrupt(at, reason)),
+                ParsedFrame::Short { .. } if is_cut(&bytes, at) => break,
+                ParsedFrame::Bad { .. } | ParsedFrame::Short { .. } if is_unwritten(&bytes, at) => break,
+                ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => {
+                    return Err(self.corrupt(at, reason));
+                }
             }
         }
         let last = frames.last().map(Frame::slot);

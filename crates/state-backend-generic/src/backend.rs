@@ -1,4 +1,4 @@
-//! The whole contract over a [`KeyValueStore`]: [`GenericBackend`].
+//! Implements the whole backend contract over a [`KeyValueStore`]: [`GenericBackend`].
 
 use crate::collection::stored_items;
 use crate::lease::NoExpiry;
@@ -21,12 +21,12 @@ use state_core::backend::{
 use state_core::{Backend, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::sync::Arc;
 
-/// A store of stacks over a key-value store.
+/// A backend of stacks over a key-value store.
 ///
-/// A lock lasts until it is released or broken: nothing here notices that a holder died.
+/// A lock lasts until it is released or broken: this backend doesn't detect that a lock holder crashed.
 ///
 /// # Cancellation
-/// A future that is dropped sends no further request. A takeover that ends so may leave the lock taken, as a crash does.
+/// A dropped future sends no further request. Dropping a takeover may leave the stack locked, as a crash does.
 #[derive(Clone, Debug)]
 pub struct GenericBackend {
     store: SettledStore,
@@ -34,7 +34,7 @@ pub struct GenericBackend {
 }
 
 impl GenericBackend {
-    /// A store of stacks. Sends no request.
+    /// Creates a backend over a store. Sends no request.
     pub fn new(store: Arc<dyn KeyValueStore>, settings: Settings) -> Self {
         Self {
             store: SettledStore::new(store, settings),
@@ -101,15 +101,15 @@ impl Backend for GenericBackend {
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.stack(lineage);
-        let mut taken = take_over(&stack, request).await?;
-        let head = taken.seen.head.clone();
-        let (frames, tail) = (std::mem::take(&mut taken.frames), taken.tail);
+        let mut takeover = take_over(&stack, request).await?;
+        let head = takeover.seen.head.clone();
+        let (frames, tail) = (std::mem::take(&mut takeover.frames), takeover.tail);
         let deletes = self.store.settings().deletes;
         Ok(Acquired {
             head,
             frames,
             tail,
-            writer: Arc::new(GenericWriter::new(Owner::new(stack, taken), deletes)),
+            writer: Arc::new(GenericWriter::new(Owner::new(stack, takeover), deletes)),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The pauses between the retries of one step.
+//! Computes the pauses between the retries of one step.
 
 use state_core::Clock;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The pauses of one step: each twice as long as the one before, until its time is over.
+/// The pauses of one step. Each pause is twice as long as the previous one, until the time of the step is over.
 #[derive(Debug)]
 pub struct Backoff<'a> {
     clock: &'a dyn Clock,
@@ -23,7 +23,7 @@ impl<'a> Backoff<'a> {
         }
     }
 
-    /// Waits before the next try; false if there should be none.
+    /// Waits before the next attempt; returns `false` if the time of the step is over.
     pub async fn wait(&mut self) -> bool {
         if self.clock.elapsed().saturating_add(self.pause) >= self.until {
             return false;

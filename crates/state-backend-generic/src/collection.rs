@@ -1,7 +1,8 @@
-//! What can be deleted of a stack, object by object.
+//! Lists and deletes unneeded objects of a stack.
 //!
-//! Fences stay, for ever: a stale owner is stopped by nothing but the fence in the first slot that it doesn't know. If
-//! that were deleted, its next frame would be created there, and acknowledged, and never read by anyone.
+//! Fences are never deleted, because only the fence in the first slot that a stale owner doesn't know stops that
+//! owner. Without it, the store would accept and acknowledge the stale owner's next frame, and no reader would ever
+//! see it.
 
 use crate::layout::JournalName;
 use crate::owner::Owner;
@@ -11,10 +12,10 @@ use state_core::backend::{ObjectKind, ObjectName, StoredItem, StoredItemName};
 use state_core::journal::FrameKind;
 use state_core::{Frame, Head, Result, Slot};
 
-/// As much of a frame as says what it is.
+/// The number of bytes to read of a frame in order to learn its kind.
 const HEADER: u64 = 64;
 
-/// All objects, and of the journal what lies wholly before a slot and is no fence.
+/// Lists all objects, and the journal objects that end before a slot and are not fences.
 pub async fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
     let mut stored_items = Vec::new();
     for kind in ObjectKind::ALL {
@@ -32,58 +33,65 @@ pub async fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>
         let name = JournalName::parse(listed.file()).filter(|name| name.end() <= before)?;
         Some((name, listed.bytes))
     });
-    let judged = stream::iter(ended.collect::<Vec<_>>()).map(|(name, bytes)| async move {
-        let piece = StoredItem {
+    let deletable = stream::iter(ended.collect::<Vec<_>>()).map(|(name, bytes)| async move {
+        let item = StoredItem {
             name: StoredItemName::Journal(name.to_string()),
             bytes,
         };
-        Ok::<_, state_core::Error>((!is_fence(stack, &name).await?).then_some(piece))
+        Ok::<_, state_core::Error>((!is_fence(stack, &name).await?).then_some(item))
     });
-    let judged: Vec<_> = judged.buffered(stack.store.concurrency()).try_collect().await?;
-    stored_items.extend(judged.into_iter().flatten());
+    let deletable: Vec<_> = deletable
+        .buffered(stack.store.concurrency())
+        .try_collect()
+        .await?;
+    stored_items.extend(deletable.into_iter().flatten());
     Ok(stored_items)
 }
 
-/// What can't be read as a frame is taken for one: it isn't deleted.
+/// Returns whether a journal object is a fence. An unreadable frame counts as a fence, so that it is never deleted.
 async fn is_fence(stack: &Stack, name: &JournalName) -> Result<bool> {
     let JournalName::Slot(_) = name else {
         return Ok(false);
     };
     let path = stack.paths.in_journal(name);
-    let begins = stack.store.read_start(&path, HEADER).await?;
-    Ok(begins.is_some_and(|bytes| Frame::peek(&bytes).is_none_or(|(_, kind)| kind != FrameKind::Data)))
+    let start = stack.store.read_start(&path, HEADER).await?;
+    Ok(start.is_some_and(|bytes| Frame::peek(&bytes).is_none_or(|(_, kind)| kind != FrameKind::Data)))
 }
 
-/// Deletes pieces in their order; parts of the journal, which nobody reads any more, some at once.
+/// Deletes items in their order. Consecutive journal objects are deleted concurrently, because no reader needs them
+/// any more.
 pub async fn delete(owner: &Owner, stored_items: &[StoredItemName]) -> Result<()> {
     let stack = &owner.stack;
     owner.check_open()?;
+    // Read the head from the store rather than from the cache: the deletions must respect the current base, and a
+    // stale owner must stop here.
     let head = owner.read_head().await?;
     for run in stored_items.chunk_by(|a, b| is_journal(a) && is_journal(b)) {
         let (run, head) = (run.to_vec(), &head);
-        let deletions = stream::iter(run).map(|piece| async move { delete_one(stack, &piece, head).await });
+        let deletions = stream::iter(run).map(|item| async move { delete_one(stack, &item, head).await });
         let deletions = deletions.buffered(stack.store.concurrency());
         deletions.try_collect::<()>().await?;
     }
     Ok(())
 }
 
-const fn is_journal(piece: &StoredItemName) -> bool {
-    matches!(piece, StoredItemName::Journal(_))
+const fn is_journal(item: &StoredItemName) -> bool {
+    matches!(item, StoredItemName::Journal(_))
 }
 
-async fn delete_one(stack: &Stack, piece: &StoredItemName, head: &Head) -> Result<()> {
-    piece.check_unnamed(head)?;
-    let path = match piece {
+async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result<()> {
+    item.check_not_referenced(head)?;
+    let path = match item {
         StoredItemName::Object(name) => stack.paths.object(name),
         StoredItemName::Journal(file) => {
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let name = JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.end() <= floor));
             let Some(name) = name else {
-                return Err(piece.still_counts("it isn't a part of the journal before the floor"));
+                return Err(item.refuse_delete("it is not a journal object before the history floor"));
             };
+            // Check right before the deletion: without the fence a stale owner could append to a slot that no reader reads.
             if is_fence(stack, &name).await? {
-                return Err(piece.still_counts("it is a fence, which stops a stale owner"));
+                return Err(item.refuse_delete("it is a fence, which stops a stale lock holder"));
             }
             stack.paths.in_journal(&name)
         }

@@ -1,6 +1,6 @@
-//! The guide to a backend of your own, for reading.
+//! The guide to writing a backend, included for its documentation only.
 
-/// How to write a backend and prove it.
+/// How to write a backend and test it against the contract.
 #[doc = include_str!("../docs/write-a-backend.md")]
 /// ```text
 #[doc = include_str!("../examples/sqlite/src/store.rs")]

@@ -1,4 +1,4 @@
-//! The keys of a store, both ways, and its small documents.
+//! Formats and parses the keys of a store, and defines the small documents `meta.json` and `lease.json`.
 //!
 //! ```text
 //! names/<project>/<stack>.json                       → lineage, or a tombstone     swapped
@@ -18,25 +18,25 @@ use state_core::journal::{MAX_OVERHEAD, MAX_PAYLOAD};
 use state_core::{Enveloped, Epoch, Lineage, Nonce, Slot, StackName};
 use std::fmt;
 
-/// The largest head, name, lease or metadata that is read, in bytes.
+/// The largest head, name pointer, lease or metadata document that is read, in bytes.
 pub const MAX_DOCUMENT: u64 = 1 << 20;
 
-/// The largest object in bytes.
+/// The largest object that is read or written, in bytes.
 pub const MAX_OBJECT: u64 = 1 << 30;
 
-/// The largest frame in bytes.
+/// The largest frame that is read, in bytes.
 pub const MAX_FRAME: u64 = (MAX_PAYLOAD + MAX_OVERHEAD) as u64;
 
-/// The folder of the name pointers.
+/// The key prefix of all name pointers.
 pub(crate) const NAMES: &str = "names";
 
-/// The key of a name's pointer.
+/// Returns the key of the pointer of a stack name.
 pub(crate) fn name_key(name: &StackName) -> String {
     let (project, stack) = name.folded();
     format!("{NAMES}/{project}/{stack}.json")
 }
 
-/// The content of `meta.json`.
+/// The content of `meta.json`, which marks the folder of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Meta {
@@ -47,21 +47,21 @@ impl Enveloped for Meta {
     const KIND: &'static str = "meta";
 }
 
-/// The content of `lease.json`: who may write. It is never deleted, because it remembers the epoch.
+/// The content of `lease.json`, which names the lock holder. It is never deleted, because it records the last epoch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Lease {
-    /// The epoch of its holder.
+    /// The epoch of the lock holder.
     pub epoch: Epoch,
-    /// One acquisition: with the number of renewals it makes these bytes unique.
+    /// The nonce of the acquisition. Together with the number of renewals it makes the bytes of every lease unique.
     pub nonce: Nonce,
-    /// Who holds it.
+    /// The identity of the lock holder.
     pub holder: Holder,
-    /// How long it lasts without a renewal.
+    /// The time in milliseconds for which the lease lasts without a renewal.
     pub milliseconds: u64,
-    /// How often it was renewed.
+    /// The number of renewals so far.
     pub renewals: u64,
-    /// Whether it was given back.
+    /// Whether the holder released the lock.
     pub released: bool,
 }
 
@@ -69,19 +69,19 @@ impl Enveloped for Lease {
     const KIND: &'static str = "lease";
 }
 
-/// The keys of one stack.
+/// Builds the keys of one stack.
 #[derive(Clone, Copy, Debug)]
 pub struct StackPaths {
     lineage: Lineage,
 }
 
 impl StackPaths {
-    /// The keys of a stack.
+    /// Creates the key builder of a stack.
     pub const fn new(lineage: Lineage) -> Self {
         Self { lineage }
     }
 
-    /// A key in the stack's folder.
+    /// Returns the key of a file in the stack's folder.
     pub fn in_stack(&self, file: &str) -> String {
         format!("stacks/{}/{file}", self.lineage)
     }
@@ -98,48 +98,48 @@ impl StackPaths {
         self.in_stack("lease.json")
     }
 
-    /// The folder of the journal.
+    /// Returns the folder of the journal.
     pub(crate) fn journal(&self) -> String {
         self.in_stack("journal")
     }
 
-    /// The key of one frame.
+    /// Returns the key of the frame in a slot.
     pub(crate) fn slot(&self, slot: Slot) -> String {
         self.in_journal(&JournalName::Slot(slot))
     }
 
-    /// A key in the journal.
+    /// Returns the key of a journal object.
     pub fn in_journal(&self, name: &JournalName) -> String {
         format!("{}/{name}", self.journal())
     }
 
-    /// The folder of the objects of one kind.
+    /// Returns the folder of the objects of one kind.
     pub(crate) fn folder(&self, kind: ObjectKind) -> String {
         kind.path(self.lineage)
     }
 
-    /// The key of an object.
+    /// Returns the key of an object.
     pub fn object(&self, name: &ObjectName) -> String {
         format!("{}/{}", self.folder(name.kind()), name.file_name())
     }
 }
 
-/// The name of an object in a journal.
+/// The name of a journal object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JournalName {
-    /// One frame.
+    /// The frame in one slot.
     Slot(Slot),
-    /// Many frames: first slot, the slot behind the last, the first digits of the digest.
+    /// Compacted frames: the first slot, the slot after the last one, and the first digits of the digest.
     Compaction(Slot, Slot, String),
 }
 
 impl JournalName {
-    /// The name of a fold.
+    /// Returns the name of the object that a compaction wrote.
     pub fn of_compaction(compaction: &Compaction) -> Self {
         Self::Compaction(compaction.start, compaction.end, compaction.digest.short())
     }
 
-    /// The slot behind the last one in it.
+    /// Returns the slot after the last one in this object.
     pub(crate) const fn end(&self) -> Slot {
         match self {
             Self::Slot(slot) => slot.next(),
@@ -147,7 +147,7 @@ impl JournalName {
         }
     }
 
-    /// The name that a file stands for; none for a file of somebody else.
+    /// Parses the name of a file; returns `None` for files that other programs placed there.
     pub(crate) fn parse(file: &str) -> Option<Self> {
         let slot = |text: &str| text.parse().ok().map(Slot);
         let mut parts = file.splitn(3, '-');
@@ -176,12 +176,12 @@ mod tests {
     use super::{JournalName, Slot};
 
     #[test]
-    fn names_in_a_journal_read_back_and_strangers_do_not() {
+    fn journal_names_round_trip_and_other_files_do_not_parse() {
         let compaction = JournalName::Compaction(Slot(3), Slot(1_003), "0123456789abcdef".to_owned());
         for name in [JournalName::Slot(Slot(u64::MAX)), compaction] {
             assert_eq!(JournalName::parse(&name.to_string()), Some(name));
         }
-        for stranger in [
+        for other in [
             "",
             "7",
             "+0000000000000000007",
@@ -190,7 +190,7 @@ mod tests {
             "00000000000000000007-00000000000000000009-short",
             "00000000000000000007-9-0123456789abcdef",
         ] {
-            assert_eq!(JournalName::parse(stranger), None, "{stranger}");
+            assert_eq!(JournalName::parse(other), None, "{other}");
         }
     }
 }

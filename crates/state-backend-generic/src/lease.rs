@@ -1,4 +1,4 @@
-//! Whether a lock can end without being released: [`LeaseTerms`].
+//! Defines whether and when a lock expires without being released: [`LeaseTerms`].
 
 use crate::layout::Lease;
 use crate::store::Value;
@@ -7,27 +7,27 @@ use state_core::{Lineage, Nonce};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a lock lasts, and by which clock.
+/// Defines how long a lock lasts, and by which clock.
 ///
-/// A lease only keeps writers out of each other's way. What makes a takeover safe is the fence in the journal, whatever
-/// these terms say.
+/// A lease only makes conflicts rare. The fence in the journal makes a takeover safe, independently of these terms.
 #[async_trait]
 pub trait LeaseTerms: fmt::Debug + Send + Sync {
-    /// How long a lease lasts without a renewal, in milliseconds.
+    /// Returns the time in milliseconds for which a lease lasts without a renewal.
     fn milliseconds(&self) -> u64;
 
-    /// The holder's own clock, which must go on while the machine sleeps.
+    /// Returns the time of the holder's own clock, which must advance while the machine sleeps.
     fn now(&self) -> Duration;
 
-    /// Whether nobody can have taken the lease since a renewal that was sent at this time of the holder's clock.
+    /// Returns whether the lease is certainly still held. `sent` is the time at which the last successful renewal was
+    /// sent, on the holder's clock.
     fn is_trusted(&self, sent: Duration) -> bool;
 
-    /// Whether the holder of a lease of another may be passed over: it was silent for longer than its lease.
-    /// `mark` makes the bytes of a write unique, if the answer needs one.
+    /// Returns whether another holder's lease has expired: the holder was silent for longer than its lease lasts.
+    /// `mark` makes the bytes of a write unique, if the implementation needs to write.
     async fn is_over(&self, lineage: Lineage, lease: &Lease, found: &Value, mark: Nonce) -> bool;
 }
 
-/// A lock that lasts until it is released or broken.
+/// Terms of a lock that lasts until it is released or broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoExpiry;
 
@@ -41,7 +41,8 @@ impl LeaseTerms for NoExpiry {
         Duration::ZERO
     }
 
-    /// Nobody takes the lock but who breaks it, and then the fence stops this holder's next frame.
+    /// Always `true`: without expiry, only a break takes the lock away, and then the fence stops this holder's next
+    /// frame.
     fn is_trusted(&self, _sent: Duration) -> bool {
         true
     }

@@ -1,20 +1,22 @@
-//! A backend of infrastructure state over any store that can create a key once and replace it if nobody else did.
+//! Implements a backend of infrastructure state over any store with an atomic create and an atomic compare-and-swap.
 //!
-//! Implement [`KeyValueStore`] with its four methods, `get`, `create`, `compare_and_swap` and `list`, and
-//! [`GenericBackend`] does the rest: locks, takeovers, fences, journals, heads, names, copies. `delete` is optional:
-//! with it, history can be collected. The [`guide`] walks through a backend on SQLite.
+//! Implement the four methods of [`KeyValueStore`], `get`, `create`, `compare_and_swap` and `list`;
+//! [`GenericBackend`] adds locks, takeovers, fences, journals, heads, names and copies. `delete` is optional: with
+//! it, old history can be deleted. The [`guide`] explains a backend on SQLite.
 //!
-//! # What keeps two writers apart
-//! The lock keeps them out of each other's way, the *fence* makes it safe. A new owner puts its epoch into the head,
-//! reads the journal, and creates a fence in the first free slot. A stale owner, however long it slept, writes to the
-//! first slot that it doesn't know: there is the fence, and its frame is refused; or its own frame is there already,
-//! and then the new owner has read it. So an append is one request. Fences are never deleted.
+//! # How concurrent writers are kept apart
+//! The lock makes conflicts rare; the *fence* makes them harmless. A new owner writes its epoch into the head, reads
+//! the journal, and creates a fence frame in the first free slot. A stale owner, however long it slept, appends to
+//! the first slot that it doesn't know. Either the fence occupies that slot, and the stale frame is refused; or the
+//! stale frame was there first, and the new owner has read it. Appending therefore takes a single request. Fences are
+//! never deleted.
 //!
-//! # Unknown outcomes
-//! A request that was not answered may have taken effect. The generic layer reads the key back: every document and frame
-//! holds a nonce, so the same bytes are the same write. If nothing is there, it sends the *same* bytes again. What can't
-//! be settled within [`Settings::retry_timeout`] is [`Error::Indeterminate`](state_core::Error::Indeterminate): nothing
-//! is cleaned up then, and the slot is never tried with another frame.
+//! # Requests with an unknown outcome
+//! A request without an answer may have taken effect. The generic layer reads the key back. Every document and frame
+//! contains a nonce, so that equal bytes prove that the write succeeded. If the key doesn't exist, the layer sends
+//! the *same* bytes again. An outcome that is still unknown after [`Settings::retry_timeout`] is reported as
+//! [`Error::Indeterminate`](state_core::Error::Indeterminate): nothing is cleaned up then, and the slot is never
+//! written with another frame.
 
 mod backend;
 mod backoff;
@@ -38,7 +40,8 @@ pub use backend::GenericBackend;
 pub use settings::Settings;
 pub use store::{KeyValueStore, ListedKey, RequestError, Value, Version};
 
-/// The parts of [`GenericBackend`], for backends that need more than it offers: leases, uploads, background work.
+/// The building blocks of [`GenericBackend`], for backends that need more, such as leases, multipart uploads or
+/// background work.
 pub mod protocol {
     pub use crate::backoff::Backoff;
     pub use crate::collection::{delete, stored_items};
@@ -47,11 +50,11 @@ pub mod protocol {
     pub use crate::owner::{HeadGuard, Owner, Renewal};
     pub use crate::prefetch::SnapshotPrefetch;
     pub use crate::reader::read_journal;
-    pub use crate::settle::{Created, SettledStore, Swapped};
+    pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};
     pub use crate::takeover::{HeldLease, Takeover, take_over};
 
-    /// Name pointers.
+    /// Functions that list, read and swap name pointers.
     pub mod names {
         pub use crate::names::{list, read, swap};
     }

@@ -1,7 +1,8 @@
-//! Name pointers: `names/<project>/<stack>.json`, folded to lower case, swapped one by one.
+//! Lists, reads and swaps name pointers: `names/<project>/<stack>.json`, folded to lower case, each swapped on its
+//! own.
 
 use crate::layout::{MAX_DOCUMENT, NAMES, name_key};
-use crate::settle::{Created, SettledStore, Swapped};
+use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
 use crate::store::Value;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::NamePointer;
@@ -9,7 +10,7 @@ use state_core::{Enveloped, Error, Nonce, Result, StackName};
 
 const EXTENSION: &str = ".json";
 
-/// All pointers, sorted by name. Keys that can't be pointers are skipped.
+/// Lists all pointers, sorted by name. Keys that can't be pointers are skipped.
 pub async fn list(store: &SettledStore) -> Result<Vec<NamePointer>> {
     let listed = store.list(NAMES, None).await?;
     let names: Vec<StackName> = listed.iter().filter_map(|listed| name_at(&listed.key)).collect();
@@ -21,14 +22,14 @@ pub async fn list(store: &SettledStore) -> Result<Vec<NamePointer>> {
     Ok(pointers)
 }
 
-/// The folded name that a key stands for.
+/// Parses the folded stack name in a key.
 fn name_at(key: &str) -> Option<StackName> {
     let (project, file) = key.strip_prefix(NAMES)?.strip_prefix('/')?.split_once('/')?;
     let name = StackName::new(project, file.strip_suffix(EXTENSION)?).ok()?;
     (name_key(&name) == key).then_some(name)
 }
 
-/// One pointer.
+/// Reads the pointer of a name.
 pub async fn read(store: &SettledStore, name: &StackName) -> Result<Option<NamePointer>> {
     match find(store, name).await? {
         Some((pointer, _)) => Ok(Some(pointer)),
@@ -50,11 +51,11 @@ fn parse(store: &SettledStore, key: &str, name: &StackName, found: &Value) -> Re
     if pointer.name.folded() == name.folded() {
         return Ok(pointer);
     }
-    let reason = format!("it is the pointer of another name, {}", pointer.name);
+    let reason = format!("it points to another stack name, {}", pointer.name);
     Err(Error::corrupt(object, 0, reason))
 }
 
-/// Replaces a pointer if its nonce is the expected one.
+/// Replaces a pointer if its nonce is the expected one. Without an expected nonce, the name must not exist yet.
 pub async fn swap(
     store: &SettledStore,
     name: &StackName,
@@ -62,36 +63,39 @@ pub async fn swap(
     pointer: &NamePointer,
 ) -> Result<()> {
     if pointer.name.folded() != name.folded() {
-        let reason = format!("the pointer is one of {}", pointer.name);
+        let reason = format!("the pointer names another stack, {}", pointer.name);
         return Err(Error::invalid(format!("stack name {name}"), reason));
     }
     let key = name_key(name);
-    let there = find(store, name).await?;
-    // An earlier try may have taken effect although its answer was lost; only it has this nonce.
-    if there.as_ref().is_some_and(|(there, _)| there == pointer) {
+    let current = find(store, name).await?;
+    // An earlier attempt may have taken effect although its answer was lost. Only that attempt wrote this nonce, so
+    // an equal pointer means success, not a conflict.
+    if current.as_ref().is_some_and(|(current, _)| current == pointer) {
         return Ok(());
     }
-    if there.as_ref().map(|(there, _)| there.nonce) != expected {
+    if current.as_ref().map(|(current, _)| current.nonce) != expected {
         return Err(changed(store, &key));
     }
     let bytes = pointer.encode().into();
-    match there {
+    match current {
         None => match store.create(&key, &bytes).await? {
-            Created::Ours(_) => Ok(()),
-            Created::Taken(_) => Err(changed(store, &key)),
+            CreateOutcome::Ours(_) => Ok(()),
+            CreateOutcome::Taken(_) => Err(changed(store, &key)),
         },
         Some((_, found)) => match store.swap(&key, &bytes, &found).await? {
-            Swapped::Ours(_) => Ok(()),
-            Swapped::Changed { certain: true, .. } => Err(changed(store, &key)),
-            Swapped::Changed { .. } => Err(Error::indeterminate(
+            SwapOutcome::Ours(_) => Ok(()),
+            SwapOutcome::Changed { certain: true, .. } => Err(changed(store, &key)),
+            // Another process replaced the pointer after a request without an answer: this pointer may have been
+            // visible for a while.
+            SwapOutcome::Changed { .. } => Err(Error::indeterminate(
                 store.shown(&key),
-                "another pointer stands there; ours may have stood there in between",
+                "the key holds another pointer; this one may have been stored in between",
             )),
         },
     }
 }
 
 fn changed(store: &SettledStore, key: &str) -> Error {
-    let reason = "its pointer isn't the one that was read before: somebody else changed it";
+    let reason = "another process changed the pointer after it was read";
     Error::conflict(store.shown(key), reason)
 }

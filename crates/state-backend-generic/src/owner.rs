@@ -1,8 +1,8 @@
-//! The owner of one epoch: what it knows, and whether it may still write.
+//! The owner of one epoch: appends frames, changes the head, renews the lease, and stops writing once it is fenced.
 
 use crate::layout::Lease;
 use crate::reader::follow;
-use crate::settle::{Created, Swapped};
+use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead};
 use crate::takeover::{HeldLease, Takeover, release};
 use state_core::backend::{HeadChange, Tail};
@@ -13,30 +13,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 
-/// How often a head change is made anew because the head changed meanwhile.
+/// The number of attempts at a head change that races with other changes of the head.
 const ATTEMPTS: usize = 16;
 
-/// The owner of one epoch.
+/// The lock holder of a stack at one epoch, with the state that its writes depend on.
 #[derive(Debug)]
 pub struct Owner {
-    /// The stack.
+    /// The stack that the owner may write to.
     pub stack: Stack,
-    /// The epoch.
+    /// The epoch of the owner's takeover.
     pub epoch: Epoch,
-    /// Our lease as it stands, until it is released.
+    /// The lease as last written or read; `None` after it was released or lost.
     lease: tokio::sync::Mutex<Option<HeldLease>>,
-    /// When the request was sent that last confirmed the lease, on our own clock.
+    /// The time at which the last successful renewal was sent, on the owner's clock. The time of the request rather
+    /// than of the answer, because the lease may have been renewed at any time between them.
     confirmed: Mutex<Duration>,
-    /// Why nothing more may be written.
-    closed: Mutex<Option<Closed>>,
-    /// The head as it was last read or written; none if a swap of ours may still be under way.
+    /// The reason why no more may be written; `None` while writing is allowed.
+    closed: Mutex<Option<CloseReason>>,
+    /// The head as last read or written; `None` if an own swap may still be in flight.
     head: Arc<tokio::sync::Mutex<Option<VersionedHead>>>,
-    /// Where the next frame goes; none while one is on its way, and after an append that was not waited for.
+    /// The position of the next frame; `None` while an append is in flight, and after an append whose future was
+    /// dropped.
     tail: tokio::sync::Mutex<Option<Tail>>,
 }
 
 #[derive(Clone, Debug)]
-enum Closed {
+enum CloseReason {
     Because(String),
     Fenced(Epoch),
 }
@@ -44,56 +46,64 @@ enum Closed {
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// The lease is confirmed.
-    Done,
-    /// The store didn't answer. The renewal should be tried again soon.
+    /// The store confirmed the lease.
+    Confirmed,
+    /// The store didn't answer. The caller should retry the renewal soon.
     Indeterminate,
-    /// There is nothing more to renew.
-    Over,
+    /// The lease was released or lost: there is nothing more to renew.
+    Ended,
 }
 
-/// The head, for one who changes it; nobody else does meanwhile.
+/// Exclusive access to the head: other tasks of this owner wait while one changes it.
 pub type HeadGuard = OwnedMutexGuard<Option<VersionedHead>>;
 
 impl Owner {
-    /// The owner after a takeover.
-    pub fn new(stack: Stack, taken: Takeover) -> Self {
+    /// Creates the owner after a takeover.
+    pub fn new(stack: Stack, takeover: Takeover) -> Self {
         Self {
-            epoch: taken.lease.lease.epoch,
-            confirmed: Mutex::new(taken.lease.sent),
+            epoch: takeover.lease.lease.epoch,
+            confirmed: Mutex::new(takeover.lease.sent),
             closed: Mutex::default(),
-            head: Arc::new(tokio::sync::Mutex::new(Some(taken.seen))),
-            tail: tokio::sync::Mutex::new(Some(taken.tail)),
-            lease: tokio::sync::Mutex::new(Some(taken.lease)),
+            head: Arc::new(tokio::sync::Mutex::new(Some(takeover.seen))),
+            tail: tokio::sync::Mutex::new(Some(takeover.tail)),
+            lease: tokio::sync::Mutex::new(Some(takeover.lease)),
             stack,
         }
     }
 
-    /// One PUT. Nothing is asked before it, and nothing after it, while the lease is trusted.
+    /// Appends a frame with a single write request. While the lease is trusted, no other request precedes or follows
+    /// it.
     pub async fn append(&self, frame: &Frame) -> Result<()> {
         self.check_open()?;
         let mut tail = self.tail.lock().await;
         let Some(end) = *tail else {
-            self.close(Closed::Because("an earlier append was interrupted".to_owned()));
+            self.close(CloseReason::Because(
+                "an earlier append was interrupted".to_owned(),
+            ));
             return self.check_open();
         };
+        // A frame that doesn't follow the tail would break the chain for every reader: refuse it before it is sent.
         self.close_on_error(self.check_follows(frame, end))?;
         if !self.is_trusted() {
             self.close_on_error(self.check_before(frame).await)?;
         }
         let path = self.stack.paths.slot(frame.slot());
-        // If nobody waits for this step any more, the slot is never tried with another frame.
+        // If this future is dropped during the request, the frame may be stored or not. The tail stays `None` then,
+        // so that the slot is never tried with another frame: two frames in one slot would fork the journal.
         *tail = None;
         let created = self.stack.store.create(&path, frame.bytes()).await;
         match self.close_on_error(created)? {
-            Created::Ours(_) => {}
-            Created::Taken(there) => {
-                let taken = self.taken(&self.stack.store.shown(&path), &there.bytes).await;
-                return self.close_on_error(Err(taken));
+            CreateOutcome::Ours(_) => {}
+            CreateOutcome::Taken(occupant) => {
+                let error = self
+                    .slot_taken(&self.stack.store.shown(&path), &occupant.bytes)
+                    .await;
+                return self.close_on_error(Err(error));
             }
         }
         if !self.is_trusted() {
-            // We slept, or the store did. The frame counts, but whether others saw that is for the head to say.
+            // The process slept during the request, or the store was slow: another owner may have taken over. The
+            // frame is stored; only the head shows whether the new owner has seen it.
             self.close_on_error(self.check_after(frame).await)?;
         }
         *tail = Some(Tail::after(frame));
@@ -114,27 +124,31 @@ impl Owner {
         Err(Error::conflict(object, reason))
     }
 
-    /// Why our slot is taken: by the fence of another owner, or by what has no business there.
-    async fn taken(&self, object: &str, there: &[u8]) -> Error {
-        match Frame::peek(there) {
+    /// Explains why the slot is taken: by another owner's fence, or by an object that no owner wrote.
+    async fn slot_taken(&self, object: &str, occupant: &[u8]) -> Error {
+        match Frame::peek(occupant) {
             Some((theirs, _)) if theirs > self.epoch => self.stack.fenced(self.epoch, theirs, false),
             _ => match self.stack.head().await {
                 Ok(seen) if seen.head.epoch != self.epoch => {
                     self.stack.fenced(self.epoch, seen.head.epoch, false)
                 }
-                _ => Error::corrupt(object, 0, "what stands there wasn't written by an owner"),
+                _ => Error::corrupt(
+                    object,
+                    0,
+                    "its slot is taken by a frame that no lock holder wrote",
+                ),
             },
         }
     }
 
-    /// Before a frame is sent that nothing vouches for: the lease must still be ours.
+    /// Confirms the lease before a frame is sent after the lease ran out.
     async fn check_before(&self, frame: &Frame) -> Result<()> {
         match self.renew().await {
-            Renewal::Done => Ok(()),
-            Renewal::Over => self.check_open(),
+            Renewal::Confirmed => Ok(()),
+            Renewal::Ended => self.check_open(),
             Renewal::Indeterminate => Err(Error::not_applied(
                 self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
-                "the lease ran out, and the store doesn't say whether it is still ours",
+                "the lease expired, and the store does not answer whether the lock is still held",
             )),
         }
     }
@@ -150,20 +164,20 @@ impl Owner {
         }
     }
 
-    /// Where the journal ends, if that is where the caller thinks.
+    /// Returns the end of the journal if it is the one that the caller expects.
     pub async fn check_tail(&self, tail: Tail) -> Result<Tail> {
         self.check_open()?;
         if *self.tail.lock().await == Some(tail) {
             return Ok(tail);
         }
-        let reason = format!("slot {} isn't the end of the journal", tail.next);
+        let reason = format!("slot {} is not the end of the journal", tail.next);
         Err(Error::conflict(
             self.stack.store.shown(&self.stack.paths.journal()),
             reason,
         ))
     }
 
-    /// The head, for one who changes it, as it is now.
+    /// Locks the head for a change and returns its current content.
     pub async fn head(&self) -> Result<(HeadGuard, Head)> {
         let mut guard = Arc::clone(&self.head).lock_owned().await;
         self.check_open()?;
@@ -176,8 +190,8 @@ impl Owner {
         Ok((guard, head))
     }
 
-    /// Replaces the head that the guard holds; none if another one of ours stands there now. What isn't the caller's
-    /// to change stays as it is.
+    /// Replaces the head that the guard holds; returns `None` if another task of this owner replaced it meanwhile.
+    /// The fields that belong to the backend keep their values.
     pub async fn swap_head(
         &self,
         guard: &mut HeadGuard,
@@ -187,6 +201,8 @@ impl Owner {
         let Some(seen) = guard.take() else {
             return Ok(None);
         };
+        // The caller computed its change on a copy of the head. These fields belong to the backend, and a change of
+        // them would break fencing or lose a compaction.
         let mut head = changed;
         head.lineage = seen.head.lineage;
         head.epoch = seen.head.epoch;
@@ -200,13 +216,15 @@ impl Owner {
         self.put_head(guard, &seen, head).await
     }
 
-    /// Lets the head name a fold, if its base is still where that begins.
+    /// Records a compaction in the head, if the head's base still starts where the compaction starts.
     pub async fn set_compaction(&self, compaction: Compaction) -> Result<()> {
         let (mut guard, mut head) = self.head().await?;
+        // A checkpoint may have moved the base meanwhile. The compaction then covers frames that no reader needs.
         let Some(seen) = guard.take_if(|seen| seen.head.base.start == compaction.start) else {
             return Ok(());
         };
-        // Unique, as the fold is; nobody is asked for randomness here.
+        // The nonce is derived from the compaction's digest: unique like the compaction, without a source of
+        // randomness.
         let nonce = Digest::of_parts(&[head.nonce.as_bytes(), compaction.digest.as_bytes()]);
         let nonce = std::array::from_fn(|at| nonce.as_bytes()[at]);
         head.compaction = Some(compaction);
@@ -214,7 +232,7 @@ impl Owner {
         self.put_head(&mut guard, &seen, head).await.map(drop)
     }
 
-    /// The head by the word of the store, if it is still of our epoch.
+    /// Reads the head from the store, bypassing the cached one, and checks that its epoch is this owner's.
     pub async fn read_head(&self) -> Result<Head> {
         let head = self.stack.head().await?.head;
         self.mine(head, false)
@@ -228,16 +246,16 @@ impl Owner {
     ) -> Result<Option<Head>> {
         let path = self.stack.paths.head();
         match self.stack.swap(&path, &head, &seen.found).await? {
-            Swapped::Ours(found) => {
+            SwapOutcome::Ours(found) => {
                 **guard = Some(VersionedHead {
                     head: head.clone(),
                     found,
                 });
                 Ok(Some(head))
             }
-            Swapped::Changed { now, certain } => {
+            SwapOutcome::Changed { now, certain } => {
                 let now = match now {
-                    Some(now) => self.stack.seen(now)?,
+                    Some(now) => self.stack.parse_head(now)?,
                     None => self.stack.head().await?,
                 };
                 self.mine(now.head.clone(), !certain)?;
@@ -247,19 +265,19 @@ impl Owner {
         }
     }
 
-    /// A head of our epoch. One of another means that we are fenced.
+    /// Returns a head of this owner's epoch. A head of another epoch means that this owner is fenced.
     fn mine(&self, head: Head, indeterminate: bool) -> Result<Head> {
         if head.epoch == self.epoch {
             return Ok(head);
         }
-        self.close(Closed::Fenced(head.epoch));
+        self.close(CloseReason::Fenced(head.epoch));
         Err(self.stack.fenced(self.epoch, head.epoch, indeterminate))
     }
 
-    /// Changes the head, anew whenever it changed meanwhile.
+    /// Changes the head, and repeats the change on the new head if the head changed meanwhile.
     ///
     /// # Errors
-    /// `Fenced` when its epoch is another's; `Conflict` when it keeps changing.
+    /// `Fenced` when the head has another epoch; `Conflict` when the head keeps changing.
     pub async fn change_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.head().await?;
@@ -271,7 +289,7 @@ impl Owner {
         Err(self.head_keeps_changing())
     }
 
-    /// The error for a head that changed under every attempt.
+    /// Returns the error for a head that changed during every attempt.
     pub fn head_keeps_changing(&self) -> Error {
         Error::conflict(
             format!("the head of {}", self.stack.shown()),
@@ -279,7 +297,7 @@ impl Owner {
         )
     }
 
-    /// Makes the head a tombstone.
+    /// Removes the stack: turns its head into a tombstone with the next epoch, which fences every writer.
     pub async fn remove(&self, nonce: Nonce) -> Result<()> {
         loop {
             let (mut guard, mut head) = self.head().await?;
@@ -287,23 +305,24 @@ impl Owner {
                 continue;
             };
             head.removed = true;
+            // The next epoch fences every writer, including a takeover that computed its epoch from the old head.
             head.epoch = head.epoch.next();
             head.nonce = nonce;
             if self.put_head(&mut guard, &seen, head).await?.is_some() {
                 break;
             }
         }
-        self.close(Closed::Because("the stack was removed".to_owned()));
-        // A tombstone needs no lock. If this fails the lease ends by itself.
+        self.close(CloseReason::Because("the stack was removed".to_owned()));
+        // A tombstone needs no lock, so that a failure is ignored. An expiring lease ends without a release.
         drop(self.free_lease().await);
         Ok(())
     }
 
-    /// Whether the lease is still ours, by the word of the store.
+    /// Checks with the store whether the lease is still held.
     pub async fn check(&self) -> Result<()> {
         self.check_open()?;
-        let there = self.stack.lease().await?;
-        match there {
+        let current = self.stack.lease().await?;
+        match current {
             Some((lease, _)) if lease.epoch == self.epoch => self.check_open(),
             Some((lease, _)) => Err(self.fence_off(lease.epoch)),
             None => {
@@ -314,17 +333,18 @@ impl Owner {
     }
 
     fn fence_off(&self, theirs: Epoch) -> Error {
-        self.close(Closed::Fenced(theirs));
+        self.close(CloseReason::Fenced(theirs));
         self.stack.fenced(self.epoch, theirs, false)
     }
 
-    /// Says that we are there.
+    /// Renews the lease with one conditional write.
     pub async fn renew(&self) -> Renewal {
         let mut guard = self.lease.lock().await;
-        // Once more after an earlier renewal that was given up, and came late.
+        // The second attempt covers an earlier renewal that was cancelled and took effect late: its bytes are read
+        // back, and the renewal is repeated on them.
         for _ in 0..2 {
             let Some(held) = guard.clone() else {
-                return Renewal::Over;
+                return Renewal::Ended;
             };
             let sent = self.stack.terms.now();
             let lease = Lease {
@@ -333,26 +353,28 @@ impl Owner {
             };
             let path = self.stack.paths.lease();
             let now = match self.stack.swap(&path, &lease, &held.found).await {
-                Ok(Swapped::Ours(found)) => {
+                Ok(SwapOutcome::Ours(found)) => {
                     *guard = Some(HeldLease { lease, found, sent });
+                    // Count the lease from the moment of sending: the store may have processed the request at any
+                    // time after it.
                     *lock(&self.confirmed) = sent;
-                    return Renewal::Done;
+                    return Renewal::Confirmed;
                 }
-                Ok(Swapped::Changed { now: Some(now), .. }) => now,
-                Ok(Swapped::Changed { now: None, .. }) | Err(_) => return Renewal::Indeterminate,
+                Ok(SwapOutcome::Changed { now: Some(now), .. }) => now,
+                Ok(SwapOutcome::Changed { now: None, .. }) | Err(_) => return Renewal::Indeterminate,
             };
             match self.stack.parse_lease(&now) {
-                Ok(there) if there.epoch == self.epoch && there.nonce == lease.nonce => {
+                Ok(stored) if stored.epoch == self.epoch && stored.nonce == lease.nonce => {
                     *guard = Some(HeldLease {
-                        lease: there,
+                        lease: stored,
                         found: now,
                         sent: held.sent,
                     });
                 }
-                Ok(there) if there.epoch > self.epoch => {
-                    self.close(Closed::Fenced(there.epoch));
+                Ok(stored) if stored.epoch > self.epoch => {
+                    self.close(CloseReason::Fenced(stored.epoch));
                     *guard = None;
-                    return Renewal::Over;
+                    return Renewal::Ended;
                 }
                 _ => return Renewal::Indeterminate,
             }
@@ -360,9 +382,9 @@ impl Owner {
         Renewal::Indeterminate
     }
 
-    /// Frees the lock; nothing more is written.
+    /// Releases the lock. The owner writes nothing after that.
     pub async fn release(&self) -> Result<()> {
-        self.close(Closed::Because("its lock was released".to_owned()));
+        self.close(CloseReason::Because("its lock was released".to_owned()));
         self.free_lease().await
     }
 
@@ -373,15 +395,15 @@ impl Owner {
         }
     }
 
-    /// Refuses to write after a failure, a fence or a release.
+    /// Refuses to write after a failed append, a fence or a release.
     ///
     /// # Errors
-    /// `Fenced` or `Closed`.
+    /// `Fenced` after another owner took over; `CloseReason` after a failure or a release.
     pub fn check_open(&self) -> Result<()> {
         match lock(&self.closed).clone() {
             None => Ok(()),
-            Some(Closed::Fenced(theirs)) => Err(self.stack.fenced(self.epoch, theirs, false)),
-            Some(Closed::Because(reason)) => Err(Error::Closed {
+            Some(CloseReason::Fenced(theirs)) => Err(self.stack.fenced(self.epoch, theirs, false)),
+            Some(CloseReason::Because(reason)) => Err(Error::Closed {
                 object: self.stack.shown(),
                 reason,
             }),
@@ -392,17 +414,18 @@ impl Owner {
         self.stack.terms.is_trusted(*lock(&self.confirmed))
     }
 
-    /// The first reason stays.
-    fn close(&self, why: Closed) {
+    /// Closes the owner for writing. The first reason is kept, because later ones are consequences of it.
+    fn close(&self, why: CloseReason) {
         lock(&self.closed).get_or_insert(why);
     }
 
-    /// After a failed append nothing more is written: the slot was tried.
+    /// Closes the owner after a failed append: the frame may occupy the slot, so that no other frame may be tried
+    /// there.
     fn close_on_error<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.close(match error {
-                Error::Fenced { theirs, .. } => Closed::Fenced(*theirs),
-                other => Closed::Because(format!("an earlier write failed: {other}")),
+                Error::Fenced { theirs, .. } => CloseReason::Fenced(*theirs),
+                other => CloseReason::Because(format!("an earlier write failed: {other}")),
             });
         }
         result

@@ -1,4 +1,4 @@
-//! The snapshot that a reader of the journal asks for next, fetched while the journal is.
+//! Prefetches the snapshot that a reader of the journal needs next, in parallel with the journal.
 
 use crate::layout::MAX_OBJECT;
 use crate::stack::Stack;
@@ -7,12 +7,14 @@ use state_core::Head;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The last one that was fetched and not asked for yet. Its name has a digest of its content, so it is never an older one.
+/// Holds the last fetched snapshot until it is requested. A snapshot's name contains a digest of its content, so that
+/// the held one is never outdated.
 #[derive(Clone, Default)]
 pub struct SnapshotPrefetch(Arc<Mutex<Option<(String, Bytes)>>>);
 
 impl SnapshotPrefetch {
-    /// Fetches the snapshot of the head's base. What fails here fails again for who asks for it, and is told there.
+    /// Fetches the snapshot of the head's base. Errors are ignored here: the later request repeats the read and
+    /// reports them.
     pub async fn fetch(&self, stack: &Stack, head: &Head) {
         let Some(snapshot) = &head.base.snapshot else {
             return;
@@ -23,7 +25,7 @@ impl SnapshotPrefetch {
         }
     }
 
-    /// Hands it out, once.
+    /// Returns the prefetched object with this path, once.
     pub fn take(&self, path: &str) -> Option<Bytes> {
         let mut held = self.held();
         match &*held {

@@ -1,15 +1,16 @@
-//! Reads the journal of a stack, without a lock: head first, then all slots at once.
+//! Reads the journal of a stack without a lock: the head first, then all slots concurrently.
 //!
 //! ```text
-//!  head ──► the base's snapshot, for who asks for it next
-//!       ├─► compaction, if it names one ─┐
-//!       ├─► list ──► slot, slot, … ┴─► the next slot, until there is none
-//!       └─► the frame before the first one, when nothing else tells the chain there
+//!  head ──► snapshot of the base, prefetched for the next read
+//!       ├─► compaction, if the head names one ─┐
+//!       ├─► list ──► slot, slot, … ────────────┴─► the next slot, until one is missing
+//!       └─► the frame before the first one, if the head doesn't contain its chain value
 //! ```
 //!
-//! What is there is durable, and a slot is written only when those below it are known. So whatever a reader gets in
-//! one piece from the head's base on is a state that existed. When something is missing it looks at the head again: if
-//! that changed, a collection was quicker, and it starts over; if not, the journal is damaged.
+//! Stored frames are durable, and a slot is written only when all slots below it are known. Every gapless sequence of
+//! frames from the head's base on is therefore a state that existed. If a frame is missing, the reader reads the head
+//! again. If the head changed, a collection deleted the frame meanwhile, and the reader starts over; if the head is
+//! the same, the journal is damaged.
 
 use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
 use crate::prefetch::SnapshotPrefetch;
@@ -20,24 +21,24 @@ use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{ChainAnchors, JournalView, Tail};
 use state_core::head::Compaction;
-use state_core::journal::{Parsed, genesis};
+use state_core::journal::{ParsedFrame, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
-/// How often a reader starts over because the head changed.
+/// The number of attempts of a reader that races with changes of the head.
 const ATTEMPTS: usize = 16;
 
-/// The journal of one moment, from a slot on.
+/// A consistent view of the journal from a slot on.
 #[derive(Debug)]
 pub(crate) struct JournalRead {
     pub(crate) frames: Vec<Frame>,
     pub(crate) tail: Tail,
-    /// That of the last frame, which is the highest.
+    /// The epoch of the last frame. Epochs never decrease, so that it is the highest.
     pub(crate) epoch: Epoch,
 }
 
-/// Head and journal of one moment.
+/// Reads a consistent view of head and journal.
 ///
-/// From the head's base on its snapshot is needed too: it is fetched at the same time.
+/// A read from the head's base on also prefetches the base's snapshot, which the caller needs next.
 pub async fn read_journal(
     stack: &Stack,
     from: Option<Slot>,
@@ -46,29 +47,34 @@ pub async fn read_journal(
     let mut seen = stack.head().await?;
     for _ in 0..ATTEMPTS {
         let result = match from {
-            Some(_) => walk(stack, &seen.head, from).await,
+            Some(_) => read_from(stack, &seen.head, from).await,
             None => {
-                join(walk(stack, &seen.head, from), fetched.fetch(stack, &seen.head))
-                    .await
-                    .0
+                join(
+                    read_from(stack, &seen.head, from),
+                    fetched.fetch(stack, &seen.head),
+                )
+                .await
+                .0
             }
         };
         match result {
-            // Nobody of a later epoch has written: no takeover in between, or none that matters yet.
-            Ok(walked) if walked.epoch <= seen.head.epoch => {
+            // No frame has a later epoch than the head: the head is not older than the frames, so that the two belong
+            // together.
+            Ok(journal) if journal.epoch <= seen.head.epoch => {
                 return Ok(JournalView {
                     head: seen.head,
-                    frames: walked.frames,
-                    tail: walked.tail,
+                    frames: journal.frames,
+                    tail: journal.tail,
                 });
             }
             Err(error) if !may_be_a_race(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
         let now = stack.head().await?;
+        // The head didn't change, so that no collection explains the gap: the journal is damaged.
         if now.found.bytes == seen.found.bytes {
             return match result {
-                Ok(walked) => Err(later(stack, &walked, &now.head)),
+                Ok(journal) => Err(epoch_beyond_head(stack, &journal, &now.head)),
                 Err(error) => Err(error),
             };
         }
@@ -84,25 +90,25 @@ const fn may_be_a_race(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Collected { .. })
 }
 
-fn later(stack: &Stack, walked: &JournalRead, head: &Head) -> Error {
+fn epoch_beyond_head(stack: &Stack, journal: &JournalRead, head: &Head) -> Error {
     let reason = format!(
         "it has frames of epoch {}, later than {} in the head",
-        walked.epoch, head.epoch
+        journal.epoch, head.epoch
     );
     Error::corrupt(stack.store.shown(&stack.paths.journal()), 0, reason)
 }
 
-/// Reads all frames from a slot on (none: from the head's base).
-pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Result<JournalRead> {
+/// Reads all frames from a slot on, or from the head's base if no slot is given.
+pub(crate) async fn read_from(stack: &Stack, head: &Head, from: Option<Slot>) -> Result<JournalRead> {
     let from = from.unwrap_or(head.base.start);
     if head.is_collected(from) {
         let object = format!("slot {from} of {}", stack.store.shown(&stack.paths.journal()));
         return Err(Error::collected(object, format_args!("slot {}", head.floor)));
     }
-    let mut walk = Walk {
+    let mut cursor = JournalCursor {
         stack,
         anchors: ChainAnchors::of(head),
-        walked: JournalRead {
+        read_so_far: JournalRead {
             frames: Vec::new(),
             tail: Tail {
                 next: from,
@@ -111,20 +117,20 @@ pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Resu
             epoch: Epoch::ZERO,
         },
     };
-    walk.pass()?;
-    // The fold that the head names, if the walk can begin with it.
+    cursor.check_anchor()?;
+    // A compaction replaces the reads of its slots, if it starts at the first requested slot.
     if let Some(compaction) = head
         .compaction
         .filter(|compaction| compaction.start == from && compaction.end > from)
     {
-        walk.take_compaction(&compaction).await?;
+        cursor.read_compaction(&compaction).await?;
     }
-    walk.take_slots().await?;
-    walk.finish()
+    cursor.read_slots().await?;
+    cursor.finish()
 }
 
-/// The chain before the first frame: from the head, or from the frame before, of which the next one tells whether it is
-/// true.
+/// Returns the chain value before the first frame: from the head, or from the preceding frame. That frame itself is
+/// not verified; the first frame's own chain check confirms the value.
 async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> {
     let Some(before) = slot.get().checked_sub(1).map(Slot) else {
         return Ok(genesis(stack.lineage));
@@ -134,23 +140,23 @@ async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> 
     }
     let path = stack.paths.slot(before);
     let Some(found) = stack.store.read(&path, MAX_FRAME).await? else {
-        let reason = format!("slot {slot} is beyond its end");
+        let reason = format!("slot {slot} is beyond the end of the journal");
         return Err(Error::invalid(stack.store.shown(&stack.paths.journal()), reason));
     };
     Frame::unverified_chain(&found.bytes)
-        .ok_or_else(|| Error::corrupt(stack.store.shown(&path), 0, "no frame is in it"))
+        .ok_or_else(|| Error::corrupt(stack.store.shown(&path), 0, "it contains no frame"))
 }
 
-/// A journal as far as it was read.
-pub(crate) struct Walk<'a> {
+/// A journal while it is read, with the frames read so far.
+pub(crate) struct JournalCursor<'a> {
     stack: &'a Stack,
     anchors: ChainAnchors<'a>,
-    walked: JournalRead,
+    read_so_far: JournalRead,
 }
 
-impl Walk<'_> {
-    fn pass(&self) -> Result<()> {
-        let tail = self.walked.tail;
+impl JournalCursor<'_> {
+    fn check_anchor(&self) -> Result<()> {
+        let tail = self.read_so_far.tail;
         let corrupt = |reason| {
             Error::corrupt(
                 self.stack.store.shown(&self.stack.paths.slot(tail.next)),
@@ -162,14 +168,15 @@ impl Walk<'_> {
     }
 
     fn finish(self) -> Result<JournalRead> {
-        let reached = self.anchors.finish(self.walked.tail);
+        let reached = self.anchors.finish(self.read_so_far.tail);
         let journal = || self.stack.store.shown(&self.stack.paths.journal());
         reached.map_err(|reason| Error::corrupt(journal(), 0, reason))?;
-        Ok(self.walked)
+        Ok(self.read_so_far)
     }
 
-    /// Takes the frames of a fold. If it isn't there, the slots are.
-    async fn take_compaction(&mut self, compaction: &Compaction) -> Result<()> {
+    /// Reads the frames of a compaction. If the object is missing, the caller reads the slots instead: a compaction
+    /// is an optimisation.
+    async fn read_compaction(&mut self, compaction: &Compaction) -> Result<()> {
         let path = self
             .stack
             .paths
@@ -179,39 +186,42 @@ impl Walk<'_> {
             return Ok(());
         };
         let object = self.stack.store.shown(&path);
+        // The head is the authority on the content: a replaced object must not be read, even if its frames form a
+        // valid chain.
         if Digest::of(&found.bytes) != compaction.digest {
-            return Err(Error::corrupt(object, 0, "its digest isn't the one in the head"));
+            return Err(Error::corrupt(object, 0, "its digest does not match the head"));
         }
         let mut at = 0;
         while at < found.bytes.len() {
-            at += self.take(&object, &found.bytes, at)?;
+            at += self.push_frame(&object, &found.bytes, at)?;
         }
-        if self.walked.tail.next == compaction.end {
+        if self.read_so_far.tail.next == compaction.end {
             return Ok(());
         }
         Err(Error::corrupt(
             object,
             at as u64,
-            "it doesn't end where the head says",
+            "its last slot does not match the head",
         ))
     }
 
-    /// Takes what the list shows, then what came later.
-    async fn take_slots(&mut self) -> Result<()> {
-        let listed = self.listed().await?;
+    /// Reads the listed slots concurrently, then one slot at a time: frames may have been appended after the list,
+    /// and a list may be stale.
+    async fn read_slots(&mut self) -> Result<()> {
+        let listed = self.list_slots().await?;
         if let Some(last) = listed.last().copied() {
-            self.take_listed(last).await?;
+            self.read_listed(last).await?;
         }
-        while let Some(found) = self.read(self.walked.tail.next).await? {
-            self.take_slot(&found)?;
+        while let Some(found) = self.read_slot(self.read_so_far.tail.next).await? {
+            self.push_slot(&found)?;
         }
         Ok(())
     }
 
-    /// The slots from the next one on that a list shows.
-    async fn listed(&self) -> Result<Vec<Slot>> {
+    /// Lists the slots from the next one on.
+    async fn list_slots(&self) -> Result<Vec<Slot>> {
         let paths = &self.stack.paths;
-        let next = self.walked.tail.next;
+        let next = self.read_so_far.tail.next;
         let offset = next.get().checked_sub(1).map(|before| paths.slot(Slot(before)));
         let listed = self.stack.store.list(&paths.journal(), offset.as_deref()).await?;
         let slots = listed
@@ -223,69 +233,69 @@ impl Walk<'_> {
         Ok(slots.collect())
     }
 
-    /// Takes all slots up to one that is there. None of those below it can be missing.
-    async fn take_listed(&mut self, last: Slot) -> Result<()> {
-        let (stack, first) = (self.stack, self.walked.tail.next.get());
+    /// Reads all slots up to an existing one. A missing slot below it is an error, since slots are written in order.
+    async fn read_listed(&mut self, last: Slot) -> Result<()> {
+        let (stack, first) = (self.stack, self.read_so_far.tail.next.get());
         let slots = stream::iter(first..=last.get()).map(|slot| async move {
             let path = stack.paths.slot(Slot(slot));
             match stack.store.read(&path, MAX_FRAME).await? {
                 Some(found) => Ok(found),
                 None => {
-                    let reason = format!("it is missing, but slot {last} is there");
+                    let reason = format!("it is missing, but slot {last} exists");
                     Err(Error::corrupt(stack.store.shown(&path), 0, reason))
                 }
             }
         });
         let mut slots = slots.buffered(stack.store.concurrency());
         while let Some(found) = slots.try_next().await? {
-            self.take_slot(&found)?;
+            self.push_slot(&found)?;
         }
         Ok(())
     }
 
-    async fn read(&self, slot: Slot) -> Result<Option<Value>> {
+    async fn read_slot(&self, slot: Slot) -> Result<Option<Value>> {
         self.stack
             .store
             .read(&self.stack.paths.slot(slot), MAX_FRAME)
             .await
     }
 
-    fn take_slot(&mut self, found: &Value) -> Result<()> {
+    fn push_slot(&mut self, found: &Value) -> Result<()> {
         let object = self
             .stack
             .store
-            .shown(&self.stack.paths.slot(self.walked.tail.next));
-        let length = self.take(&object, &found.bytes, 0)?;
+            .shown(&self.stack.paths.slot(self.read_so_far.tail.next));
+        let length = self.push_frame(&object, &found.bytes, 0)?;
         if length == found.bytes.len() {
             return Ok(());
         }
         Err(Error::corrupt(
             object,
             length as u64,
-            "there are bytes behind its frame",
+            "extra bytes follow its frame",
         ))
     }
 
-    /// Takes the frame at an offset, which must be the one that follows; its length.
-    fn take(&mut self, object: &str, bytes: &Bytes, at: usize) -> Result<usize> {
-        let frame = follow(object, bytes, at, self.walked.tail, self.walked.epoch)?;
+    /// Reads the frame at an offset, which must be the next one; returns its length.
+    fn push_frame(&mut self, object: &str, bytes: &Bytes, at: usize) -> Result<usize> {
+        let frame = follow(object, bytes, at, self.read_so_far.tail, self.read_so_far.epoch)?;
         let length = frame.bytes().len();
-        self.walked.epoch = frame.epoch();
-        self.walked.tail = Tail::after(&frame);
-        self.walked.frames.push(frame);
-        self.pass()?;
+        self.read_so_far.epoch = frame.epoch();
+        self.read_so_far.tail = Tail::after(&frame);
+        self.read_so_far.frames.push(frame);
+        self.check_anchor()?;
         Ok(length)
     }
 }
 
-/// The frame at an offset, if it is the one that follows.
+/// Parses the frame at an offset and checks that it follows the tail: slot, chain and epoch.
 pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: Epoch) -> Result<Frame> {
     let reason = match Frame::parse(bytes, at, &tail.chain) {
-        Parsed::Frame(frame) if frame.slot() != tail.next => "it holds the frame of another slot",
-        Parsed::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
-        Parsed::Frame(frame) => return Ok(frame),
-        Parsed::End => "it is empty",
-        Parsed::Short { reason } | Parsed::Bad { reason } => reason,
+        ParsedFrame::Frame(frame) if frame.slot() != tail.next => "it contains the frame of another slot",
+        ParsedFrame::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
+        ParsedFrame::Frame(frame) => return Ok(frame),
+        ParsedFrame::End => "it is empty",
+        ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => reason,
     };
     Err(Error::corrupt(object, at as u64, reason))
 }

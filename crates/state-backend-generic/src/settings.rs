@@ -1,4 +1,4 @@
-//! How a generic backend is used: its URL, what its store claims, and how long a step retries.
+//! Settings of a generic backend: its URL, the properties of its store, and the time limits of retries.
 
 use async_trait::async_trait;
 use state_core::{Clock, Timestamp};
@@ -6,30 +6,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The settings of a generic backend.
+/// Settings of a generic backend.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The URL that messages show. It must hold no secret.
+    /// The URL of the store in messages. It must not contain secrets.
     pub url: String,
-    /// What is written survives the process. True by default.
+    /// Whether written values survive the process. True by default.
     pub durable: bool,
-    /// Several processes may use the store at once. True by default.
+    /// Whether several processes may use the store at the same time. True by default.
     pub shared: bool,
-    /// The store implements [`KeyValueStore::delete`](crate::KeyValueStore::delete). False by default.
+    /// Whether the store implements [`KeyValueStore::delete`](crate::KeyValueStore::delete). False by default.
     pub deletes: bool,
-    /// How long one step retries, with its requests and those that settle their outcome: 30 seconds.
+    /// The time limit of one step, including retries and the requests that settle unknown outcomes. 30 seconds by
+    /// default.
     pub retry_timeout: Duration,
-    /// How many requests one step may send at once: 16.
+    /// The number of concurrent requests of one step. 16 by default.
     pub concurrency: usize,
-    /// Time for the pauses between retries. The default doesn't wait: it suits a local store.
+    /// The clock for pauses between retries. The default clock doesn't wait, which suits a local store.
     pub clock: Arc<dyn Clock>,
-    /// What to try when the store keeps refusing to replace the very version that it just reported.
+    /// A hint that is appended to the error for a store that keeps refusing to replace the version that it just
+    /// reported.
     pub stale_version_hint: &'static str,
 }
 
 impl Settings {
-    /// The usual settings, for a store that messages show under this URL.
+    /// Creates the default settings for a store with this URL.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -44,7 +46,7 @@ impl Settings {
     }
 }
 
-/// Doesn't wait: each pause moves its own time on, so that retries end.
+/// A clock that doesn't wait: each pause advances its time, so that retries end.
 #[derive(Debug, Default)]
 struct StillClock {
     milliseconds: AtomicU64,

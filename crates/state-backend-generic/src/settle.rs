@@ -1,13 +1,13 @@
-//! One key at a time, with retries: every answer that isn't certain is settled by reading back.
+//! Retries requests for single keys, and settles writes with an unknown outcome by reading the key back.
 //!
-//! | the store answers | the key holds | so |
+//! | answer of the store | value of the key | consequence |
 //! |---|---|---|
-//! | anything but a refusal | these bytes | the write took effect, now or in an earlier try |
-//! | anything but a refusal | nothing, or the value from before | the same bytes are sent again: the first request may still be under way |
-//! | anything but a refusal | something else | the write had no effect and never will; a swap that was not answered may have had one in between |
-//! | anything but a refusal | no answer, until the retries end | the outcome is unknown: `Indeterminate`, and nothing is cleaned up |
+//! | not a refusal | the written bytes | the write took effect, now or in an earlier attempt |
+//! | not a refusal | none, or the previous value | the same bytes are sent again: the first request may still be in flight |
+//! | not a refusal | another value | the write had no effect and never will; a swap without an answer may have been stored in between |
+//! | not a refusal | unknown: no answer until the retries end | the outcome is unknown: `Indeterminate`, and nothing is cleaned up |
 //!
-//! Every document and frame holds a nonce, so the same bytes are the same write.
+//! Every document and frame contains a nonce, so that equal bytes prove that the write is the same.
 
 use crate::backoff::Backoff;
 use crate::layout::MAX_FRAME;
@@ -17,41 +17,42 @@ use bytes::Bytes;
 use state_core::{Error, Result};
 use std::sync::Arc;
 
-/// How often a store may refuse to replace the version that it just reported before it is taken at its word.
+/// The number of times that a store may refuse to replace the version that it just reported, before the store counts
+/// as unsupported.
 const REFUSALS: usize = 4;
 
-/// A store whose writes are settled.
+/// A store with retries, whose writes have a known outcome or return `Indeterminate`.
 #[derive(Clone, Debug)]
 pub struct SettledStore {
     store: Arc<dyn KeyValueStore>,
     pub(crate) settings: Arc<Settings>,
 }
 
-/// The outcome of a creation.
+/// The outcome of creating a key.
 #[derive(Debug)]
-pub enum Created {
-    /// The key holds these bytes.
+pub enum CreateOutcome {
+    /// The key holds the written bytes.
     Ours(Value),
     /// The key holds other bytes.
     Taken(Value),
 }
 
-/// The outcome of a swap.
+/// The outcome of replacing a value.
 #[derive(Debug)]
-pub enum Swapped {
-    /// The key holds these bytes.
+pub enum SwapOutcome {
+    /// The key holds the written bytes.
     Ours(Value),
     /// The key holds another value, or none.
     Changed {
-        /// What it holds.
+        /// The current value of the key.
         now: Option<Value>,
-        /// These bytes were certainly never there, not even in between.
+        /// Whether the written bytes were certainly never stored, not even temporarily.
         certain: bool,
     },
 }
 
 impl SettledStore {
-    /// A store and how it is used.
+    /// Wraps a store with its settings.
     pub fn new(store: Arc<dyn KeyValueStore>, settings: Settings) -> Self {
         Self {
             store,
@@ -59,30 +60,30 @@ impl SettledStore {
         }
     }
 
-    /// How it is used.
+    /// Returns the settings of the store.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The key as messages name it.
+    /// Formats a key for messages, as a URL.
     pub fn shown(&self, key: &str) -> String {
         format!("{}/{key}", self.settings.url.trim_end_matches('/'))
     }
 
-    /// The pauses of a step that begins now.
+    /// Returns the pauses of a step that begins now.
     pub fn backoff(&self) -> Backoff<'_> {
         Backoff::new(&*self.settings.clock, self.settings.retry_timeout)
     }
 
-    /// How many requests a step may send at once.
+    /// Returns the number of concurrent requests of one step, at least one.
     pub(crate) fn concurrency(&self) -> usize {
         self.settings.concurrency.max(1)
     }
 
-    /// The value of a key, if it exists.
+    /// Reads the value of a key; returns `None` if the key doesn't exist.
     ///
     /// # Errors
-    /// `Unavailable`, or what the store refused with.
+    /// `Unavailable` when the store doesn't answer in time; otherwise the error with which the store refused.
     pub async fn read(&self, key: &str, limit: u64) -> Result<Option<Value>> {
         self.read_within(key, limit, &mut self.backoff()).await
     }
@@ -99,7 +100,7 @@ impl SettledStore {
         }
     }
 
-    /// Waits before a read is tried again.
+    /// Waits before a read is repeated; returns the error if it is final or the time is over.
     async fn retry_read(&self, error: RequestError, key: &str, backoff: &mut Backoff<'_>) -> Result<()> {
         if matches!(error, RequestError::Refused(_)) || !backoff.wait().await {
             return Err(error.unavailable(self.shown(key)));
@@ -107,7 +108,7 @@ impl SettledStore {
         Ok(())
     }
 
-    /// The first bytes of a value, if the key exists.
+    /// Reads the first bytes of a value; returns `None` if the key doesn't exist.
     pub(crate) async fn read_start(&self, key: &str, length: u64) -> Result<Option<Bytes>> {
         let mut backoff = self.backoff();
         loop {
@@ -118,7 +119,7 @@ impl SettledStore {
         }
     }
 
-    /// The keys in a folder and in those inside it, sorted; with `after`, those greater than it.
+    /// Lists the keys in a folder and its subfolders, sorted; with `after`, only keys greater than it.
     pub(crate) async fn list(&self, folder: &str, after: Option<&str>) -> Result<Vec<ListedKey>> {
         let mut backoff = self.backoff();
         let prefix = format!("{folder}/");
@@ -134,22 +135,24 @@ impl SettledStore {
         }
     }
 
-    /// Creates a key; never replaces a value.
+    /// Creates a key. An existing value is never replaced.
     ///
     /// # Errors
-    /// `Indeterminate` when the outcome is unknown; every other error certainly had no effect.
-    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<Created> {
+    /// `Indeterminate` when the outcome is unknown. Every other error means that the write had no effect.
+    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<CreateOutcome> {
         let mut backoff = self.backoff();
         let mut certain = true;
         loop {
             let error = match self.store.create(key, bytes.clone()).await {
-                Ok(version) => return Ok(Created::Ours(Value::new(bytes.clone(), version))),
+                Ok(version) => return Ok(CreateOutcome::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
+            // A conflict is a definite answer. After any other failure the bytes may have been stored and replaced again, so
+            // that another value in the key doesn't prove that they never were.
             certain &= matches!(error, RequestError::Conflict(_));
             match self.read_back(key, bytes, &mut backoff).await {
-                Ok(Some(value)) if value.bytes == *bytes => return Ok(Created::Ours(value)),
-                Ok(Some(value)) => return Ok(Created::Taken(value)),
+                Ok(Some(value)) if value.bytes == *bytes => return Ok(CreateOutcome::Ours(value)),
+                Ok(Some(value)) => return Ok(CreateOutcome::Taken(value)),
                 Ok(None) => {}
                 Err(_) => return Err(error.indeterminate(self.shown(key))),
             }
@@ -159,33 +162,36 @@ impl SettledStore {
         }
     }
 
-    /// Replaces a value if it is still the one that was read.
+    /// Replaces a value if it is still the one that was read before.
     ///
     /// # Errors
-    /// As [`SettledStore::create`].
-    pub async fn swap(&self, key: &str, bytes: &Bytes, from: &Value) -> Result<Swapped> {
+    /// The errors of [`SettledStore::create`], and `Unsupported` when the store keeps refusing the current version.
+    pub async fn swap(&self, key: &str, bytes: &Bytes, from: &Value) -> Result<SwapOutcome> {
         let mut backoff = self.backoff();
         let mut expected = from.version.clone();
         let (mut certain, mut refusals) = (true, 0);
         loop {
             let swapped = self.store.compare_and_swap(key, &expected, bytes.clone());
             let error = match swapped.await {
-                Ok(version) => return Ok(Swapped::Ours(Value::new(bytes.clone(), version))),
+                Ok(version) => return Ok(SwapOutcome::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
             let is_conflict = matches!(error, RequestError::Conflict(_));
             certain &= is_conflict;
             match self.read_back(key, bytes, &mut backoff).await {
-                Ok(Some(value)) if value.bytes == *bytes => return Ok(Swapped::Ours(value)),
+                Ok(Some(value)) if value.bytes == *bytes => return Ok(SwapOutcome::Ours(value)),
+                // The value is still the one that was read, perhaps under a new version: swap from that version.
                 Ok(Some(value)) if value.bytes == from.bytes => expected = value.version,
-                Ok(now) => return Ok(Swapped::Changed { now, certain }),
+                Ok(now) => return Ok(SwapOutcome::Changed { now, certain }),
                 Err(_) => return Err(error.indeterminate(self.shown(key))),
             }
             refusals += usize::from(is_conflict);
+            // Repeated conflicts although the key holds the expected value: the store doesn't implement
+            // compare-and-swap correctly. Retrying could never succeed.
             if refusals == REFUSALS && certain {
                 let hint = self.settings.stale_version_hint;
                 let missing = format!(
-                    "to replace what is there: the store refuses the version that it reported{hint}, which"
+                    "replacing a value: the store refuses the version that it reported itself{hint}, which"
                 );
                 return Err(Error::unsupported(self.shown(key), missing));
             }
@@ -195,7 +201,8 @@ impl SettledStore {
         }
     }
 
-    /// A refusal says nothing of earlier tries: one that was not answered may have taken effect.
+    /// Returns a refusal as an error. A refusal says nothing about earlier attempts of the same write: one without an
+    /// answer may have taken effect, so that the outcome is unknown unless all were certain.
     pub fn unless_refused(&self, error: RequestError, key: &str, certain: bool) -> Result<RequestError> {
         match error {
             RequestError::Refused(_) if !certain => Err(error.indeterminate(self.shown(key))),
@@ -204,21 +211,22 @@ impl SettledStore {
         }
     }
 
-    /// What the key holds after a write that was not answered well.
+    /// Reads the value of a key after a write without a success answer.
     ///
     /// # Errors
-    /// `Unavailable`, or what the store refused with.
+    /// `Unavailable` when the store doesn't answer in time; otherwise the error with which the store refused.
     pub async fn read_back(
         &self,
         key: &str,
         written: &Bytes,
         backoff: &mut Backoff<'_>,
     ) -> Result<Option<Value>> {
+        // The key may hold another writer's frame, which can be larger than the written value.
         let limit = MAX_FRAME.max(written.len() as u64);
         self.read_within(key, limit, backoff).await
     }
 
-    /// Deletes a key. One that doesn't exist is fine.
+    /// Deletes a key. Deleting a missing key succeeds.
     pub(crate) async fn delete(&self, key: &str) -> Result<()> {
         let mut backoff = self.backoff();
         loop {

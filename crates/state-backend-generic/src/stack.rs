@@ -1,8 +1,8 @@
-//! The keys of one stack, and its head with what a swap of it must name.
+//! Accesses one stack in its store: its head, lease and objects.
 
 use crate::layout::{Lease, MAX_DOCUMENT, MAX_OBJECT, Meta, StackPaths};
 use crate::lease::LeaseTerms;
-use crate::settle::{Created, SettledStore, Swapped};
+use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
 use crate::store::Value;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -10,30 +10,30 @@ use state_core::backend::{LockStatus, ObjectKind, ObjectName, Tail};
 use state_core::{Base, Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
 use std::sync::Arc;
 
-/// One stack in its store.
+/// One stack in a store.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    /// The store.
+    /// The store that contains the stack.
     pub store: SettledStore,
-    /// The stack's keys.
+    /// The keys of the stack.
     pub paths: StackPaths,
-    /// Which one.
+    /// The lineage that identifies the stack.
     pub lineage: Lineage,
-    /// How long its lock lasts.
+    /// The terms of the stack's lock.
     pub terms: Arc<dyn LeaseTerms>,
 }
 
-/// A head as it was read or written.
+/// A head with the version of its value, which a swap must name.
 #[derive(Clone, Debug)]
 pub struct VersionedHead {
-    /// The head.
+    /// The content of the head document.
     pub head: Head,
-    /// The value that holds it.
+    /// The stored value and its version.
     pub found: Value,
 }
 
 impl Stack {
-    /// A stack, whether it exists or not.
+    /// Creates the access to a stack, which need not exist.
     pub fn new(store: SettledStore, lineage: Lineage, terms: Arc<dyn LeaseTerms>) -> Self {
         Self {
             store,
@@ -43,55 +43,60 @@ impl Stack {
         }
     }
 
-    /// The stack as messages name it.
+    /// Formats the stack for messages.
     pub fn shown(&self) -> String {
         format!("stack {} of {}", self.lineage, self.store.settings.url)
     }
 
-    /// Makes the head last: a stack without one was never finished.
+    /// Creates a stack. The head is written last: a stack without a head was not created completely.
     pub async fn create(&self, head: &Head) -> Result<()> {
         if head.base != Base::empty(head.lineage) {
-            return Err(Error::invalid(self.shown(), "a new stack has an empty base"));
+            return Err(Error::invalid(
+                self.shown(),
+                "the head of a new stack must have an empty base",
+            ));
         }
         let meta = Meta {
             lineage: self.lineage,
         };
         for (path, bytes) in [
+            // `meta.json` first: it proves that a stack was created here, so that a missing head is reported as
+            // damage and not as a missing stack.
             (self.paths.meta(), meta.encode()),
             (self.paths.head(), head.encode()),
         ] {
-            if let Created::Taken(_) = self.store.create(&path, &bytes.into()).await? {
+            if let CreateOutcome::Taken(_) = self.store.create(&path, &bytes.into()).await? {
                 return Err(Error::conflict(self.shown(), "it exists already"));
             }
         }
         Ok(())
     }
 
-    /// Replaces the document at a path, if it is still the one that was found.
+    /// Replaces the document at a path if its value is still the one that was read.
     pub(crate) async fn swap<D: Enveloped>(
         &self,
         path: &str,
         document: &D,
         found: &Value,
-    ) -> Result<Swapped> {
+    ) -> Result<SwapOutcome> {
         self.store.swap(path, &document.encode().into(), found).await
     }
 
-    /// The head as it is now.
+    /// Reads the current head.
     pub async fn head(&self) -> Result<VersionedHead> {
         match self.store.read(&self.paths.head(), MAX_DOCUMENT).await? {
-            Some(found) => self.seen(found),
+            Some(found) => self.parse_head(found),
             None => Err(self.without_head().await),
         }
     }
 
-    pub(crate) fn seen(&self, found: Value) -> Result<VersionedHead> {
+    pub(crate) fn parse_head(&self, found: Value) -> Result<VersionedHead> {
         let object = self.store.shown(&self.paths.head());
         let head = Head::decode(&object, &found.bytes)?;
         if head.lineage == self.lineage {
             return Ok(VersionedHead { head, found });
         }
-        let reason = format!("it is the head of another stack, {}", head.lineage);
+        let reason = format!("it is the head of another stack, lineage {}", head.lineage);
         Err(Error::corrupt(object, 0, reason))
     }
 
@@ -106,7 +111,7 @@ impl Stack {
         }
     }
 
-    /// The lease as it is now; none before the first owner.
+    /// Reads the current lease; returns `None` before the first takeover.
     pub async fn lease(&self) -> Result<Option<(Lease, Value)>> {
         match self.store.read(&self.paths.lease(), MAX_DOCUMENT).await? {
             Some(found) => Ok(Some((self.parse_lease(&found)?, found))),
@@ -118,7 +123,7 @@ impl Stack {
         Lease::decode(&self.store.shown(&self.paths.lease()), &found.bytes)
     }
 
-    /// Another owner's epoch is there.
+    /// Returns the error for a stack that another owner took over.
     pub(crate) fn fenced(&self, mine: Epoch, theirs: Epoch, indeterminate: bool) -> Error {
         Error::Fenced {
             object: self.shown(),
@@ -128,56 +133,56 @@ impl Stack {
         }
     }
 
-    /// The error for a stack that was removed.
+    /// Returns the error for a removed stack.
     pub(crate) fn removed(&self) -> Error {
         Error::conflict(
             self.shown(),
-            "the stack was removed; nobody can write to it again",
+            "the stack was removed, and can't be changed any more",
         )
     }
 
-    /// Creates a key of the stack. The same bytes again are fine.
+    /// Creates a key of the stack. Creating the same bytes again succeeds, since the first answer may have been lost.
     ///
     /// # Errors
-    /// `Conflict` when it holds other bytes.
+    /// `Conflict` when the key exists with other bytes.
     pub async fn create_at(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self.store.create(key, bytes).await? {
-            Created::Ours(_) => Ok(()),
-            Created::Taken(_) => Err(Error::conflict(
+            CreateOutcome::Ours(_) => Ok(()),
+            CreateOutcome::Taken(_) => Err(Error::conflict(
                 self.store.shown(key),
                 "it exists with other bytes",
             )),
         }
     }
 
-    /// Creates an object. The same bytes again are fine.
+    /// Creates an object. Creating the same bytes again succeeds.
     ///
     /// # Errors
-    /// `Conflict` when it exists with other bytes; `Invalid` when it is too large.
+    /// `Conflict` when the object exists with other bytes; `Invalid` when it is too large.
     pub async fn create_object(&self, name: &ObjectName, bytes: &Bytes) -> Result<()> {
         self.check_size(name, bytes)?;
         self.create_at(&self.paths.object(name), bytes).await
     }
 
-    /// Refuses an object that is too large.
+    /// Checks the size of an object.
     ///
     /// # Errors
-    /// `Invalid`.
+    /// `Invalid` for an object larger than [`MAX_OBJECT`].
     pub fn check_size(&self, name: &ObjectName, bytes: &Bytes) -> Result<()> {
         if bytes.len() as u64 <= MAX_OBJECT {
             return Ok(());
         }
         let reason = format!(
-            "its {} bytes are more than the {MAX_OBJECT} that an object may have",
+            "it has {} bytes, more than the limit of {MAX_OBJECT}",
             bytes.len()
         );
         Err(Error::invalid(self.store.shown(&self.paths.object(name)), reason))
     }
 
-    /// The bytes of an object.
+    /// Reads the bytes of an object.
     ///
     /// # Errors
-    /// `NotFound` when it doesn't exist.
+    /// `NotFound` when the object doesn't exist.
     pub async fn read_object(&self, name: &ObjectName) -> Result<Bytes> {
         let key = self.paths.object(name);
         match self.store.read(&key, MAX_OBJECT).await? {
@@ -186,7 +191,7 @@ impl Stack {
         }
     }
 
-    /// The objects of one kind, sorted by name.
+    /// Lists the objects of one kind, sorted by name.
     pub async fn list(&self, kind: ObjectKind) -> Result<Vec<ObjectName>> {
         let listed = self.store.list(&self.paths.folder(kind), None).await?;
         let mut names: Vec<_> = listed
@@ -197,7 +202,7 @@ impl Stack {
         Ok(names)
     }
 
-    /// Who holds the lock.
+    /// Reads the epoch, lock holder and client lock of the stack.
     pub async fn lock_status(&self) -> Result<LockStatus> {
         let head = self.head().await?.head;
         let lease = self.lease().await?.map(|(lease, _)| lease);
@@ -211,13 +216,13 @@ impl Stack {
     }
 }
 
-/// The epoch of the last takeover, finished or not.
+/// Returns the epoch of the last takeover, finished or not: a takeover writes the lease before the head.
 pub(crate) fn newest(head: &Head, lease: Option<&Lease>) -> Epoch {
     lease.map_or(head.epoch, |lease| lease.epoch.max(head.epoch))
 }
 
-/// Adds a stack of another store: its slots, then its head, each created once. Without a head the stack doesn't exist, so
-/// an interrupted call can be repeated.
+/// Adds a stack from another store: its slots, then its head, each created once. A stack without a head doesn't
+/// exist, so that an interrupted call can be repeated.
 ///
 /// # Errors
 /// `Conflict` when the stack exists already.
@@ -225,7 +230,7 @@ pub async fn adopt_stack(stack: &Stack, head: &Head, before: Tail, frames: &[Fra
     if frames.first().is_some_and(|frame| frame.slot() != before.next) {
         return Err(Error::invalid(
             stack.shown(),
-            "its journal doesn't begin where it should",
+            "its first frame is not in the expected slot",
         ));
     }
     let meta = Meta {

@@ -1,4 +1,4 @@
-//! The store below a generic backend: [`KeyValueStore`], and what its requests answer.
+//! The interface of the store below a generic backend: [`KeyValueStore`], its values and its errors.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,27 +8,28 @@ use std::fmt;
 
 /// A store of values by key, with conditional writes.
 ///
-/// Each method sends one request and reports what the store answered. Retries, and the question whether a write that
-/// was not answered took effect, are the generic layer's job: an implementation never retries and never guesses.
+/// Each method sends one request and reports the answer of the store. The generic layer retries requests and settles
+/// unknown outcomes; an implementation must not retry, and must not guess an outcome.
 ///
 /// # Contract
-/// - A write that returned `Ok` is durable, if the store claims to be, and every later `get` and `list` shows it.
+/// - A write that returned `Ok` is durable if [`Settings::durable`](crate::Settings::durable) is set, and every later
+///   `get` and `list` returns it.
 /// - `create` and `compare_and_swap` check their condition and write in one atomic step.
 /// - Keys consist of ASCII letters, digits, `.`, `_`, `-` and `/`.
 #[async_trait]
 pub trait KeyValueStore: fmt::Debug + Send + Sync {
-    /// The value of a key; none if the key does not exist.
+    /// Reads the value of a key; returns `None` if the key does not exist.
     ///
-    /// A value of more than `limit` bytes should be refused before it is read, with [`RequestError::too_large`].
+    /// A value of more than `limit` bytes should be refused with [`RequestError::too_large`] before it is read.
     async fn get(&self, key: &str, limit: u64) -> Result<Option<Value>, RequestError>;
 
-    /// Creates a key. The version of the new value.
+    /// Creates a key and returns the version of the new value.
     ///
     /// # Errors
-    /// [`RequestError::Conflict`] when the key exists; the store keeps what it has.
+    /// [`RequestError::Conflict`] when the key exists. The store keeps the existing value.
     async fn create(&self, key: &str, value: Bytes) -> Result<Version, RequestError>;
 
-    /// Replaces the value of a key if its version is still `expected`. The version of the new value.
+    /// Replaces the value of a key if its version is still `expected`, and returns the version of the new value.
     ///
     /// # Errors
     /// [`RequestError::Conflict`] when the version is another, or the key does not exist.
@@ -39,18 +40,20 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
         value: Bytes,
     ) -> Result<Version, RequestError>;
 
-    /// All keys that begin with `prefix`, which ends with a slash, in any order; with `after`, those greater than it.
+    /// Lists all keys that begin with `prefix`, which ends with a slash, in any order; with `after`, only keys
+    /// greater than it.
     async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError>;
 
     /// Deletes a key. Deleting a key that does not exist succeeds.
     ///
-    /// The default refuses. A store that implements it says so with
-    /// [`Settings::deletes`](crate::Settings::deletes), and its history can be collected.
+    /// The default returns an error. A store that implements deletion sets
+    /// [`Settings::deletes`](crate::Settings::deletes), so that its history can be collected.
     async fn delete(&self, key: &str) -> Result<(), RequestError> {
         Err(RequestError::Refused(Error::unsupported(key, "deletion")))
     }
 
-    /// The first bytes of a value, at most `length`; none if the key does not exist. The default reads all of it.
+    /// Reads the first bytes of a value, at most `length`; returns `None` if the key does not exist. The default
+    /// reads the whole value.
     async fn get_start(&self, key: &str, length: u64) -> Result<Option<Bytes>, RequestError> {
         let value = self.get(key, u64::MAX).await?;
         Ok(value.map(|value| {
@@ -61,36 +64,37 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     }
 }
 
-/// A token that changes with every write of a key: an ETag, a revision number.
+/// A token that changes with every write of a key, such as an ETag or a revision number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Version(String);
 
 impl Version {
-    /// A token as the store spells it.
+    /// Creates a version from the store's token.
     pub fn new(token: impl Into<String>) -> Self {
         Self(token.into())
     }
 
-    /// The store's spelling.
+    /// Returns the store's token.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A value as it was read or written.
+/// A value that was read or written, with its version.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Value {
-    /// The bytes.
+    /// The content of the value.
     pub bytes: Bytes,
-    /// What a swap of it must name.
+    /// The version, which a swap of this value must name.
     pub version: Version,
-    /// When the store wrote it, by its own clock, in milliseconds since 1970, if the store reports that.
+    /// The time at which the store wrote the value, by the store's clock, in milliseconds since 1970; `None` if the
+    /// store doesn't report times.
     pub modified: Option<i64>,
 }
 
 impl Value {
-    /// A value of a store that reports no times.
+    /// Creates a value without a time.
     pub const fn new(bytes: Bytes, version: Version) -> Self {
         Self {
             bytes,
@@ -99,7 +103,7 @@ impl Value {
         }
     }
 
-    /// The same with the time at which the store wrote it.
+    /// Sets the time at which the store wrote the value.
     #[must_use]
     pub const fn with_modified(mut self, milliseconds: i64) -> Self {
         self.modified = Some(milliseconds);
@@ -107,58 +111,58 @@ impl Value {
     }
 }
 
-/// A key in a list.
+/// A key in the result of [`KeyValueStore::list`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedKey {
-    /// The whole key.
+    /// The whole key, including its prefix.
     pub key: String,
     /// The length of its value in bytes.
     pub bytes: u64,
 }
 
 impl ListedKey {
-    /// The part of the key behind its last slash.
+    /// Returns the part of the key after its last slash.
     pub fn file(&self) -> &str {
         self.key.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// Why a request did not succeed.
+/// The reason why a request failed.
 #[derive(Debug)]
 pub enum RequestError {
     /// The condition of the write was not met. The write had no effect, unless an earlier request with the same bytes
-    /// had: a client library that retries by itself may meet its own first request.
+    /// did: a client library that retries by itself can conflict with its own first request.
     Conflict(Source),
-    /// The store certainly refused, and would refuse again. The error to report.
+    /// The store refused the request, and would refuse it again. Contains the error to report.
     Refused(Error),
-    /// There is no usable answer: a timeout, a lost connection, a failure of the server. A write may have taken effect,
-    /// may still take effect, or may not.
+    /// The request has no usable answer: a timeout, a lost connection, a server failure. The write may have taken
+    /// effect, may take effect later, or may never do.
     NoAnswer(Source),
 }
 
 impl RequestError {
-    /// A condition that was not met.
+    /// Creates the error for a condition that was not met.
     pub fn conflict(reason: impl Into<Source>) -> Self {
         Self::Conflict(reason.into())
     }
 
-    /// A request without a usable answer.
+    /// Creates the error for a request without a usable answer.
     pub fn no_answer(reason: impl Into<Source>) -> Self {
         Self::NoAnswer(reason.into())
     }
 
-    /// A value that is larger than it may be; `object` names it.
+    /// Creates the error for a value that is too large; `object` names it.
     pub fn too_large(object: &str, limit: u64) -> Self {
-        let reason = format!("it has more than the {limit} bytes that it may have");
+        let reason = format!("it is larger than the limit of {limit} bytes");
         Self::Refused(Error::corrupt(object, limit, reason))
     }
 
-    /// A write that may have taken effect, or may still do so.
+    /// Converts the error of a write that may have taken effect, or may still do so.
     pub fn indeterminate(self, object: String) -> Error {
         Error::indeterminate(object, self.into_source())
     }
 
-    /// A read that failed.
+    /// Converts the error of a failed read.
     pub(crate) fn unavailable(self, object: String) -> Error {
         match self {
             Self::Refused(error) => error,

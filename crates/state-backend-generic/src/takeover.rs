@@ -1,17 +1,17 @@
-//! Acquire and break: how a stack gets another owner.
+//! Acquires or breaks the lock of a stack: transfers the stack to a new owner.
 //!
 //! ```text
 //!  head ─┐
 //!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot ─► head again
 //! ```
 //!
-//! The lease only keeps two from getting in each other's way. What stops a stale owner is the fence: it writes to the
-//! first slot that it doesn't know, and there the fence is, or its own frame is, which the new owner then has read. So
-//! fences are never deleted.
+//! The lease makes conflicts rare. The fence stops a stale owner: it appends to the first slot that it doesn't know,
+//! and either meets the fence there, or its frame was stored first and the new owner has read it. Fences are
+//! therefore never deleted.
 
 use crate::layout::Lease;
-use crate::reader::{JournalRead, follow, walk};
-use crate::settle::{Created, Swapped};
+use crate::reader::{JournalRead, follow, read_from};
+use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead, newest};
 use crate::store::Value;
 use state_core::backend::{Acquire, Tail};
@@ -19,59 +19,64 @@ use state_core::journal::{Fence, FrameKind};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Result};
 use std::time::Duration;
 
-/// How often a takeover starts over because a head or a lease changed, and how many frames of a stale owner it absorbs.
+/// The number of attempts of a takeover that races with changes of head or lease, and of stale frames that it
+/// accepts.
 const ATTEMPTS: usize = 64;
 
-/// A stack that was taken over.
+/// The result of a successful takeover.
 #[derive(Debug)]
 pub struct Takeover {
-    /// The head with the new epoch.
+    /// The head, which contains the new epoch.
     pub seen: VersionedHead,
-    /// The new owner's lease.
+    /// The lease of the new owner.
     pub lease: HeldLease,
-    /// All frames from the head's base on, the new fence last.
+    /// All frames from the head's base on, with the new fence as the last one.
     pub frames: Vec<Frame>,
-    /// The end of the journal.
+    /// The end of the journal, after the fence.
     pub tail: Tail,
 }
 
-/// A lease of ours.
+/// A lease that this owner holds.
 #[derive(Clone, Debug)]
 pub struct HeldLease {
-    /// The lease.
+    /// The content of the lease document.
     pub lease: Lease,
-    /// The value that holds it.
+    /// The stored value and its version.
     pub found: Value,
-    /// When the request was sent that made it or last renewed it, on our own clock.
+    /// The time at which the request was sent that created or last renewed the lease, on the owner's clock.
     pub sent: Duration,
 }
 
-/// Takes a stack over, at once or not at all.
+/// Takes a stack over, without waiting for a lock holder.
 pub async fn take_over(stack: &Stack, request: &Acquire) -> Result<Takeover> {
-    let (seen, lease) = win(stack, request).await?;
+    let (seen, lease) = claim_lease(stack, request).await?;
     match fence(stack, request, seen, lease.lease.epoch).await {
-        Ok((seen, walked)) => Ok(Takeover {
+        Ok((seen, journal)) => Ok(Takeover {
             seen,
             lease,
-            frames: walked.frames,
-            tail: walked.tail,
+            frames: journal.frames,
+            tail: journal.tail,
         }),
         Err(error) => {
-            // Nobody shall wait for who doesn't come. If this fails, or comes late, the lease ends by itself.
+            // A failed takeover must not leave the stack locked. If the release fails too, an expiring lease ends by
+            // itself, and the lock can be broken.
             drop(release(stack, &lease).await);
             Err(error)
         }
     }
 }
 
-/// Gets the lease, if it is free, or over, or to be broken.
-async fn win(stack: &Stack, request: &Acquire) -> Result<(VersionedHead, HeldLease)> {
+/// Claims the lease if it is free or expired, or if the request breaks it.
+async fn claim_lease(stack: &Stack, request: &Acquire) -> Result<(VersionedHead, HeldLease)> {
     for _ in 0..ATTEMPTS {
         let seen = stack.head().await?;
-        let there = stack.lease().await?;
-        let epoch = newest(&seen.head, there.as_ref().map(|(lease, _)| lease));
+        let current = stack.lease().await?;
+        // The lease may be ahead of the head if an earlier takeover crashed between the two writes. The new epoch
+        // must exceed both, or two owners could share an epoch.
+        let epoch = newest(&seen.head, current.as_ref().map(|(lease, _)| lease));
         check(stack, request, &seen.head, epoch)?;
-        if let (Some((lease, found)), None) = (&there, request.break_epoch) {
+        if let (Some((lease, found)), None) = (&current, request.break_epoch) {
+            // A lease older than the head belongs to an owner that was fenced already: it doesn't hold the lock.
             let is_held = !lease.released && lease.epoch >= seen.head.epoch;
             if is_held
                 && !stack
@@ -90,14 +95,14 @@ async fn win(stack: &Stack, request: &Acquire) -> Result<(VersionedHead, HeldLea
             renewals: 0,
             released: false,
         };
-        let found = there.map(|(_, found)| found);
+        let found = current.map(|(_, found)| found);
         if let Some(held) = claim(stack, lease, found).await? {
             return Ok((seen, held));
         }
     }
     Err(Error::conflict(
         stack.shown(),
-        "others keep taking its lease; try again",
+        "other processes keep taking its lock; try again",
     ))
 }
 
@@ -108,30 +113,31 @@ fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<
     match request.break_epoch {
         Some(seen) if seen != epoch => Err(Error::conflict(
             stack.shown(),
-            format!("its lock is at epoch {epoch} now, not at {seen}: look who holds it"),
+            format!("its lock is at epoch {epoch}, not at {seen}: the lock holder changed"),
         )),
         _ => Ok(()),
     }
 }
 
-/// None when somebody else changed the lease meanwhile.
-async fn claim(stack: &Stack, lease: Lease, there: Option<Value>) -> Result<Option<HeldLease>> {
+/// Writes the lease; returns `None` if another process changed it meanwhile.
+async fn claim(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Option<HeldLease>> {
     let sent = stack.terms.now();
     let (path, bytes) = (stack.paths.lease(), lease.encode().into());
-    let found = match there {
+    let found = match current {
         None => match stack.store.create(&path, &bytes).await? {
-            Created::Ours(found) => found,
-            Created::Taken(_) => return Ok(None),
+            CreateOutcome::Ours(found) => found,
+            CreateOutcome::Taken(_) => return Ok(None),
         },
-        Some(there) => match stack.store.swap(&path, &bytes, &there).await? {
-            Swapped::Ours(found) => found,
-            Swapped::Changed { .. } => return Ok(None),
+        Some(current) => match stack.store.swap(&path, &bytes, &current).await? {
+            SwapOutcome::Ours(found) => found,
+            SwapOutcome::Changed { .. } => return Ok(None),
         },
     };
     Ok(Some(HeldLease { lease, found, sent }))
 }
 
-/// Frees a lease; it keeps its epoch. One that is another's stays.
+/// Releases a lease; the document keeps its epoch. Another owner's lease stays unchanged: the nonce identifies the owner
+/// even if two racing takeovers computed the same epoch.
 pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     let released = Lease {
         released: true,
@@ -140,62 +146,71 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     let mut from = held.found.clone();
     for _ in 0..ATTEMPTS {
         let swapped = stack.swap(&stack.paths.lease(), &released, &from).await?;
-        let Swapped::Changed { now: Some(now), .. } = swapped else {
+        let SwapOutcome::Changed { now: Some(now), .. } = swapped else {
             return Ok(());
         };
         let lease = stack.parse_lease(&now)?;
         if lease.nonce != held.lease.nonce || lease.epoch != held.lease.epoch {
             return Ok(());
         }
-        // A renewal of ours that was given up and came late.
+        // A cancelled renewal took effect late: release the renewed lease.
         from = now;
     }
     Ok(())
 }
 
-/// Puts our epoch into the head, reads what counts, and ends it with a fence.
+/// Writes the new epoch into the head, reads the journal, and ends it with a fence.
 async fn fence(
     stack: &Stack,
     request: &Acquire,
     seen: VersionedHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
-    let seen = raise(stack, request, seen, epoch).await?;
-    let walked = walk(stack, &seen.head, None).await?;
-    if walked.epoch > epoch {
-        return Err(quicker(stack, epoch));
+    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so that
+    // the journal read below stays valid.
+    let seen = raise_epoch(stack, request, seen, epoch).await?;
+    let journal = read_from(stack, &seen.head, None).await?;
+    if journal.epoch > epoch {
+        return Err(lost_race(stack, epoch));
     }
-    let walked = put_fence(stack, request, walked, epoch).await?;
+    let journal = put_fence(stack, request, journal, epoch).await?;
+    // A later takeover may have started meanwhile. Its epoch in the head means that this owner is stale before its
+    // first write.
     let now = stack.head().await?;
     if now.head.epoch == epoch && !now.head.removed {
-        return Ok((now, walked));
+        return Ok((now, journal));
     }
-    Err(quicker(stack, epoch))
+    Err(lost_race(stack, epoch))
 }
 
-fn quicker(stack: &Stack, epoch: Epoch) -> Error {
-    let reason = format!("somebody took it over while it was being taken over at epoch {epoch}");
+fn lost_race(stack: &Stack, epoch: Epoch) -> Error {
+    let reason = format!("lost the takeover race at epoch {epoch}");
     Error::conflict(stack.shown(), reason)
 }
 
-/// From here on no older owner swaps the head.
-async fn raise(stack: &Stack, request: &Acquire, seen: VersionedHead, epoch: Epoch) -> Result<VersionedHead> {
+/// Writes the new epoch into the head. From then on every head swap of an older owner fails.
+async fn raise_epoch(
+    stack: &Stack,
+    request: &Acquire,
+    seen: VersionedHead,
+    epoch: Epoch,
+) -> Result<VersionedHead> {
     let mut seen = seen;
     for _ in 0..ATTEMPTS {
         if seen.head.removed {
             return Err(stack.removed());
         }
         if seen.head.epoch >= epoch {
-            return Err(quicker(stack, epoch));
+            return Err(lost_race(stack, epoch));
         }
         let mut head = seen.head.clone();
         head.epoch = epoch;
         head.nonce = request.head_nonce;
         match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
-            Swapped::Ours(found) => return Ok(VersionedHead { head, found }),
-            // The owner before still swaps.
-            Swapped::Changed { now: Some(now), .. } => seen = stack.seen(now)?,
-            Swapped::Changed { now: None, .. } => seen = stack.head().await?,
+            SwapOutcome::Ours(found) => return Ok(VersionedHead { head, found }),
+            // The previous owner changed the head first: retry on the new head.
+            SwapOutcome::Changed { now: Some(now), .. } => seen = stack.parse_head(now)?,
+            SwapOutcome::Changed { now: None, .. } => seen = stack.head().await?,
         }
     }
     Err(Error::conflict(
@@ -204,16 +219,16 @@ async fn raise(stack: &Stack, request: &Acquire, seen: VersionedHead, epoch: Epo
     ))
 }
 
-/// A fence in the first free slot. What a stale owner got in before it counts.
+/// Creates the fence in the first free slot. Frames that a stale owner stored before it belong to the journal.
 async fn put_fence(
     stack: &Stack,
     request: &Acquire,
-    walked: JournalRead,
+    journal: JournalRead,
     epoch: Epoch,
 ) -> Result<JournalRead> {
-    let mut walked = walked;
+    let mut journal = journal;
     for _ in 0..ATTEMPTS {
-        let Tail { next, chain } = walked.tail;
+        let Tail { next, chain } = journal.tail;
         let fence = Fence {
             previous: None,
             chain,
@@ -223,26 +238,27 @@ async fn put_fence(
         let fence = Frame::new(kind, epoch, next, request.fence_nonce, &payload, &chain)?;
         let path = stack.paths.slot(next);
         let frame = match stack.store.create(&path, fence.bytes()).await? {
-            Created::Ours(_) => {
-                walked.push(fence);
-                return Ok(walked);
+            CreateOutcome::Ours(_) => {
+                journal.push(fence);
+                return Ok(journal);
             }
-            Created::Taken(there) => follow(
+            CreateOutcome::Taken(occupant) => follow(
                 &stack.store.shown(&path),
-                &there.bytes,
+                &occupant.bytes,
                 0,
-                walked.tail,
+                journal.tail,
                 Epoch::ZERO,
             )?,
         };
+        // The slot holds the fence of a later takeover, or of a racing one with the same epoch: this takeover lost.
         if frame.epoch() >= epoch {
-            return Err(quicker(stack, epoch));
+            return Err(lost_race(stack, epoch));
         }
-        walked.push(frame);
+        journal.push(frame);
     }
     Err(Error::conflict(
         stack.shown(),
-        "its owner before keeps writing; try again",
+        "its previous lock holder keeps writing; try again",
     ))
 }
 

@@ -1,4 +1,4 @@
-//! The writer lock of one stack: [`GenericWriter`].
+//! Implements the writer of one locked stack: [`GenericWriter`].
 
 use crate::collection::delete;
 use crate::owner::Owner;
@@ -7,11 +7,11 @@ use bytes::Bytes;
 use state_core::backend::{HeadChange, ObjectName, StoredItemName, Tail, cannot_delete};
 use state_core::{Epoch, Frame, Head, Nonce, Result, Writer};
 
-/// Holds the lock until it is released or broken.
+/// The writer of a stack. It holds the lock until the lock is released or broken.
 #[derive(Debug)]
 pub(crate) struct GenericWriter {
     owner: Owner,
-    /// Whether the store deletes.
+    /// Whether the store implements deletion.
     deletes: bool,
 }
 
@@ -31,7 +31,7 @@ impl Writer for GenericWriter {
         self.owner.append(frame).await
     }
 
-    /// A journal of single frames has no segments: a base can start at any of them.
+    /// Only checks the tail: a journal of single frames has no segments, so that a base can start at any frame.
     async fn rotate(&self, tail: Tail, _nonce: Nonce) -> Result<Tail> {
         self.owner.check_tail(tail).await
     }

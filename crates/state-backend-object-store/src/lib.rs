@@ -52,7 +52,7 @@
 //!
 //! let options = Options::new("s3://bucket/states", Path::from("states"));
 //! let store = ObjectBackend::new(Arc::new(InMemory::new()), options, Opening::Create);
-//! assert!(store.capabilities().durable && !store.capabilities().frees_lock_of_the_dead);
+//! assert!(store.capabilities().durable && !store.capabilities().frees_lock_on_crash);
 //! ```
 
 #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]

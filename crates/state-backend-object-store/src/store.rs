@@ -12,8 +12,8 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
-    Created, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, read_journal, stored_items,
-    take_over,
+    CreateOutcome, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, read_journal,
+    stored_items, take_over,
 };
 use state_core::backend::{
     Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
@@ -99,12 +99,12 @@ impl ObjectBackend {
         };
         let store = self.objects.settled();
         match store.create(FORMAT, &layout.encode().into()).await? {
-            Created::Ours(_) => Ok(Known {
+            CreateOutcome::Ours(_) => Ok(Known {
                 objects: self.as_proved(layout.proved),
                 made: true,
                 unproved: None,
             }),
-            Created::Taken(found) => self.known_as_found(found),
+            CreateOutcome::Taken(found) => self.known_as_found(found),
         }
     }
 

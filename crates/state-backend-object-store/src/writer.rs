@@ -71,7 +71,7 @@ pub(crate) fn lost(stack: &Stack) -> Error {
 
 /// Renews the lease as long as its owner is there.
 async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
-    let mut renewal = Renewal::Done;
+    let mut renewal = Renewal::Confirmed;
     loop {
         if owner.strong_count() == 0 {
             return;
@@ -79,7 +79,7 @@ async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
         let usual = jittered(&options);
         options
             .clock
-            .sleep(if renewal == Renewal::Done {
+            .sleep(if renewal == Renewal::Confirmed {
                 usual
             } else {
                 usual / 5
@@ -89,7 +89,7 @@ async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
             Some(owner) => owner.renew().await,
             None => return,
         };
-        if renewal == Renewal::Over {
+        if renewal == Renewal::Ended {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! The command line: all commands in one table, each with its arguments and what it does. A command is a module here.
+//! The command line: one table of all commands with their arguments. Each command is implemented in a module below.
 
 mod backends;
 mod blame;
@@ -41,7 +41,7 @@ use crate::settings::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use completions::understood;
 
-/// Look at, repair and move infrastructure state.
+/// Inspect, change, repair and move infrastructure state
 #[derive(Debug, Parser)]
 #[command(
     name = "statectl",
@@ -59,15 +59,16 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// All commands of `statectl`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the kinds of stores, and what can be configured.
+    /// List store types and their configuration keys
     Backends,
-    /// Make a store.
     Init(init::Args),
-    /// List, make, remove and rename stacks.
+    /// List, create, remove and rename stacks
     #[command(subcommand)]
     Stack(stack::Command),
+    #[command(visible_alias = "apply")]
     Up(deploy::Up),
     Preview(deploy::Preview),
     Refresh(deploy::Refresh),
@@ -87,48 +88,45 @@ pub(crate) enum Command {
     Find(find::Args),
     Graph(graph::Args),
     Rollback(rollback::Args),
-    /// Seal a stack that is plain, or seal more of it.
     Encrypt(encrypt::Args),
-    /// List, add and remove those who can open a sealed stack.
+    /// List, add and remove recipients of an encrypted stack
     #[command(subcommand)]
     Recipients(recipients::Command),
-    /// Give a sealed stack a new data key.
     Rekey(rekey::Args),
-    /// Seal and open single values with the stack's key.
+    /// Encrypt and decrypt single values with the stack's data key
     #[command(subcommand)]
     Secret(secret::Command),
     Trust(trust::Args),
-    /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(identity::Args),
     Gc(gc::Args),
     Doctor(doctor::Args),
     Copy(copy::Args),
     Login(login::LoginArgs),
-    /// Forget the store that `login` remembered, and the credentials that it keeps for you.
+    /// Forget the store saved by `login` and its credentials
     Logout,
-    /// Say who a lock would name.
+    /// Print the identity used for locks
     Whoami,
     Verify(verify::Args),
-    /// Settle what was begun and never ended.
+    /// List and resolve operations with an unknown outcome
     #[command(subcommand)]
     Pending(pending::Command),
-    /// See who holds the stack; hold it across commands; take a lock from a holder that is gone.
+    /// Show, acquire, release and break locks of a stack
     #[command(subcommand)]
     Lock(lock::Command),
-    /// See which settings are in force.
+    /// Show the settings in effect
     #[command(subcommand)]
     Config(config::Command),
     Completions(completions::Args),
     #[command(name = "__words", hide = true)]
     Words(completions::WordsArgs),
     Schema(schema::Args),
-    /// Change the record by hand.
+    /// Commands that edit the state directly.
     #[command(flatten)]
-    Surgery(edits::Command),
+    Edit(edits::Command),
 }
 
 impl Command {
-    /// What a command does that may take long.
+    /// Description of a long-running command for the progress line; none for commands that are quick or ask questions.
     pub(crate) const fn activity(&self) -> Option<&'static str> {
         match self {
             Self::Import(_) => Some("importing"),
@@ -141,7 +139,7 @@ impl Command {
     }
 }
 
-/// Runs a command. But for what streams, nothing is printed on stdout before it is done.
+/// Runs a command. Commands print nothing on stdout before they end, except those that stream their output.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::Backends => backends::run(context),
@@ -183,7 +181,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Completions(args) => completions::run(context, args, Cli::command()),
         Command::Words(args) => Ok(completions::words(context, args).await),
         Command::Schema(args) => schema::run(context, args),
-        Command::Surgery(command) => edits::run(context, command).await,
+        Command::Edit(command) => edits::run(context, command).await,
     }
 }
 
@@ -193,7 +191,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_definitions_are_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -1,4 +1,4 @@
-//! What a command gets: the settings, the output, the prompt, and what opens stores.
+//! The context of a command: settings, output, prompt, environment, and access to stores.
 
 use crate::error::CliError;
 use crate::identities::Keys;
@@ -12,10 +12,10 @@ use state_core::Timestamp;
 use state_manager::{Actor, Environment};
 use std::sync::Arc;
 
-/// What a command returns.
+/// The result of a command.
 pub(crate) type CommandResult = Result<Report, CliError>;
 
-/// What a command gets.
+/// The context of a command.
 pub(crate) struct Context {
     pub(crate) settings: Arc<Settings>,
     pub(crate) output: Output,
@@ -25,10 +25,10 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Looks at the process once.
+    /// Builds the context from the settings and the process's environment.
     ///
     /// # Errors
-    /// For a file that was named and holds no identity.
+    /// If an identity file named by the user can't be read or contains no identity.
     pub(crate) fn new(settings: Settings, output: Output) -> Result<Self, CliError> {
         let settings = Arc::new(settings);
         let environment = Environment::system(actor());
@@ -50,15 +50,15 @@ impl Context {
         })
     }
 
-    /// The moment against which ages are told.
+    /// The current time, for printing ages.
     pub(crate) fn now(&self) -> Timestamp {
         self.environment.clock.now()
     }
 
-    /// The data in the envelope with `--json`, else the page.
+    /// Builds a report: the data as a JSON document with `--json`, else the page as text.
     ///
     /// # Errors
-    /// When the data has no JSON form: a mistake of this program.
+    /// If the data can't be serialized, which is a bug in this program.
     pub(crate) fn report(
         &self,
         kind: &'static str,
@@ -75,7 +75,7 @@ impl Context {
     }
 }
 
-/// The user, the machine and the process.
+/// The user, host and process that locks and the history name.
 fn actor() -> Actor {
     let system = rustix::system::uname();
     let user = rustix::process::getuid().as_raw();

@@ -1,4 +1,4 @@
-//! Entries in JSON: what a machine may know of one without seeing its secrets.
+//! Resources as JSON, with masked secrets. An [`Entry`] is one resource in a snapshot.
 
 use serde::Serialize;
 use state_core::json::Json;
@@ -6,7 +6,7 @@ use state_core::mask::Mask;
 use state_core::{Dependency, Entry, PendingOperation, State, Timestamp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An entry in a list.
+/// A resource in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct EntryLine {
@@ -22,7 +22,7 @@ pub(crate) struct EntryLine {
 }
 
 impl EntryLine {
-    /// What a list says of an entry.
+    /// Builds the list line of a resource.
     pub(crate) fn new(entry: &Entry, pending: &[&PendingOperation], mask: Mask) -> Self {
         Self {
             address: entry.address.to_string(),
@@ -36,7 +36,7 @@ impl EntryLine {
         }
     }
 
-    /// Its address, and which of the objects there it is.
+    /// The resource's address, with the key of a replaced generation.
     pub(crate) fn name(&self) -> String {
         match &self.deposed {
             None => self.address.clone(),
@@ -45,18 +45,18 @@ impl EntryLine {
     }
 }
 
-/// The marks of an entry, `pending` among them when an operation on it was begun and not ended.
+/// The marks of a resource, including `pending` if an operation on the resource is pending.
 pub(crate) fn marks(entry: &Entry, pending: &[&PendingOperation]) -> Vec<&'static str> {
     let key = entry.key();
     entry.marks(pending.iter().any(|operation| operation.target == key))
 }
 
-/// The resource's type, or the composite's.
+/// The kind of a resource, or the library type of a composite.
 pub(crate) fn kind(entry: &Entry) -> Option<String> {
     entry.kind.as_ref().or(entry.library_type.as_ref()).cloned()
 }
 
-/// An entry in full.
+/// All details of a resource.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct EntryView {
@@ -76,13 +76,13 @@ pub(crate) struct EntryView {
     pub(crate) depends_on: Vec<Dependency>,
     pub(crate) dependents: Vec<String>,
     pub(crate) pending: Vec<PendingView>,
-    /// The systems that keep something of their own on it. Their values may hold secrets that nobody marked, so
-    /// they are told only with `--show-secrets`.
+    /// Extension data of other systems. The values may contain secrets that are not marked as sensitive, so that they are
+    /// included only with `--show-secrets`.
     pub(crate) extensions: BTreeMap<String, Option<Json>>,
 }
 
 impl EntryView {
-    /// All there is to say of an entry.
+    /// Builds the details of a resource.
     pub(crate) fn new(state: &State, entry: &Entry, mask: Mask) -> Self {
         let (inputs, outputs) = mask.sides(entry);
         let pending: Vec<_> = state
@@ -118,7 +118,7 @@ impl EntryView {
     }
 }
 
-/// The entries that refer to this one, by its address or by its group; each once, in the order of the state.
+/// The resources that refer to this one by its address or its group, each once, in the order of the state.
 fn dependents(state: &State, entry: &Entry) -> Vec<String> {
     if !entry.is_live() {
         return Vec::new();
@@ -141,7 +141,7 @@ fn dependents(state: &State, entry: &Entry) -> Vec<String> {
     named
 }
 
-/// An operation that was begun and not ended.
+/// A pending operation: one that was begun and has no recorded outcome.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct PendingView {
@@ -150,16 +150,17 @@ pub(crate) struct PendingView {
     pub(crate) address: String,
     pub(crate) deposed: Option<String>,
     pub(crate) begun: Option<Timestamp>,
-    /// Whether a result came back that broke a rule: it is kept, and `--accept` takes it.
+    /// Whether the provider returned a result that violates a rule. The result is stored, and `--accept` records it.
     pub(crate) has_result: bool,
-    /// What that result breaks.
+    /// The rules that the stored result violates.
     pub(crate) violations: Vec<String>,
-    /// The file in which its result waits, because the store was gone when it came back.
+    /// The file in which the result was saved because the store was unreachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept_in: Option<String>,
-    /// Of a move: the stack on the other side, and what moves.
+    /// For a move between stacks: the name of the other stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) other_stack: Option<String>,
+    /// For a move between stacks: the resources that move.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) entries: Option<Vec<String>>,
     #[serde(skip)]
@@ -167,7 +168,7 @@ pub(crate) struct PendingView {
 }
 
 impl PendingView {
-    /// What there is to say without values.
+    /// Builds the view of an operation, without property values.
     pub(crate) fn new(operation: &PendingOperation) -> Self {
         let violations = operation.result.as_ref().map(|result| result.violations.clone());
         Self {

@@ -1,4 +1,4 @@
-//! Errors as people and scripts get them: what failed, on which object, and the next command to run.
+//! Errors as users and scripts see them: what failed, on which object, and the next command to run.
 
 use crate::exit::ExitCode;
 use serde::Serialize;
@@ -9,26 +9,26 @@ use state_engine::program::{Problem, ProgramError};
 use state_manager::UnresolvedRevision;
 use std::error::Error as _;
 
-/// What a command fails with.
+/// The error of a command.
 #[derive(Debug, Serialize)]
 pub(crate) struct CliError {
     #[serde(skip)]
     pub(crate) code: ExitCode,
-    /// What failed, the object included.
+    /// The message, including the object.
     pub(crate) message: String,
-    /// Which object.
+    /// The object that the error is about.
     pub(crate) object: String,
-    /// What to do next.
+    /// What the user can do next.
     pub(crate) hint: Option<String>,
-    /// All integrity violations, where there are any.
+    /// All integrity violations, for integrity errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) violations: Vec<Violation>,
-    /// All that is wrong with a document, in its order, where there is more than one thing.
+    /// All problems of a document, in document order.
     #[serde(skip_serializing_if = "<[ProblemView]>::is_empty")]
     pub(crate) problems: Box<[ProblemView]>,
 }
 
-/// One thing that is wrong with a document. A place that isn't known is 0.
+/// One problem of a document. Line and column are 0 if unknown.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProblemView {
     line: u64,
@@ -36,12 +36,12 @@ pub(crate) struct ProblemView {
     path: String,
     reason: String,
     hint: Option<String>,
-    /// With the document's name and the place.
+    /// The problem as text, with the document's name and the position.
     #[serde(skip)]
-    pub(crate) told: String,
+    pub(crate) text: String,
 }
 
-/// An error in JSON.
+/// An error as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct ErrorView<'a> {
@@ -52,7 +52,7 @@ pub(crate) struct ErrorView<'a> {
 }
 
 impl CliError {
-    /// An error about an object; the message is told behind the object's name.
+    /// Creates an error about an object, with the message `object: message`.
     pub(crate) fn new(code: ExitCode, object: impl Into<String>, message: &str) -> Self {
         let object = object.into();
         Self {
@@ -65,49 +65,49 @@ impl CliError {
         }
     }
 
-    /// As [`Self::new`] with [`ExitCode::Failed`].
+    /// Like [`Self::new`] with [`ExitCode::Failed`].
     pub(crate) fn failed(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Failed, object, message)
     }
 
-    /// As [`Self::new`] with [`ExitCode::Usage`].
+    /// Like [`Self::new`] with [`ExitCode::Usage`].
     pub(crate) fn usage(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Usage, object, message)
     }
 
-    /// As [`Self::new`] with [`ExitCode::Refused`].
+    /// Like [`Self::new`] with [`ExitCode::Refused`].
     pub(crate) fn refused(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Refused, object, message)
     }
 
-    /// As [`Self::new`] with [`ExitCode::NotFound`].
+    /// Like [`Self::new`] with [`ExitCode::NotFound`].
     pub(crate) fn not_found(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::NotFound, object, message)
     }
 
-    /// As [`Self::new`] with [`ExitCode::Undecipherable`].
+    /// Like [`Self::new`] with [`ExitCode::Undecipherable`].
     pub(crate) fn undecipherable(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Undecipherable, object, message)
     }
 
-    /// As [`Self::new`] with [`ExitCode::Conflict`].
+    /// Like [`Self::new`] with [`ExitCode::Conflict`].
     pub(crate) fn conflict(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Conflict, object, message)
     }
 
-    /// An error of the operating system about a file or the like.
+    /// An error of the operating system about a file or another system object.
     pub(crate) fn io(object: impl Into<String>, source: &std::io::Error) -> Self {
         Self::failed(object, &source.to_string())
     }
 
-    /// The same with advice.
+    /// The same error with a hint.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same with a hint at the name that may have been meant, and at the command that lists all names; else with
-    /// another hint.
+    /// The same error with a hint that suggests the most similar name and the command that lists all names. If no name is
+    /// similar, uses the hint `otherwise`.
     pub(crate) fn with_nearest<'a>(
         self,
         name: &str,
@@ -121,7 +121,7 @@ impl CliError {
         }
     }
 
-    /// Spells the commands in the hint as the user has to type them.
+    /// Adds the user's `--backend` and `--stack` flags to the commands in the hint, so that they can be pasted.
     pub(crate) fn with_invocation(mut self, invocation: &str) -> Self {
         self.hint = self
             .hint
@@ -129,7 +129,7 @@ impl CliError {
         self
     }
 
-    /// The error in JSON.
+    /// The error for its JSON document.
     pub(crate) fn view(&self) -> ErrorView<'_> {
         ErrorView {
             code: self.code,
@@ -150,12 +150,12 @@ impl From<Error> for CliError {
             }
             cause = source.source();
         }
-        let says = |signs: [&str; 2]| signs.iter().any(|sign| message.contains(sign));
+        let contains = |signs: [&str; 2]| signs.iter().any(|sign| message.contains(sign));
         let advice = match &error {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
-            Error::Denied { .. } if says(SKEWED) => Some(SKEW.to_owned()),
-            Error::Unavailable { .. } if says(STRANGERS) => Some(UNTRUSTED.to_owned()),
+            Error::Denied { .. } if contains(CLOCK_SKEW) => Some(CLOCK_SKEW_HINT.to_owned()),
+            Error::Unavailable { .. } if contains(BAD_CERTIFICATE) => Some(BAD_CERTIFICATE_HINT.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
         Self {
@@ -182,8 +182,8 @@ impl From<UnresolvedRevision> for CliError {
     fn from(error: UnresolvedRevision) -> Self {
         let (code, hint) = match error {
             UnresolvedRevision::Collected { .. } => (ExitCode::NotFound, COLLECTED),
-            UnresolvedRevision::Ambiguous { .. } => (ExitCode::Usage, "give more of the id"),
-            _ => (ExitCode::NotFound, "`statectl history` lists them"),
+            UnresolvedRevision::Ambiguous { .. } => (ExitCode::Usage, "use a longer prefix of the id"),
+            _ => (ExitCode::NotFound, "list revisions with `statectl history`"),
         };
         Self {
             message: error.to_string(),
@@ -199,14 +199,14 @@ impl From<EngineError> for CliError {
             EngineError::Source { object, reason } => Self::failed(object, &reason),
             other => Self {
                 message: other.to_string(),
-                ..Self::failed("the run", "")
+                ..Self::failed("run", "")
             },
         }
     }
 }
 
 impl From<ProgramError> for CliError {
-    /// One problem is told as the error itself; several are listed.
+    /// A single problem becomes the message of the error; several are counted and listed.
     fn from(error: ProgramError) -> Self {
         let ProgramError { name, problems, .. } = error;
         let view = |problem: Problem| {
@@ -215,7 +215,7 @@ impl From<ProgramError> for CliError {
                 line => format!("{name}:{line}:{}", problem.column),
             };
             ProblemView {
-                told: format!("{place}: {problem}"),
+                text: format!("{place}: {problem}"),
                 line: problem.line,
                 column: problem.column,
                 path: problem.path,
@@ -225,8 +225,8 @@ impl From<ProgramError> for CliError {
         };
         let problems: Box<[ProblemView]> = problems.into_iter().map(view).collect();
         let message = match &*problems {
-            [only] => only.told.clone(),
-            several => format!("{name}: {} things are wrong", several.len()),
+            [only] => only.text.clone(),
+            several => format!("{name}: {} problems", several.len()),
         };
         Self {
             message,
@@ -236,65 +236,66 @@ impl From<ProgramError> for CliError {
     }
 }
 
-/// What to do about a revision that is gone.
-const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
+/// Hint for a revision that `gc` has deleted.
+const COLLECTED: &str = "`statectl gc` deleted the revision; list the others with `statectl history`";
 
-/// What to do about a bucket that isn't there.
+/// Hint for a missing bucket.
 fn create_container(container: &str) -> String {
     format!(
-        "create {container} first, with the tools of its cloud, or name another with `--backend URL`: statectl makes \
-         stores in buckets, and no buckets"
+        "create {container} first with the tools of its cloud, or name another one with `--backend URL`; statectl doesn't \
+         create buckets"
     )
 }
 
-/// What to do about a server that can't prove who it is.
-const UNTRUSTED: &str = "don't send anything there before you know who it is; if it is yours, have this machine trust the \
-                         authority that signed its certificate (SSL_CERT_FILE)";
+/// Hint for a server whose certificate isn't trusted.
+const BAD_CERTIFICATE_HINT: &str = "the server's certificate isn't trusted; if you know the server, set SSL_CERT_FILE to the \
+                                    certificate of the authority that signed it";
 
-/// What an error says where a server's certificate was refused.
-const STRANGERS: [&str; 2] = ["invalid peer certificate", "UnknownIssuer"];
+/// Texts of errors about a certificate that isn't trusted.
+const BAD_CERTIFICATE: [&str; 2] = ["invalid peer certificate", "UnknownIssuer"];
 
-/// What stores call a request whose signature is too old or too new.
-const SKEWED: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];
+/// Error codes of stores for a request whose signature time is too old or too new.
+const CLOCK_SKEW: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];
 
-/// What to do about that.
-const SKEW: &str =
-    "set this machine's clock: the store refuses requests that are signed with another time than its own";
+/// Hint for a rejected signature time.
+const CLOCK_SKEW_HINT: &str = "correct this machine's clock: the store refuses requests whose signature time differs from its own clock";
 
-/// What to do about it, where the place of the error knows nothing better.
+/// Default hint for a kind of error, if the error has no more specific one.
 fn hint(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
-        ErrorKind::NotFound => "see what there is with `statectl stack ls`",
-        ErrorKind::NoCurrent => "give the stack a state first: `statectl import FILE`",
+        ErrorKind::NotFound => "list stacks with `statectl stack ls`",
+        ErrorKind::NoCurrent => "create a first revision with `statectl up` or `statectl import FILE`",
         ErrorKind::Locked => {
-            "wait for the holder; if it is gone for good, `statectl lock status` shows what to break: \
-             `statectl lock break`, or for a client lock `statectl lock break --id ID`"
+            "wait for the lock holder, or set `--lock-timeout`; if the holder has crashed, run `statectl lock status`, \
+             then `statectl lock break`, or for a client lock `statectl lock break --id ID`"
         }
         ErrorKind::Conflict => {
-            "look again with `statectl history` and `statectl pending list`, then decide anew"
+            "check the current state with `statectl history` and `statectl pending list`, then run the command again"
         }
         ErrorKind::Fenced | ErrorKind::Indeterminate => {
-            "see what took effect with `statectl history` and `statectl pending list` before you repeat anything"
+            "check what was written with `statectl history` and `statectl pending list` before you repeat the command"
         }
-        ErrorKind::NotApplied => "nothing happened: mend the cause and run it again",
+        ErrorKind::NotApplied => "nothing was changed: fix the cause, then run the command again",
         ErrorKind::Corrupt => {
-            "don't write to it; find the extent with `statectl verify --deep`, then restore the files from a copy"
+            "don't write to the stack; find the damage with `statectl verify --deep`, then restore the files from a \
+             backup"
         }
-        ErrorKind::Integrity => {
-            "mend the state it names; `statectl verify` lists every violation of the stored one"
-        }
-        ErrorKind::Format => "use the build of statectl that wrote it, or a newer one",
-        ErrorKind::Unsupported => "use another store, or a build with what it names",
+        ErrorKind::Integrity => "list all violations of the stored state with `statectl verify`",
+        ErrorKind::Format => "use the version of statectl that wrote the data, or a newer one",
+        ErrorKind::Unsupported => "use another store, or a build of statectl with the named feature",
         ErrorKind::Sealed => {
-            "give the identity that opens it with --identity FILE, STATECTL_IDENTITY or STATECTL_PASSPHRASE"
+            "pass an identity that can decrypt the stack with `--identity FILE`, STATECTL_IDENTITY or \
+             STATECTL_PASSPHRASE, or ask a recipient to run `statectl recipients add RECIPIENT` with the recipient that \
+             `statectl identity` prints"
         }
         ErrorKind::Distrusted => {
-            "ask those who work with the stack what happened; if what is there now is right, say so: \
-             `statectl trust --accept`"
+            "ask the other users of the stack whether the change was intended; if so, run `statectl trust --accept`"
         }
-        ErrorKind::Denied => "get access to the store, its files or its credentials, then run it again",
-        ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
-        ErrorKind::Closed => "run it again: the stack is opened anew",
+        ErrorKind::Denied => {
+            "check your permissions and credentials for the store, then run the command again"
+        }
+        ErrorKind::Unavailable => "check that the store exists and is reachable, then run the command again",
+        ErrorKind::Closed => "run the command again",
         _ => return None,
     })
 }
@@ -306,7 +307,7 @@ mod tests {
     use state_core::Error;
 
     #[test]
-    fn an_error_names_its_cause_once() {
+    fn error_names_its_cause_once() {
         let error = CliError::from(Error::Unavailable {
             object: "stacks/x/head.json".into(),
             source: "no route to host".into(),
@@ -320,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_repeats_the_flags_that_led_here() {
+    fn hint_repeats_backend_and_stack_flags() {
         let error = CliError::from(Error::not_found("stack x")).with_invocation("statectl --backend /b");
         assert_eq!(
             error.hint.as_deref(),
-            Some("see what there is with `statectl --backend /b stack ls`")
+            Some("list stacks with `statectl --backend /b stack ls`")
         );
     }
 }

@@ -1,66 +1,67 @@
-//! The exit codes of `statectl`: a public contract.
+//! The exit codes of `statectl`, which are part of its public contract.
 
 use serde::Serialize;
 use state_core::ErrorKind;
 
-/// What the exit code of `statectl` means. Any other code that isn't 0 means that it failed. JSON errors hold its name.
+/// Exit code of `statectl`. Any other code except 0 means that the command failed. JSON errors contain the code's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Done.
+    /// The command completed without failures.
     Done = 0,
-    /// Failed for a reason that has no code of its own.
+    /// The command failed for a reason without a code of its own.
     Failed = 1,
-    /// The command line isn't understood.
+    /// The command line is invalid.
     Usage = 2,
-    /// Differences were found, and `--detailed-exitcode` asked to say so.
+    /// There are differences, and `--detailed-exitcode` is set.
     Differences = 3,
-    /// Refused without `--yes` or `--force`.
+    /// The command needs a confirmation by `--yes` or `--force`.
     Refused = 4,
-    /// There is no such store, stack, entry or revision.
+    /// The store, stack, resource or revision does not exist.
     NotFound = 10,
-    /// Somebody else holds the lock.
+    /// Another client holds the lock.
     Locked = 11,
-    /// A value can't be decrypted, or isn't authentic.
+    /// A value can't be decrypted or authenticated.
     Undecipherable = 12,
-    /// The state moved, or lineage or serial don't fit.
+    /// The state changed concurrently, or its lineage or serial doesn't match.
     Conflict = 13,
-    /// Something is corrupt, or breaks integrity rules.
+    /// Data is corrupt, or violates integrity rules.
     Integrity = 14,
-    /// The store lacks a guarantee, or this build a feature.
+    /// The store is missing a guarantee, or this build is missing a feature.
     Unsupported = 15,
-    /// A format is too new or too old.
+    /// A stored format is too new or too old for this build.
     Format = 16,
-    /// Another holder took over.
+    /// Another client took over the lock.
     Fenced = 17,
-    /// Nobody can say whether a write had an effect: ask `pending`.
+    /// It is unknown whether a write took effect: check `statectl pending list`.
     Indeterminate = 18,
     /// The store can't be reached, or denies access.
     Unreachable = 19,
-    /// Interrupted.
+    /// The command was interrupted by a signal.
     Interrupted = 130,
 }
 
 impl ExitCode {
-    /// The number.
+    /// The numeric exit code.
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// What `statectl --help` ends with.
+/// The table of exit codes at the end of `statectl --help`.
 pub(crate) const TABLE: &str = "\
 Exit codes:
-    0  done                                     13  conflict: the state moved, or
-    1  failed                                       lineage or serial don't fit
-    2  usage                                    14  integrity: corrupt, or violations
-    3  differences (--detailed-exitcode)        15  the store lacks a guarantee
+    0  success                                  13  conflict: concurrent change, or
+    1  failure                                      lineage or serial doesn't match
+    2  invalid command line                     14  data is corrupt or violates rules
+    3  differences (--detailed-exitcode)        15  store or build not supported
     4  refused without --yes or --force         16  format too new or too old
-   10  no such store, stack, entry, revision    17  fenced: another holder took over
-   11  locked by another                        18  indeterminate: ask `pending`
-   12  can't decrypt, or not authenticated      19  store unreachable, or access denied
+   10  store, stack, resource or revision       17  fenced: another client took over
+       not found                                    the lock
+   11  locked by another client                 18  outcome unknown: run `pending list`
+   12  can't decrypt or authenticate            19  store unreachable or access denied
                                                130  interrupted";
 
 impl From<ErrorKind> for ExitCode {
@@ -91,7 +92,7 @@ impl From<ExitCode> for std::process::ExitCode {
 mod tests {
     use super::{ExitCode, TABLE};
 
-    /// All of them, in order.
+    /// All exit codes in ascending order.
     const ALL: [ExitCode; 16] = [
         ExitCode::Done,
         ExitCode::Failed,
@@ -112,7 +113,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_help_lists_every_code() {
+    fn help_lists_every_exit_code() {
         let numbers: Vec<_> = TABLE
             .split_whitespace()
             .filter_map(|word| word.parse::<u8>().ok())
@@ -123,13 +124,13 @@ mod tests {
         assert_eq!(numbers.len(), ALL.len());
     }
 
-    /// The name in JSON errors.
+    /// The code's name in JSON errors.
     fn name(code: &ExitCode) -> String {
         serde_json::to_string(code).unwrap()
     }
 
     #[test]
-    fn names_and_numbers_are_unique() {
+    fn exit_code_names_and_numbers_are_unique() {
         for (index, code) in ALL.iter().enumerate() {
             for other in &ALL[index + 1..] {
                 assert_ne!(name(code), name(other));

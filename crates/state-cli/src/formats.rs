@@ -1,4 +1,4 @@
-//! The formats that the commands know, and errors of formats in the words of the command line.
+//! The state formats that commands support, and the conversion of format errors to command line errors.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -6,13 +6,13 @@ use state_core::ErrorKind;
 use state_formats::{Error, Formats, PassphraseSource, StateFormat};
 use std::sync::OnceLock;
 
-/// A format that a flag names.
+/// A state format, as named by a flag.
 pub(crate) type Format = &'static dyn StateFormat;
 
-/// Set once, before the arguments are parsed: help texts and values of flags depend on it.
+/// Set once before the arguments are parsed, because help texts and flag values depend on the formats.
 static FORMATS: OnceLock<Formats> = OnceLock::new();
 
-/// All formats.
+/// All formats of this process.
 pub(crate) fn all() -> &'static Formats {
     FORMATS.get_or_init(Formats::standard)
 }
@@ -22,15 +22,15 @@ pub(crate) fn set(formats: Formats) {
     FORMATS.get_or_init(|| formats);
 }
 
-/// The format of a name.
+/// The format with this name.
 ///
 /// # Errors
-/// For an unknown name; the error lists the names.
+/// If there is no such format. The error lists all names.
 pub(crate) fn named(name: &str) -> Result<Format, Error> {
     all().named(name)
 }
 
-/// The names in a sentence: `` `a`, `b` or `c` ``, each with this text before it.
+/// The names of all formats for a sentence: `` `a`, `b` or `c` ``, each with the text `before` in front.
 pub(crate) fn listed(before: &str) -> String {
     let names: Vec<_> = all()
         .names()
@@ -43,7 +43,7 @@ pub(crate) fn listed(before: &str) -> String {
     }
 }
 
-/// The formats whose secrets a passphrase opens, and where their systems look for it.
+/// The formats whose secrets are encrypted with a passphrase, and where their systems look for it.
 pub(crate) fn with_secrets() -> Vec<(Format, PassphraseSource)> {
     let formats = all().iter();
     formats
@@ -51,65 +51,70 @@ pub(crate) fn with_secrets() -> Vec<(Format, PassphraseSource)> {
         .collect()
 }
 
-/// What is told about each of these formats, in a sentence.
+/// A property of each format with secrets, joined for a sentence: `a or b`.
 pub(crate) fn either(of: impl Fn(Format, PassphraseSource) -> &'static str) -> String {
-    let told: Vec<_> = with_secrets()
+    let parts: Vec<_> = with_secrets()
         .into_iter()
         .map(|(format, source)| of(format, source))
         .collect();
-    told.join(" or ")
+    parts.join(" or ")
 }
 
-/// What to do about a document that is well formed and breaks rules.
+/// Hint for a well-formed document that violates integrity rules.
 pub(crate) const REPAIR: &str =
-    "nothing was written; `statectl import --repair` shows how it would be mended, and asks";
+    "nothing was written; to repair the state during the import, run `statectl import --repair FILE`";
 
-/// An error of a format, about a file.
+/// Converts an error of a format about a file.
 pub(crate) fn failed(object: &str, error: Error) -> CliError {
     let hint = match &error {
-        Error::Unrecognised { .. } => Some(format!("name the format: {}", listed("--format "))),
+        Error::Unrecognised { .. } => Some(format!("pass the format: {}", listed("--format "))),
         other => hint(other).map(str::to_owned),
     };
-    let mut told = match error {
+    let mut converted = match error {
         Error::Core(core) => CliError::from(core),
         other => {
             let code = other.kind().into();
             CliError::new(code, object, &other.to_string())
         }
     };
-    if told.code == ExitCode::Unsupported {
-        told.code = ExitCode::Failed;
+    // The exit code for unsupported stores would mislead here: only the file is unsupported.
+    if converted.code == ExitCode::Unsupported {
+        converted.code = ExitCode::Failed;
     }
-    if !told.message.contains(object) {
-        told.message = format!("{object}: {}", told.message);
+    if !converted.message.contains(object) {
+        converted.message = format!("{object}: {}", converted.message);
     }
-    told.object = object.to_owned();
+    converted.object = object.to_owned();
     match hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
+        Some(hint) => converted.with_hint(hint),
+        None => converted,
     }
 }
 
 fn hint(error: &Error) -> Option<&'static str> {
     match error {
         Error::NotAState { .. } => {
-            Some("nothing was written; import the state itself, or leave `--format` out")
+            Some("nothing was written; name a state file, or run the command without `--format`")
         }
         Error::Secrets {
             needs_passphrase: false,
             ..
-        } => Some("nothing was written; leave `--open-secrets` out: the secrets stay encrypted as they are"),
+        } => Some(
+            "nothing was written; run the command without `--open-secrets` to keep the secrets encrypted",
+        ),
         Error::Encrypted {
             needs_passphrase: false,
             ..
-        } => Some("nothing was written; decrypt it with its own tool first: `tofu state pull`"),
+        } => Some(
+            "nothing was written; decrypt the file first with the tool that wrote it, for example `tofu state pull`",
+        ),
         Error::Encrypted { .. } => {
-            Some("give the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`")
+            Some("pass the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`")
         }
         other => match other.kind() {
             ErrorKind::Sealed => Some("nothing was written; check the passphrase, or decrypt the file first"),
             ErrorKind::Integrity => Some(REPAIR),
-            ErrorKind::Invalid => Some("nothing was written; mend the file and import it again"),
+            ErrorKind::Invalid => Some("nothing was written; correct the file and import it again"),
             _ => None,
         },
     }

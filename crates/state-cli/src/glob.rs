@@ -1,12 +1,13 @@
-//! Patterns over addresses: `*` stands for any text, `?` for one character. Everything else is literal, brackets
-//! too, because addresses are full of them.
+//! Patterns for addresses: `*` matches any text, `?` matches one character. All other characters match themselves,
+//! including brackets, which are common in addresses.
 
-/// Whether the whole text matches the pattern. Linear space, no recursion: no pattern is dangerous.
+/// Whether the whole text matches the pattern. Uses linear space and no recursion, so that no pattern can exhaust memory or
+/// the stack.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where to go on when what follows the last `*` doesn't fit: the star takes one more character.
+    // Where to continue if the part after the last `*` doesn't match: the star then matches one more character.
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
         if pattern.get(p) == Some(&'*') {
@@ -31,7 +32,7 @@ mod tests {
     use super::matches;
 
     #[test]
-    fn a_star_is_any_text_and_a_question_mark_one_character() {
+    fn star_matches_any_text_and_question_mark_one_char() {
         assert!(matches("*", ""));
         assert!(matches("module.*", "module.a.aws_eip.b"));
         assert!(matches("*.aws_eip.*", "module.a.aws_eip.b"));
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_without_wildcards_is_the_whole_text() {
+    fn pattern_without_wildcards_matches_whole_text() {
         assert!(matches("a.b", "a.b"));
         assert!(!matches("a.b", "a.b.c"));
         assert!(!matches("", "a"));
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_over_a_long_text_stay_quick() {
+    fn many_stars_over_a_long_text_are_fast() {
         let text = "a".repeat(4096);
         assert!(!matches(&"*a".repeat(40).replace("aa", "a"), &format!("{text}b")));
     }

@@ -1,5 +1,5 @@
-//! Who needs whom, drawn so that people can read it: siblings are one node, nodes stand in groups, and a large graph is
-//! only drawn around an entry.
+//! The dependency graph of a state, reduced to a readable size: instances of one declaration are one node, nodes are grouped,
+//! and a large graph is drawn only around one resource.
 
 pub(crate) mod drawing;
 mod naming;
@@ -15,26 +15,26 @@ use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 pub(crate) use naming::GroupBy;
 
-/// How many nodes a drawing has at most: more can't be read.
+/// Maximum number of nodes of a drawing; larger drawings aren't readable.
 pub(crate) const NODES: usize = 200;
 
-/// An entry, or the siblings that share a declaration.
+/// A resource, or all instances of one declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
-    /// The same in every drawing, whatever else is in it.
+    /// An id that depends only on the name, so that it is the same in all drawings.
     pub(crate) id: String,
-    /// The address, or what the siblings' addresses have in common.
+    /// The address, or the common part of the instances' addresses.
     pub(crate) name: String,
-    /// How many entries it stands for.
+    /// The number of resources that the node represents.
     pub(crate) count: usize,
-    /// The group that it stands in.
+    /// The name of the node's group.
     pub(crate) group: String,
-    /// The resource's type.
+    /// The kind of the resources.
     pub(crate) kind: Option<String>,
 }
 
 impl Node {
-    /// `name`, or `name x37`.
+    /// The label of the node: `name`, or `name x37` for several resources.
     pub(crate) fn label(&self) -> String {
         if self.count == 1 {
             self.name.clone()
@@ -44,13 +44,13 @@ impl Node {
     }
 }
 
-/// What an edge says of where it comes from.
+/// The meaning of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Link {
-    /// It stands after the other.
+    /// The source depends on the target.
     Needs,
-    /// It is a part of the other.
+    /// The source is a child of the target.
     PartOf,
 }
 
@@ -59,22 +59,24 @@ pub(crate) enum Link {
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) edges: BTreeSet<(usize, usize, Link)>,
-    /// The node that it is drawn around.
+    /// The node around which the graph is drawn; none for the whole graph.
     pub(crate) center: Option<usize>,
-    /// How many nodes in scope were left out.
+    /// The number of nodes left out because of the size limit.
     pub(crate) omitted: usize,
 }
 
 impl Graph {
-    /// The graph of a list of entries. The entries of `center` are a node of their own, without their siblings; if it is
-    /// the name of siblings, these are the centre. None if it is neither.
+    /// Builds the graph of a list of resources. If `center` is an address, its resource becomes a node of its own, separate
+    /// from other instances; if it is the name of a declaration, the node with all its instances is the centre. Returns
+    /// none if `center` is neither.
     pub(crate) fn of(entries: &[SharedEntry], by: GroupBy, center: Option<&Address>) -> Option<Self> {
         let mut names: BTreeMap<String, Vec<&Entry>> = BTreeMap::new();
         for entry in entries {
             names.entry(name_of(entry, center)).or_default().push(entry);
         }
         let mut graph = Self::default();
-        // What a dependency leads to: an address is in one node, a group perhaps in two.
+        // The nodes that a dependency points to: one for an address, but possibly two for a group, because the centre is
+        // separate from the other instances.
         let mut targets: BTreeMap<Dependency, BTreeSet<usize>> = BTreeMap::new();
         for (at, (name, members)) in names.iter().enumerate() {
             graph.nodes.push(node(name, members, by));
@@ -106,7 +108,7 @@ impl Graph {
         Some(graph)
     }
 
-    /// What each node needs, or what needs it; each list sorted and without repetitions.
+    /// For each node, the nodes that it depends on, or with `backwards` the nodes that depend on it, sorted.
     pub(crate) fn neighbours(&self, backwards: bool) -> Vec<Vec<usize>> {
         let mut lists = vec![BTreeSet::new(); self.nodes.len()];
         for &(from, to, _) in &self.edges {
@@ -116,8 +118,8 @@ impl Graph {
         lists.into_iter().map(|list| list.into_iter().collect()).collect()
     }
 
-    /// The part that can be reached from the centre in so many steps, along what it needs or along what needs it,
-    /// the nearest first, [`NODES`] at most.
+    /// The nodes within `depth` edges of the centre, either along its dependencies or along its dependents. Keeps the
+    /// nearest [`NODES`] of them.
     pub(crate) fn around(self, depth: usize) -> Self {
         let Some(center) = self.center else {
             return self;
@@ -152,7 +154,7 @@ impl Graph {
         self.part(&kept, nearest.len() - kept.len())
     }
 
-    /// The nodes at these positions, which ascend, and the edges between them.
+    /// The nodes at these positions, which must be sorted, and the edges between them.
     fn part(&self, kept: &[usize], omitted: usize) -> Self {
         let place = |at: usize| kept.binary_search(&at).ok();
         Self {
@@ -167,7 +169,7 @@ impl Graph {
         }
     }
 
-    /// The nodes by group, both sorted.
+    /// The nodes of each group, sorted by group and position.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<usize>> {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -189,7 +191,7 @@ fn name_of(entry: &Entry, center: Option<&Address>) -> String {
 
 fn node(name: &str, members: &[&Entry], by: GroupBy) -> Node {
     let first = members.first();
-    // One alone has a name of its own.
+    // A single instance is shown with its full address.
     let shown = match members {
         [only] => only.key().to_string(),
         _ => name.to_owned(),

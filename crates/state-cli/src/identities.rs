@@ -1,4 +1,4 @@
-//! The identities at hand: what opens sealed stacks, and whom new data keys are wrapped to.
+//! The user's identities, which decrypt the data keys of stacks, and their recipients, for which new data keys are encrypted.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -15,105 +15,105 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The user's own identity, in the folder for such files.
+/// The user's own identity file, relative to the user's configuration folder.
 const USER_FILE: &str = "statectl/identity.txt";
 
-/// A passphrase that opens stacks.
+/// The environment variable with a passphrase that decrypts stacks.
 const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
 
-/// How the values of a new stack are stored.
+/// Flags for the encryption of a new stack.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NewStack {
-    /// What is sealed in a new stack: what is marked as sensitive, all values, or nothing.
+    /// Which values of a new stack to encrypt
     #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
     pub(crate) policy: Sealing,
 }
 
-/// What is sealed.
+/// Which values of a stack are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sealing {
-    /// What is marked as sensitive, and what may hold secrets that nobody marked.
+    /// Values marked as sensitive, and opaque data of formats
     Sensitive,
-    /// All values.
+    /// All values of the stack
     All,
-    /// Nothing: whoever reads the store reads every secret.
+    /// Nothing; every reader of the store can read all secrets
     Plaintext,
 }
 
 impl Sealing {
-    /// The policy in the head of a stack that is about to be sealed, and what the stack's owner must know. Makes an
-    /// identity where the policy needs one and there is none.
+    /// The policy for the head of a stack, and warnings for the stack's owner. Creates an identity if the policy needs one
+    /// and the user has none.
     ///
     /// # Errors
-    /// As [`Keys::ensure`].
+    /// Like [`Keys::ensure`].
     pub(crate) fn prepare(self, keys: &Keys) -> Result<(SealingPolicy, Vec<String>), CliError> {
         let policy = match self {
             Self::Sensitive => SealingPolicy::Sensitive,
             Self::All => SealingPolicy::All,
             Self::Plaintext => return Ok((SealingPolicy::Plaintext, Vec::new())),
         };
-        Ok((policy, keys.ensure()?.iter().map(Fresh::advice).collect()))
+        Ok((policy, keys.ensure()?.iter().map(NewIdentity::advice).collect()))
     }
 }
 
-/// An identity that was made because there was none.
-pub(crate) struct Fresh {
+/// An identity that was created because the user had none.
+pub(crate) struct NewIdentity {
     pub(crate) file: PathBuf,
     pub(crate) recipient: String,
 }
 
-impl Fresh {
-    /// What its owner must know.
+impl NewIdentity {
+    /// A warning for the owner of the new identity.
     pub(crate) fn advice(&self) -> String {
         format!(
-            "made your identity {} (recipient {}): back it up, for without it nobody opens what is sealed, and let a \
-             second one open it too: `statectl recipients add`",
+            "created your identity {} (recipient {}): back up this file, because encrypted values are lost without it, and \
+             add a second recipient with `statectl recipients add RECIPIENT`",
             self.file.display(),
             self.recipient
         )
     }
 }
 
-/// What opens sealed stacks: the identities that the command line, the environment and the user's folder name.
+/// The identities from the command line, the environment and the user's configuration folder.
 pub(crate) struct Keys {
     settings: Arc<Settings>,
     entropy: Arc<dyn Entropy>,
-    /// None without an identity.
+    /// The loaded keys; none without an identity.
     found: Mutex<Option<Arc<AgeKeys>>>,
 }
 
 impl Keys {
-    /// Reads the files.
+    /// Loads the identities.
     ///
     /// # Errors
-    /// [`ExitCode::Undecipherable`] for a file that can't be read or holds no identity.
+    /// [`ExitCode::Undecipherable`] for a file that can't be read or contains no identity.
     pub(crate) fn find(settings: Arc<Settings>, entropy: Arc<dyn Entropy>) -> Result<Self, CliError> {
         let keys = Self {
             settings,
             entropy,
             found: Mutex::default(),
         };
-        keys.look()?;
+        keys.load()?;
         Ok(keys)
     }
 
-    /// What unwraps and makes data keys; none without an identity.
+    /// The keys that decrypt and create data keys; none without an identity.
     pub(crate) fn get(&self) -> Option<Arc<AgeKeys>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the user's identity if there is none; from then on there is.
+    /// Creates the user's identity if there is none, and loads it.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`] when it can't be written.
-    pub(crate) fn ensure(&self) -> Result<Option<Fresh>, CliError> {
+    /// [`ExitCode::Failed`] if the file can't be written.
+    pub(crate) fn ensure(&self) -> Result<Option<NewIdentity>, CliError> {
         if self.get().is_some() {
             return Ok(None);
         }
         let file = own_file().ok_or_else(|| {
-            let message = "there is no home folder to keep it in";
+            let message = "cannot create an identity: there is no home folder";
             CliError::undecipherable("your identity", message)
-                .with_hint("name a file with `--identity`, or choose `--policy plaintext`")
+                .with_hint("name a file with `--identity FILE`, or use `--policy plaintext`")
         })?;
         let made = generate_identity();
         let failed = |source| CliError::io(file.display().to_string(), &source);
@@ -126,17 +126,17 @@ impl Keys {
                 .map_err(failed)?;
         }
         create_private(&file, made.file().as_bytes()).map_err(failed)?;
-        self.look()?;
-        Ok(Some(Fresh {
+        self.load()?;
+        Ok(Some(NewIdentity {
             file,
             recipient: made.recipient().to_owned(),
         }))
     }
 
-    /// The identities in the files, and in no other place.
+    /// The identities from files, without the passphrase.
     ///
     /// # Errors
-    /// As [`Self::find`].
+    /// Like [`Self::find`].
     pub(crate) fn identities(&self) -> Result<Identities, CliError> {
         let named = &self.settings.identity;
         let mut identities = Identities::default();
@@ -147,7 +147,7 @@ impl Keys {
         Ok(identities)
     }
 
-    fn look(&self) -> Result<(), CliError> {
+    fn load(&self) -> Result<(), CliError> {
         let mut identities = self.identities()?;
         let passphrase = match std::env::var(PASSPHRASE) {
             Ok(text) => Some(Passphrase::new(text).map_err(|error| refused(PASSPHRASE, &error))?),
@@ -171,7 +171,7 @@ impl Keys {
     }
 }
 
-/// The user's own identity file, whether it is there or not.
+/// The path of the user's own identity file, whether it exists or not.
 fn own_file() -> Option<PathBuf> {
     user_folder().map(|folder| folder.join(USER_FILE))
 }
@@ -180,7 +180,8 @@ fn read(path: &Path) -> Result<Identities, CliError> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|source| CliError {
         code: ExitCode::Undecipherable,
-        ..CliError::io(name.clone(), &source).with_hint("name a file with an age identity: `--identity FILE`")
+        ..CliError::io(name.clone(), &source)
+            .with_hint("name a file with an age identity with `--identity FILE`")
     })?;
     Identities::parse(&name, &text).map_err(|error| refused(&name, &error))
 }
@@ -189,7 +190,7 @@ fn refused(object: &str, error: &state_encrypt::Error) -> CliError {
     CliError::undecipherable(object, &error.to_string()).with_hint(error.hint())
 }
 
-/// Makes a file that only its owner can read; fails if there is one.
+/// Creates a file that only its owner can read. Fails if the file exists.
 pub(crate) fn create_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut created = OpenOptions::new()
         .write(true)

@@ -1,10 +1,10 @@
-//! `statectl`, the operator's tool: look at, repair and move infrastructure state.
+//! `statectl`, the command line tool for infrastructure state: inspect, change, repair and move it.
 //!
-//! A thin shell over `state-manager`. A command reads its arguments, calls the manager, and returns a report or
-//! an error; only the edge here prints, so that `--json`, colours, closed pipes and exit codes work alike
-//! everywhere.
+//! A thin layer over `state-manager` and `state-engine`. A command reads its arguments, calls these libraries, and returns
+//! a report or an error. Only [`run`] and the module `output` print, so that `--json`, colours, closed pipes and exit codes
+//! behave the same in every command.
 //!
-//! The exit codes are public: wrappers may match on [`ExitCode`].
+//! The exit codes are part of the public contract: wrappers may match on [`ExitCode`].
 
 mod commands;
 mod context;
@@ -16,7 +16,6 @@ mod glob;
 mod graph;
 mod identities;
 mod marks;
-mod mending;
 mod origin;
 mod output;
 mod progress;
@@ -24,6 +23,7 @@ mod prompt;
 mod query;
 mod reading;
 mod render;
+mod repair_steps;
 mod rollback_guard;
 mod settings;
 mod signals;
@@ -40,16 +40,16 @@ use output::Output;
 use state_formats::Formats;
 use std::ffi::OsString;
 
-/// Runs `statectl` with these arguments, the first of which is the program's name. Prints to stdout and stderr,
-/// and may ask on a terminal.
+/// Runs `statectl` with these arguments, the first of which is the program's name. Prints to stdout and stderr, and asks
+/// for confirmation on a terminal.
 ///
-/// Returns the code to exit with. Never panics on what comes from outside.
+/// Returns the exit code. Never panics because of its input.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     run_with(arguments, Formats::standard())
 }
 
-/// As [`run`], with formats of your own: `run_with(arguments, Formats::standard().with(Mine))`. A process keeps the
-/// formats of its first run.
+/// Like [`run`], with additional formats: `run_with(arguments, Formats::standard().with(MyFormat))`. Later runs in the same
+/// process use the formats of the first run.
 pub fn run_with(arguments: Vec<OsString>, formats: Formats) -> ExitCode {
     formats::set(formats);
     let mut command = Cli::command();
@@ -71,14 +71,14 @@ pub fn run_with(arguments: Vec<OsString>, formats: Formats) -> ExitCode {
 fn run_parsed(cli: &mut Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, CliError> {
     cli.settings.resolve(matches)?;
     let context = Context::new(cli.settings.clone(), output)?;
-    // One thread for the store's work beside this one: more would only hold more memory.
+    // One worker thread beside this one is enough for the store's work, and each further thread needs memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        // One: what it frees after an import it can use again, while memory that another thread freed stays that one's.
-        // Long work goes to threads of its own.
+        // Allocators keep freed memory for the thread that freed it: with one worker, the memory of a large import is
+        // used again. Long computations run on blocking threads.
         .worker_threads(1)
         .enable_all()
         .build()
-        .map_err(|source| CliError::io("the async runtime", &source))?;
+        .map_err(|source| CliError::io("async runtime", &source))?;
     let progress = progress::Progress::start(&output, cli.command.activity());
     let done = runtime.block_on(commands::run(&context, &cli.command));
     drop(progress);

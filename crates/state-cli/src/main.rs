@@ -1,4 +1,4 @@
-//! `statectl`: look at, repair and move infrastructure state.
+//! The binary `statectl`: inspect, change, repair and move infrastructure state.
 
 use std::process::ExitCode;
 

@@ -1,42 +1,42 @@
-//! What is special about a stack or an entry right now, in a word each.
+//! The status of a stack with its warnings, and helpers that count and list names in sentences.
 
 use serde::Serialize;
 use state_core::{FactoryInfo, Invalidation, RevisionId, Serial, Snapshot, StackName, Timestamp};
 use state_manager::{Authenticity, PublishedOutputs, View};
 use std::fmt::Display;
 
-/// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
+/// The stack that a command read, and whether its state is reliable: known to match the real resources.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct ResourceStatus {
-    /// The stack's name.
+pub(crate) struct StackStatus {
+    /// Full name of the stack, with its project.
     pub(crate) stack: String,
-    /// The current revision; none before the first.
+    /// The current revision, or the one named by `--at`; none before the first.
     pub(crate) revision: Option<RevisionId>,
-    /// Whether an update is open: what is shown is the state after its last step.
+    /// Whether an update is open, so that the state is the one after its last step.
     pub(crate) update_open: bool,
-    /// How many operations were begun and not ended.
+    /// The number of pending operations.
     pub(crate) pending: usize,
-    /// Whether nothing is pending, and nobody is changing the world beyond what is recorded.
+    /// Whether no operation is pending, and no update is changing resources without having recorded the result.
     pub(crate) reliable: bool,
-    /// Whether it isn't known to be from those who have the stack's key.
+    /// Whether the authenticity of the state was not checked.
     #[serde(skip)]
     pub(crate) unchecked: bool,
-    /// How the store went back since it was seen last.
+    /// How the stack's history went back since this client read it last; none if it didn't.
     #[serde(skip)]
     pub(crate) regression: Option<String>,
-    /// The serial of the revision whose outputs were published, if nothing else was read.
+    /// The serial of the revision whose published outputs were read, if nothing else could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) published: Option<Serial>,
-    /// Since when the state as a whole isn't reliable, whatever is pending.
+    /// Since when the whole state is unreliable, independent of pending operations.
     pub(crate) invalidated: Option<Invalidation>,
-    /// The revision that was looked at, if one was asked for; `revision` is the same then.
+    /// The revision named by `--at`; `revision` is the same then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<RevisionId>,
 }
 
-impl ResourceStatus {
-    /// How a stack stands.
+impl StackStatus {
+    /// The status of the latest state of a stack.
     pub(crate) fn of(view: &View) -> Self {
         Self {
             stack: view.name.to_string(),
@@ -51,7 +51,7 @@ impl ResourceStatus {
         }
     }
 
-    /// How a stack stood at a revision.
+    /// The status of a stack at a revision.
     pub(crate) fn at(name: &StackName, revision: RevisionId, snapshot: &Snapshot) -> Self {
         Self {
             stack: name.to_string(),
@@ -64,9 +64,9 @@ impl ResourceStatus {
         }
     }
 
-    /// What is known of a stack to those who read only the outputs that it published, and these.
+    /// The status of a stack of which only the published outputs could be read, and a snapshot with these outputs.
     pub(crate) fn published(name: &StackName, published: PublishedOutputs) -> (Self, Snapshot) {
-        let standing = Self {
+        let status = Self {
             stack: name.to_string(),
             reliable: true,
             published: Some(published.serial),
@@ -77,83 +77,81 @@ impl ResourceStatus {
             sensitive_outputs: published.outputs.sensitive,
             ..Snapshot::new(FactoryInfo::default(), name.to_string(), Timestamp::new(""))
         };
-        (standing, snapshot)
+        (status, snapshot)
     }
 
-    /// That the state as a whole isn't reliable, if so.
-    pub(crate) fn doubt(&self) -> Option<String> {
-        let since = &self.invalidated.as_ref()?.since;
-        let (what, next) = match (&self.at, self.update_open) {
-            (Some(_), _) => (
-                "this revision isn't reliable: a change of the world had begun",
-                "not ended by then",
+    /// A warning if the whole state is unreliable.
+    pub(crate) fn invalidation_warning(&self) -> Option<String> {
+        let since = self.invalidated.as_ref()?.since.as_str();
+        let change = format!("a change of real resources that began at {since}");
+        Some(match (&self.at, self.update_open) {
+            (Some(_), _) => format!("this revision is unreliable: {change} had not ended"),
+            (None, true) => {
+                format!("the state is unreliable: {change} has not ended, and its update is still open")
+            }
+            (None, false) => format!(
+                "the state is unreliable: {change} has an unknown outcome; run `statectl refresh`, or compare the real \
+                 resources and run `statectl pending trust`"
             ),
-            (None, true) => (
-                "the state isn't reliable: a change of the world began",
-                "the update is still open",
-            ),
-            (None, false) => (
-                "the state isn't reliable: a change of the world began",
-                "nobody said what it led to; a refresh tells, or look yourself and say `statectl pending trust`",
-            ),
-        };
-        Some(format!("{what} at {}, and {next}", since.as_str()))
+        })
     }
 
-    /// What a person must know who looks at this state; empty when all is settled.
+    /// Warnings for users of this state; empty if the state is authentic, current and reliable.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.unchecked {
-            warnings.push("authenticity unchecked: no identity at hand opens the stack's key".to_owned());
+            warnings.push(
+                "authenticity not checked: none of your identities can decrypt the stack's data key"
+                    .to_owned(),
+            );
         }
         if let Some(regression) = &self.regression {
             warnings.push(format!(
-                "{regression}; if it was restored on purpose, say so: `statectl trust --accept`"
+                "{regression}; if the stack was restored on purpose, run `statectl trust --accept`"
             ));
         }
         if let Some(serial) = self.published {
             warnings.push(format!(
-                "these are the outputs that were published at serial {serial}: no identity at hand reads the rest of the stack"
+                "showing the outputs published at serial {serial}: your identity can't decrypt the rest of the stack"
             ));
         }
         if self.update_open {
-            warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
+            warnings.push("an update is open: showing the state after its last stored step".to_owned());
         }
-        let begun = format!(
-            "{} begun and not ended",
-            count(self.pending, "operation was", "operations were")
-        );
-        let changing = "the state is being changed and not reliable";
+        let begun = count(self.pending, "pending operation", "pending operations");
         match (&self.at, self.update_open) {
             _ if self.pending == 0 => {}
-            (Some(_), _) => warnings.push(format!("this revision isn't reliable: {begun} by then")),
-            // Perhaps they are of somebody who is at it: those aren't for anyone else to settle.
+            (Some(_), _) => warnings.push(format!("this revision is unreliable: it has {begun}")),
+            // The operations may belong to the run that is still active, so that the user must check the lock before
+            // resolving them.
             (None, true) => warnings.push(format!(
-                "{changing}: {begun}; see `statectl pending list`, and `statectl lock status` for who is at it"
+                "the state is unreliable: {begun}; see `statectl pending list`, and `statectl lock status` for the lock holder"
             )),
-            (None, false) => warnings.push(format!("{changing}: {begun}; see `statectl pending list`")),
+            (None, false) => warnings.push(format!(
+                "the state is unreliable: {begun}; see `statectl pending list`"
+            )),
         }
-        warnings.extend(self.doubt());
+        warnings.extend(self.invalidation_warning());
         warnings
     }
 }
 
-/// The marks of a stack in a list.
+/// The marks of a stack in the stack list.
 pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -> String {
     let marks = [
         update_open.then(|| "update open".to_owned()),
         (pending > 0).then(|| format!("{pending} pending")),
-        unreliable.then(|| "not reliable".to_owned()),
+        unreliable.then(|| "unreliable".to_owned()),
     ];
     marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A number with its noun.
+/// A number with its noun, for example `1 resource` or `2 resources`.
 pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
     format!("{number} {}", if number == N::from(1) { one } else { many })
 }
 
-/// The first so many of these, separated by a text, and how many more there are.
+/// The first `most` items, joined by a separator, and the number of the remaining ones.
 pub(crate) fn first(most: usize, items: &[impl ToString], separator: &str) -> String {
     let named: Vec<String> = items.iter().take(most).map(ToString::to_string).collect();
     let mut text = named.join(separator);

@@ -1,17 +1,17 @@
-//! What a run is made from, for the history: the commit and branch of the folder, and the run of a CI system.
+//! The origin of a run, for the history: the git commit and branch of the program's folder, and the run of a CI system.
 //!
-//! Git's own files are read; git isn't run: it would execute what a repository's configuration says.
+//! Reads git's files directly instead of running git, because git executes commands from a repository's configuration.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How deep references to other references are followed.
+/// How many references to other references are followed.
 const DEPTH: usize = 5;
 
-/// Larger files aren't git's references.
+/// Upper limit of the size of a file with git references.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What CI systems say of a run: the system, then the variables of its id and of its address.
+/// Known CI systems: the name, the variable with the run's id, and the variable with the run's URL.
 const SYSTEMS: [(&str, &str, &str); 6] = [
     ("GitHub Actions", "GITHUB_RUN_ID", ""),
     ("GitLab CI", "CI_PIPELINE_ID", "CI_PIPELINE_URL"),
@@ -21,48 +21,48 @@ const SYSTEMS: [(&str, &str, &str); 6] = [
     ("Jenkins", "BUILD_ID", "BUILD_URL"),
 ];
 
-/// What history is told of where a run comes from. What can't be told is left out.
+/// The origin of a run as entries for the history. Unknown values are left out.
 pub(crate) fn environment(
     folder: &Path,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let mut tell = |name: &str, value: Option<String>| {
+    let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             found.insert(name.to_owned(), value);
         }
     };
     if let Some(git) = folder.ancestors().find_map(Git::of) {
         let (branch, commit) = git.head();
-        tell("git.branch", branch);
-        tell("git.commit", commit);
+        add("git.branch", branch);
+        add("git.commit", commit);
     }
     let system = SYSTEMS.iter().find(|(_, id, _)| variable(id).is_some());
     if let Some((system, id, url)) = system {
-        tell("ci.system", Some((*system).to_owned()));
-        tell("ci.run", variable(id));
+        add("ci.system", Some((*system).to_owned()));
+        add("ci.run", variable(id));
         let address = variable(url).filter(|_| !url.is_empty());
-        tell("ci.url", address.or_else(|| on_github(variable)));
+        add("ci.url", address.or_else(|| on_github(variable)));
     }
     found
 }
 
-/// GitHub tells the parts of the address only.
+/// The URL of a run of GitHub Actions, which has no variable for the whole URL.
 fn on_github(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let [server, repository, run] = ["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"].map(variable);
     Some(format!("{}/{}/actions/runs/{}", server?, repository?, run?))
 }
 
-/// A repository's files.
+/// The folders of a git repository.
 struct Git {
-    /// Those of this working tree.
+    /// The folder with the files of this working tree.
     folder: PathBuf,
-    /// Those that all working trees share.
+    /// The folder with the files that all working trees share.
     common: PathBuf,
 }
 
 impl Git {
-    /// The repository whose working tree begins here.
+    /// The repository whose working tree has its root in this folder.
     fn of(tree: &Path) -> Option<Self> {
         let mut folder = tree.join(".git");
         if folder.is_file() {
@@ -79,18 +79,18 @@ impl Git {
         Some(Self { folder, common })
     }
 
-    /// The branch that is checked out, if one is, and the commit, if there is one.
+    /// The checked-out branch, and the commit; none for a detached head or before the first commit.
     fn head(&self) -> (Option<String>, Option<String>) {
         let head = read(&self.folder.join("HEAD"));
         let name = head.as_deref().and_then(|head| head.strip_prefix("ref:"));
         let branch = name.and_then(|name| name.trim().strip_prefix("refs/heads/"));
         let commit = head.as_deref().and_then(|head| self.commit(head.trim(), DEPTH));
-        // No branch's name begins with a dot: where references lie in tables, git puts `.invalid` here.
+        // A branch name can't begin with a dot: git writes `.invalid` here if a repository stores references as tables.
         let branch = branch.filter(|name| !name.starts_with('.'));
         (branch.map(str::to_owned), commit)
     }
 
-    /// The commit that a reference leads to.
+    /// The commit that a reference points to, directly or through other references.
     fn commit(&self, text: &str, depth: usize) -> Option<String> {
         let Some(name) = text.strip_prefix("ref:").map(str::trim) else {
             return is_commit(text).then(|| text.to_owned());
@@ -137,7 +137,7 @@ mod tests {
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-    fn told(folder: &Path, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn origin_of(folder: &Path, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         let variables: BTreeMap<_, _> = variables.iter().copied().collect();
         environment(folder, &|name| {
             variables.get(name).map(|value| (*value).to_owned())
@@ -151,30 +151,30 @@ mod tests {
     }
 
     #[test]
-    fn the_commit_and_branch_are_those_of_the_working_tree_above() {
+    fn commit_and_branch_come_from_the_enclosing_tree() {
         let folder = tempfile::tempdir().unwrap();
         let (tree, below) = (folder.path(), folder.path().join("a/b"));
         std::fs::create_dir_all(&below).unwrap();
-        assert_eq!(told(&below, &[]), BTreeMap::new());
+        assert_eq!(origin_of(&below, &[]), BTreeMap::new());
         write(tree, ".git/HEAD", "ref: refs/heads/topic/x\n");
         assert_eq!(
-            told(&below, &[]).get("git.commit"),
+            origin_of(&below, &[]).get("git.commit"),
             None,
-            "nothing was committed yet"
+            "there is no commit yet"
         );
         write(
             tree,
             ".git/packed-refs",
             &format!("# pack-refs\n{COMMIT} refs/heads/topic/x\n"),
         );
-        let found = told(&below, &[]);
+        let found = origin_of(&below, &[]);
         assert_eq!(found["git.branch"], "topic/x");
         assert_eq!(found["git.commit"], COMMIT);
         let newer = COMMIT.replace('0', "f");
         write(tree, ".git/refs/heads/topic/x", &format!("{newer}\n"));
-        assert_eq!(told(&below, &[])["git.commit"], newer);
+        assert_eq!(origin_of(&below, &[])["git.commit"], newer);
         write(tree, ".git/HEAD", COMMIT);
-        let detached = told(&below, &[]);
+        let detached = origin_of(&below, &[]);
         assert_eq!(
             (detached.get("git.branch"), &*detached["git.commit"]),
             (None, COMMIT)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_working_tree_has_a_head_of_its_own_and_shares_the_rest() {
+    fn linked_working_tree_has_its_own_head() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("linked");
         write(
@@ -193,24 +193,24 @@ mod tests {
         write(folder.path(), "main/.git/worktrees/linked/commondir", "../..\n");
         write(folder.path(), "main/.git/refs/heads/other", COMMIT);
         write(&tree, ".git", "gitdir: ../main/.git/worktrees/linked\n");
-        let found = told(&tree, &[]);
+        let found = origin_of(&tree, &[]);
         assert_eq!((&*found["git.branch"], &*found["git.commit"]), ("other", COMMIT));
     }
 
     #[test]
-    fn what_is_no_reference_is_left_out() {
+    fn invalid_references_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         for head in ["", "ref: ../../etc/passwd", "ref: refs/../../x", "not a commit"] {
             write(folder.path(), ".git/HEAD", head);
-            assert_eq!(told(folder.path(), &[]), BTreeMap::new(), "{head}");
+            assert_eq!(origin_of(folder.path(), &[]), BTreeMap::new(), "{head}");
         }
         write(folder.path(), ".git/HEAD", "ref: refs/heads/round");
         write(folder.path(), ".git/refs/heads/round", "ref: refs/heads/round");
-        assert_eq!(told(folder.path(), &[]).get("git.commit"), None);
+        assert_eq!(origin_of(folder.path(), &[]).get("git.commit"), None);
     }
 
     #[test]
-    fn a_repository_whose_references_lie_in_tables_tells_no_branch() {
+    fn repository_with_reftable_has_no_branch() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), ".git/HEAD", "ref: refs/heads/.invalid\n");
         write(
@@ -218,21 +218,21 @@ mod tests {
             ".git/refs/heads",
             "this repository uses the reftable format\n",
         );
-        assert_eq!(told(folder.path(), &[]), BTreeMap::new());
+        assert_eq!(origin_of(folder.path(), &[]), BTreeMap::new());
     }
 
     #[test]
-    fn the_run_of_a_ci_system_is_told_with_its_address() {
+    fn ci_run_is_recorded_with_its_url() {
         let nowhere = Path::new("/nowhere");
         let github = [
             ("GITHUB_RUN_ID", "17"),
             ("GITHUB_SERVER_URL", "https://github.com"),
             ("GITHUB_REPOSITORY", "a/b"),
         ];
-        let found = told(nowhere, &github);
+        let found = origin_of(nowhere, &github);
         assert_eq!(found["ci.system"], "GitHub Actions");
         assert_eq!(found["ci.url"], "https://github.com/a/b/actions/runs/17");
-        let jenkins = told(nowhere, &[("BUILD_ID", "5"), ("BUILD_URL", "https://ci/5")]);
+        let jenkins = origin_of(nowhere, &[("BUILD_ID", "5"), ("BUILD_URL", "https://ci/5")]);
         assert_eq!((&*jenkins["ci.run"], &*jenkins["ci.url"]), ("5", "https://ci/5"));
     }
 }

@@ -1,6 +1,7 @@
-//! The only place that prints: reports to stdout, warnings and errors to stderr, one JSON envelope for both.
+//! All printing: reports go to stdout, warnings and errors to stderr. With `--json`, reports and errors are JSON documents
+//! on stdout.
 //!
-//! A closed pipe ends quietly: whoever stopped reading has what they wanted.
+//! A closed pipe isn't an error: a reader such as `head` may stop reading early.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -9,10 +10,10 @@ use crate::settings::{Color, Settings};
 use serde::Serialize;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
-/// The version of the JSON that `--json` prints.
+/// Format version of the JSON documents that `--json` prints.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
-/// Which streams are terminals, and which of them get colours.
+/// Which of the standard streams are terminals, and which of them get colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
     stdin: bool,
@@ -24,7 +25,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Looks at the three streams, and at NO_COLOR, CLICOLOR_FORCE and TERM.
+    /// Inspects the three streams, and the variables NO_COLOR, CLICOLOR_FORCE and TERM.
     pub(crate) fn detect(color: Color) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
         let automatic = |terminal: bool| {
@@ -48,13 +49,13 @@ impl Terminal {
         }
     }
 
-    /// Whether somebody sees a question and can answer it.
+    /// Whether a user can see a question and answer it.
     pub(crate) const fn can_ask(&self) -> bool {
         self.stdin && self.stderr
     }
 }
 
-/// What a command has to say when it is done.
+/// The output of a command, printed when the command ends.
 #[derive(Debug)]
 pub(crate) struct Report {
     body: Vec<u8>,
@@ -81,7 +82,7 @@ struct ErrorEnvelope<'a> {
 }
 
 impl Report {
-    /// Bytes that go out as they are.
+    /// A report of bytes that are printed unchanged.
     pub(crate) const fn raw(body: Vec<u8>, warnings: Vec<String>) -> Self {
         Self {
             body,
@@ -90,30 +91,30 @@ impl Report {
         }
     }
 
-    /// The report of a command that printed everything while it ran.
+    /// The empty report of a command that has already printed its output.
     pub(crate) const fn empty() -> Self {
         Self::raw(Vec::new(), Vec::new())
     }
 
-    /// The same with more warnings, which `--json` prints on no document that was put together before.
+    /// The same report with more warnings on stderr. A JSON document that is already built doesn't contain them.
     pub(crate) fn warned(mut self, more: Vec<String>) -> Self {
         self.warnings.extend(more);
         self
     }
 
-    /// The same with another exit code.
+    /// The same report with another exit code.
     pub(crate) const fn with_code(mut self, code: ExitCode) -> Self {
         self.code = code;
         self
     }
 
-    /// The same with another exit code if the condition holds.
+    /// The same report with another exit code if the condition is true.
     pub(crate) const fn with_code_if(self, condition: bool, code: ExitCode) -> Self {
         if condition { self.with_code(code) } else { self }
     }
 }
 
-/// How a command prints: as JSON or as text, and for which terminals.
+/// The output settings of a command: JSON or text, and the terminals.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -121,7 +122,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Looks at the process's streams.
+    /// Creates the output settings from the flags and the process's streams.
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             json: settings.json,
@@ -129,33 +130,33 @@ impl Output {
         }
     }
 
-    /// Whether a person at a terminal can follow what a command does.
+    /// Whether progress is displayed: only on a terminal, and not with `--json`.
     pub(crate) const fn shows_progress(&self) -> bool {
         self.terminal.stderr && !self.json
     }
 
-    /// Prints a page on stderr at once, before a command ends; nothing with `--json`.
+    /// Prints a page on stderr immediately. Prints nothing with `--json`.
     pub(crate) fn announce(&self, fill: impl FnOnce(&mut Page)) {
         if !self.json {
             to_stderr(&Page::text(false, fill));
         }
     }
 
-    /// As [`announce`](Self::announce), in colours where stderr gets them.
+    /// Like [`announce`](Self::announce), with colours if stderr supports them.
     pub(crate) fn announce_colored(&self, fill: impl FnOnce(&mut Page)) {
         if !self.json {
             to_stderr(&Page::text(self.terminal.color_stderr, fill));
         }
     }
 
-    /// Prints a part of what a command has to say at once, for what is too long to be held. Returns whether anybody still
-    /// reads.
+    /// Prints a part of the output on stdout immediately, for output that is too long for memory. Returns false if the reader
+    /// of stdout has closed it.
     pub(crate) fn stream_page(&self, fill: impl FnOnce(&mut Page)) -> Result<bool, CliError> {
         let text = Page::text(self.terminal.color_stdout, fill);
         written(std::io::stdout().lock().write_all(text.as_bytes()))
     }
 
-    /// Prints what a command has to say.
+    /// Prints the warnings and the body of a report.
     pub(crate) fn print_report(&self, report: &Report) -> Result<ExitCode, CliError> {
         for warning in &report.warnings {
             self.announce_colored(|page| page.warning(warning));
@@ -164,7 +165,7 @@ impl Output {
         Ok(report.code)
     }
 
-    /// Prints an error: on stderr, or with `--json` as the one thing on stdout.
+    /// Prints an error on stderr, and with `--json` also as a JSON document on stdout.
     pub(crate) fn print_error(&self, error: &CliError) -> ExitCode {
         if self.json {
             print_json_error(error);
@@ -174,15 +175,15 @@ impl Output {
     }
 }
 
-/// Prints one envelope a line, each at once, for what is too long to be held: JSON lines.
+/// Prints one JSON document as a line immediately, for output that is too long for memory.
 ///
-/// Returns whether anybody still reads.
+/// Returns false if the reader of stdout has closed it.
 pub(crate) fn stream_line(kind: &'static str, data: &impl Serialize) -> Result<bool, CliError> {
     let line = envelope_line(kind, data, &[])?;
     written(std::io::stdout().lock().write_all(&line))
 }
 
-/// The result of a write to stdout: whether anybody still reads.
+/// Converts the result of a write to stdout: false if the reader has closed it.
 fn written(result: std::io::Result<()>) -> Result<bool, CliError> {
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
@@ -192,7 +193,8 @@ fn written(result: std::io::Result<()>) -> Result<bool, CliError> {
     }
 }
 
-/// Prints the one envelope as it is made, for what is too long to be held. Returns whether anybody read it to its end.
+/// Prints one JSON document while it is serialized, for data that is too large for memory. Returns false if the reader of
+/// stdout closed it before the end.
 pub(crate) fn print_document(
     kind: &'static str,
     data: &impl Serialize,
@@ -227,13 +229,13 @@ pub(crate) fn envelope_line(
 }
 
 fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
-    let mut line = serde_json::to_vec(value)
-        .map_err(|source| CliError::failed("the JSON output", &source.to_string()))?;
+    let mut line =
+        serde_json::to_vec(value).map_err(|source| CliError::failed("JSON output", &source.to_string()))?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// Prints what clap has to say: help and version on stdout, a misuse on stderr or as JSON.
+/// Prints clap's output: help and version on stdout, usage errors on stderr or as JSON.
 pub(crate) fn print_usage(error: &clap::Error, json: bool) -> ExitCode {
     let code = if error.use_stderr() {
         ExitCode::Usage
@@ -245,11 +247,11 @@ pub(crate) fn print_usage(error: &clap::Error, json: bool) -> ExitCode {
         let message = text.lines().next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         print_json_error(
-            &CliError::usage("the command line", message)
+            &CliError::usage("command line", message)
                 .with_hint("see `statectl help` and `statectl help COMMAND`"),
         );
     } else if error.print().is_err() {
-        // Nobody reads: nothing to add.
+        // The stream is closed, so there is nowhere to report the error.
     }
     code
 }
@@ -274,14 +276,14 @@ fn to_stdout(bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Prints at once, for what must be seen before a command ends.
+/// Prints on stderr immediately.
 pub(crate) fn to_stderr(text: &str) {
     if std::io::stderr().lock().write_all(text.as_bytes()).is_err() {
-        // There is no third stream to complain on.
+        // Stderr is closed, so there is nowhere to report the error.
     }
 }
 
-/// Prints a line on stderr at once; control characters in it show as escapes.
+/// Prints a line on stderr immediately, with control characters escaped.
 pub(crate) fn line_to_stderr(line: &str) {
     to_stderr(&format!("{}\n", visible(line)));
 }

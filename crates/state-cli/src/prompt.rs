@@ -1,4 +1,4 @@
-//! Questions: asked on a terminal only.
+//! Confirmations, which are asked on a terminal only.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -6,37 +6,37 @@ use crate::output::Terminal;
 use state_engine::Interrupt;
 use std::io::{BufRead, Write};
 
-/// Who answers questions.
+/// Asks the user for confirmations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prompt {
-    /// Whether `--yes` answers in advance.
+    /// Whether `--yes` confirms every question.
     pub(crate) yes: bool,
     pub(crate) terminal: Terminal,
 }
 
 impl Prompt {
-    /// Whether a question gets an answer.
+    /// Whether a question can be answered, by `--yes` or on a terminal.
     pub(crate) const fn can_ask(&self) -> bool {
         self.yes || self.terminal.can_ask()
     }
 
-    /// Returns when the answer is yes. Off a terminal nobody could answer: refused.
+    /// Asks a question and returns if the answer is yes.
     ///
     /// # Errors
-    /// [`ExitCode::Refused`] without a yes.
+    /// [`ExitCode::Refused`] for any other answer, and without a terminal.
     pub(crate) fn confirm(&self, object: &str, question: &str) -> Result<(), CliError> {
         if self.yes {
             return Ok(());
         }
         self.require_terminal(object)?;
-        judged(object, ask(question), "nothing was changed")
+        check_answer(object, ask(question), "nothing was changed")
     }
 
-    /// The same while signals are listened to: one of them is an answer too. `untouched` says what becomes of the record
-    /// without a yes.
+    /// Like [`Self::confirm`], but a signal ends the question. `untouched` is the part of the error message that says what
+    /// stays unchanged.
     ///
     /// # Errors
-    /// As [`Self::confirm`]; [`ExitCode::Interrupted`] at the first request to stop.
+    /// Like [`Self::confirm`], and [`ExitCode::Interrupted`] after a signal.
     pub(crate) async fn confirm_unless(
         &self,
         interrupt: &Interrupt,
@@ -50,12 +50,13 @@ impl Prompt {
         self.require_terminal(object)?;
         let (sender, answer) = tokio::sync::oneshot::channel();
         let asked = question.to_owned();
-        // A thread of its own, which may wait for ever: nothing waits for it when a signal comes first.
+        // A detached thread, because reading stdin can't be cancelled: after a signal, the command ends without waiting for
+        // an answer.
         std::thread::spawn(move || sender.send(ask(&asked)));
         tokio::select! {
             answer = answer => {
-                let gone = |_| std::io::Error::other("nobody asked");
-                judged(object, answer.map_err(gone).and_then(|answer| answer), untouched)
+                let gone = |_| std::io::Error::other("the question was not asked");
+                check_answer(object, answer.map_err(gone).and_then(|answer| answer), untouched)
             }
             () = interrupt.stopping() => Err(interrupted(object, untouched)),
         }
@@ -65,12 +66,13 @@ impl Prompt {
         if self.terminal.can_ask() {
             return Ok(());
         }
-        let message = "it needs a confirmation, and there is no terminal to ask on";
-        Err(CliError::refused(object, message).with_hint("run it again with `--yes`"))
+        let message = "not a terminal: pass --yes to confirm";
+        Err(CliError::refused(object, message)
+            .with_hint("review the changes, then run the command with `--yes`"))
     }
 }
 
-/// That somebody asked to stop before anything began.
+/// The error after a signal before the run began.
 pub(crate) fn interrupted(object: &str, untouched: &str) -> CliError {
     CliError::new(
         ExitCode::Interrupted,
@@ -79,8 +81,8 @@ pub(crate) fn interrupted(object: &str, untouched: &str) -> CliError {
     )
 }
 
-fn judged(object: &str, answer: std::io::Result<String>, untouched: &str) -> Result<(), CliError> {
-    let answer = answer.map_err(|source| CliError::io("the terminal", &source))?;
+fn check_answer(object: &str, answer: std::io::Result<String>, untouched: &str) -> Result<(), CliError> {
+    let answer = answer.map_err(|source| CliError::io("terminal", &source))?;
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! What `find` looks for, and where it finds it. Secrets are never looked at.
+//! Search terms of `find`, and how they match a resource. Sensitive values are never searched.
 
 use crate::entry::marks;
 use crate::glob;
@@ -7,48 +7,48 @@ use clap::ValueEnum;
 use state_core::diff::properties;
 use state_core::{Entry, PendingOperation};
 
-/// One thing that an entry must have.
+/// One condition that a resource must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
-    place: Place,
+    field: SearchField,
     pattern: String,
 }
 
-/// Where to look.
+/// The part of a resource that a term searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Place {
+enum SearchField {
     Address,
     Kind,
     Id,
     Provider,
     Uid,
-    UpdateEnd,
-    /// Everywhere, values included; anywhere inside them.
+    Mark,
+    /// All fields and property values; the pattern may match any part of them.
     Text,
 }
 
 impl Term {
-    /// `kind:aws_*` looks at kinds only, and the pattern is the whole kind; a word without a known place in front is
-    /// looked for everywhere.
+    /// Parses a term. `kind:aws_*` searches kinds only, and the pattern must match the whole kind. A word without a known
+    /// field in front is searched in all fields.
     pub(crate) fn parse(word: &str) -> Self {
-        let placed = word
+        let with_field = word
             .split_once(':')
-            .and_then(|(name, pattern)| Some((Place::from_str(name, false).ok()?, pattern)));
-        let (place, pattern) = placed.unwrap_or((Place::Text, word));
+            .and_then(|(name, pattern)| Some((SearchField::from_str(name, false).ok()?, pattern)));
+        let (field, pattern) = with_field.unwrap_or((SearchField::Text, word));
         let pattern = pattern.to_lowercase();
-        let pattern = match place {
-            Place::Text => format!("*{pattern}*"),
+        let pattern = match field {
+            SearchField::Text => format!("*{pattern}*"),
             _ => pattern,
         };
-        Self { place, pattern }
+        Self { field, pattern }
     }
 
     fn fits(&self, text: &str) -> bool {
         glob::matches(&self.pattern, &text.to_lowercase())
     }
 
-    /// Where the entry has it: names of fields, or pointers to values.
-    fn places(&self, found: &Found<'_>) -> Vec<String> {
+    /// Where the resource matches the term: names of fields, or pointers to values.
+    fn matching_fields(&self, found: &Searchable<'_>) -> Vec<String> {
         let entry = found.entry;
         let field = |name: &str, text: Option<&str>| {
             text.filter(|text| self.fits(text))
@@ -56,18 +56,18 @@ impl Term {
                 .into_iter()
                 .collect::<Vec<String>>()
         };
-        match self.place {
-            Place::Address => field("address", Some(entry.address.as_str())),
-            Place::Kind => field("kind", entry.kind.as_deref().or(entry.library_type.as_deref())),
-            Place::Id => field("id", found.id.as_deref()),
-            Place::Provider => field("provider", entry.provider.as_ref().map(|p| p.address.as_str())),
-            Place::Uid => field("uid", entry.uid.map(|uid| uid.to_string()).as_deref()),
-            Place::UpdateEnd => field("marks", found.marks.iter().copied().find(|mark| self.fits(mark))),
-            Place::Text => self.anywhere(found),
+        match self.field {
+            SearchField::Address => field("address", Some(entry.address.as_str())),
+            SearchField::Kind => field("kind", entry.kind.as_deref().or(entry.library_type.as_deref())),
+            SearchField::Id => field("id", found.id.as_deref()),
+            SearchField::Provider => field("provider", entry.provider.as_ref().map(|p| p.address.as_str())),
+            SearchField::Uid => field("uid", entry.uid.map(|uid| uid.to_string()).as_deref()),
+            SearchField::Mark => field("marks", found.marks.iter().copied().find(|mark| self.fits(mark))),
+            SearchField::Text => self.anywhere(found),
         }
     }
 
-    fn anywhere(&self, found: &Found<'_>) -> Vec<String> {
+    fn anywhere(&self, found: &Searchable<'_>) -> Vec<String> {
         let mut places = Vec::new();
         if self.fits(&found.entry.key().to_string()) {
             places.push("address".to_owned());
@@ -87,27 +87,28 @@ impl Term {
     }
 }
 
-struct Found<'a> {
+/// A resource with the fields that a search may see.
+struct Searchable<'a> {
     entry: &'a Entry,
     id: Option<String>,
     marks: Vec<&'static str>,
 }
 
-/// Where an entry has what the terms ask for; none unless it has all of them.
+/// The fields in which a resource matches the terms; none unless the resource matches all terms.
 pub(crate) fn matches(terms: &[Term], entry: &Entry, pending: &[&PendingOperation]) -> Option<Vec<String>> {
-    let found = Found {
+    let found = Searchable {
         entry,
-        // A secret id isn't found, not even by the word that stands in its place.
+        // A secret id isn't searched, and neither is the placeholder that is shown instead of it.
         id: HIDE.id(entry).filter(|shown| Some(shown) == entry.id.as_ref()),
         marks: marks(entry, pending),
     };
     let mut places = Vec::new();
     for term in terms {
-        let there = term.places(&found);
-        if there.is_empty() {
+        let fields = term.matching_fields(&found);
+        if fields.is_empty() {
             return None;
         }
-        places.extend(there);
+        places.extend(fields);
     }
     places.sort();
     places.dedup();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_with_a_place_is_a_pattern_for_all_of_it() {
+    fn term_with_field_matches_the_whole_field() {
         assert_eq!(found(&["kind:aws_*"]).unwrap(), ["kind"]);
         assert_eq!(found(&["id:i-*"]).unwrap(), ["id"]);
         assert_eq!(found(&["mark:tainted"]).unwrap(), ["marks"]);
@@ -145,20 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_word_is_found_anywhere_whatever_its_case() {
+    fn plain_word_matches_anywhere_ignoring_case() {
         assert_eq!(found(&["blue"]).unwrap(), ["outputs/note"]);
         assert_eq!(found(&["443"]).unwrap(), ["outputs/ports/1"]);
         assert_eq!(found(&["WEB"]).unwrap(), ["address"]);
     }
 
     #[test]
-    fn all_terms_must_be_there() {
+    fn all_terms_must_match() {
         assert_eq!(found(&["kind:aws_*", "ami-17"]).unwrap(), ["kind", "outputs/ami"]);
         assert_eq!(found(&["kind:aws_*", "green"]), None);
     }
 
     #[test]
-    fn a_word_with_an_unknown_place_is_text() {
+    fn word_with_unknown_field_is_text() {
         assert_eq!(Term::parse("urn:pulumi:x"), Term::parse("text:urn:pulumi:x"));
     }
 

@@ -1,22 +1,24 @@
-//! What a reading command looks at: the latest state, or with `--at` that of a revision.
+//! The state that a read-only command uses: the latest state, or with `--at` the state of a revision.
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::{RevisionSpec, Stack};
 use std::sync::Arc;
 
-/// Which state to look at.
+/// The flag `--at`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct At {
-    /// Look at this revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
+    /// Read this revision [default: the latest state]
+    ///
+    /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(long, value_name = "REV")]
     pub(crate) at: Option<RevisionSpec>,
 }
 
 impl At {
-    /// The revision that is meant; none for the latest state.
+    /// The id of the named revision; none for the latest state.
     pub(crate) async fn resolve(&self, stack: &Stack) -> Result<Option<RevisionId>, CliError> {
         match &self.at {
             None => Ok(None),
@@ -25,7 +27,8 @@ impl At {
     }
 }
 
-/// A snapshot with its values open if an identity at hand opens them, else as it is: for comparing what two keys sealed.
+/// The snapshot with decrypted values if an identity can decrypt them, else unchanged. For comparisons of snapshots that are
+/// encrypted with different keys.
 pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Result<Snapshot> {
     match stack.reveal(snapshot.clone()).await {
         Err(state_core::Error::Sealed { .. }) => Ok(snapshot),
@@ -33,36 +36,32 @@ pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Res
     }
 }
 
-/// A state that was read.
+/// A state read from a stack.
 pub(crate) struct Reading {
     pub(crate) stack: Stack,
-    pub(crate) standing: ResourceStatus,
+    pub(crate) status: StackStatus,
     pub(crate) state: Arc<State>,
     pub(crate) snapshot: Snapshot,
 }
 
 impl Reading {
-    /// Reads what the flags ask for.
+    /// Reads the state that the flags select.
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
         let stack = context.store.open_stack().await?;
         let shows_secrets = context.settings.show_secrets;
-        let (standing, mut snapshot, state) = match at.resolve(&stack).await? {
+        let (status, mut snapshot, state) = match at.resolve(&stack).await? {
             None => {
                 let view = stack.tip().await?;
                 let is_open = !shows_secrets || view.head.key_id.is_none();
                 (
-                    ResourceStatus::of(&view),
+                    StackStatus::of(&view),
                     view.snapshot(),
                     is_open.then_some(view.state),
                 )
             }
             Some(revision) => {
                 let snapshot = stack.get(&revision).await?;
-                (
-                    ResourceStatus::at(stack.name(), revision, &snapshot),
-                    snapshot,
-                    None,
-                )
+                (StackStatus::at(stack.name(), revision, &snapshot), snapshot, None)
             }
         };
         if shows_secrets && state.is_none() {
@@ -74,30 +73,29 @@ impl Reading {
         };
         Ok(Self {
             stack,
-            standing,
+            status,
             state,
             snapshot,
         })
     }
 
-    /// What to call it in an error: the stack, and the revision if one was asked for.
+    /// The name of the state in an error: the stack, and the revision if `--at` names one.
     pub(crate) fn place(&self) -> String {
         let name = self.stack.name().short();
-        match &self.standing.at {
+        match &self.status.at {
             None => format!("stack {name}"),
             Some(revision) => format!("stack {name} at revision {revision}"),
         }
     }
 
-    /// That there is no such entry, with the one that may have been meant.
+    /// The error for a missing resource, with a suggestion of a similar address.
     pub(crate) fn missing(&self, address: &Address) -> CliError {
         let candidates = self.snapshot.entries.iter().map(|entry| entry.address.as_str());
-        let message = format!("there is no such entry in {}", self.place());
-        CliError::not_found(format!("entry {address}"), &message).with_nearest(
-            address.as_str(),
-            candidates,
-            "`statectl list` lists all of them",
-            "see what there is with `statectl list`",
-        )
+        let error = CliError {
+            message: format!("no resource `{address}` in {}", self.place()),
+            ..CliError::not_found(format!("resource {address}"), "")
+        };
+        let listing = "list all resources with `statectl list`";
+        error.with_nearest(address.as_str(), candidates, listing, listing)
     }
 }

@@ -1,4 +1,5 @@
-//! A page of text, with or without colours. What comes from a store can't play tricks on the terminal.
+//! Builds pages of text, with or without colours. Escapes control characters, so that data from a store can't control the
+//! terminal.
 
 pub(crate) mod time;
 
@@ -7,7 +8,7 @@ use state_core::diff::{DiffLine, Sign};
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// How a piece of text stands out.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Plain,
@@ -31,7 +32,7 @@ impl Style {
     }
 }
 
-/// Text that grows line by line.
+/// A text that is built line by line.
 #[derive(Debug)]
 pub(crate) struct Page {
     text: String,
@@ -39,7 +40,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// An empty page.
+    /// Creates an empty page.
     pub(crate) const fn new(color: bool) -> Self {
         Self {
             text: String::new(),
@@ -47,43 +48,43 @@ impl Page {
         }
     }
 
-    /// The text of a page.
+    /// Builds a page and returns its text.
     pub(crate) fn text(color: bool, fill: impl FnOnce(&mut Self)) -> String {
         let mut page = Self::new(color);
         fill(&mut page);
         page.finish()
     }
 
-    /// The text.
+    /// Returns the text of the page.
     pub(crate) fn finish(self) -> String {
         self.text
     }
 
-    /// A line; control characters in it show as escapes.
+    /// Appends a line, with control characters escaped.
     pub(crate) fn line(&mut self, line: impl Display) {
         self.styled(Style::Plain, &line.to_string());
         self.text.push('\n');
     }
 
-    /// A line that heads what follows.
+    /// Appends a line as a heading.
     pub(crate) fn heading(&mut self, line: &str) {
         self.styled(Style::Bold, line);
         self.text.push('\n');
     }
 
-    /// Text of several lines, indented.
+    /// Appends a text of several lines, indented.
     pub(crate) fn block(&mut self, text: &str) {
         for line in text.lines() {
             self.line(format_args!("  {line}"));
         }
     }
 
-    /// A name and its value, aligned with other fields.
+    /// Appends a name and its value, aligned with other fields.
     pub(crate) fn field(&mut self, name: &str, value: impl Display) {
         self.labelled(Style::Dim, &format!("  {name:<14}"), value);
     }
 
-    /// A piece of a line.
+    /// Appends a part of a line.
     pub(crate) fn styled(&mut self, style: Style, text: &str) {
         let text = visible(text);
         if self.color && style != Style::Plain && !text.is_empty() {
@@ -95,7 +96,7 @@ impl Page {
         }
     }
 
-    /// A line of a difference.
+    /// Appends a line of a diff.
     pub(crate) fn diff_line(&mut self, line: &DiffLine) {
         let style = match line.sign {
             Sign::Removed => Style::Bad,
@@ -108,7 +109,7 @@ impl Page {
         self.labelled(style, line.sign.as_str(), &line.text);
     }
 
-    /// Aligned columns under a header. They are as wide as they need to be, and left out without any text.
+    /// Appends a table with aligned columns. Columns without any text are left out.
     pub(crate) fn table<const N: usize>(
         &mut self,
         header: [&'static str; N],
@@ -139,28 +140,28 @@ impl Page {
         self.space("\n");
     }
 
-    /// A word that stands out, and the rest of its line.
+    /// Appends a line with a styled label in front.
     pub(crate) fn labelled(&mut self, style: Style, label: &str, text: impl Display) {
         self.styled(style, label);
         self.line(format_args!(" {text}"));
     }
 
-    /// What to do next.
+    /// Appends a line with a hint.
     pub(crate) fn hint(&mut self, hint: &str) {
         self.labelled(Style::Good, "hint:", hint);
     }
 
-    /// Spaces, or the end of a line.
+    /// Appends whitespace or a line end, without escaping.
     pub(crate) fn space(&mut self, space: &str) {
         self.text.push_str(space);
     }
 
-    /// A warning.
+    /// Appends a line with a warning.
     pub(crate) fn warning(&mut self, warning: &str) {
         self.labelled(Style::Warn, "warning:", warning);
     }
 
-    /// An error: what failed, each violation, and what to do.
+    /// Appends an error: its message, its violations or problems, and its hint.
     pub(crate) fn error(&mut self, error: &CliError) {
         self.labelled(Style::Bad, "error:", &error.message);
         for violation in &error.violations {
@@ -168,7 +169,7 @@ impl Page {
         }
         if error.problems.len() > 1 {
             for problem in &error.problems {
-                self.line(format_args!("  - {}", problem.told));
+                self.line(format_args!("  - {}", problem.text));
             }
         }
         if let Some(hint) = &error.hint {
@@ -177,9 +178,9 @@ impl Page {
     }
 }
 
-/// The text with control characters written out: a name in a store can't move the cursor or set a title.
+/// The text with control characters escaped, so that a name from a store can't move the cursor or set the title.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    // Bidirectional controls could show a name as another one.
+    // Bidirectional control characters could make one name look like another.
     let hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -203,13 +204,13 @@ mod tests {
     use super::{Page, Style, visible};
 
     #[test]
-    fn control_characters_of_a_store_never_reach_the_terminal() {
+    fn control_characters_are_escaped() {
         assert_eq!(visible("a\x1b[2Jb\r\u{202e}"), r"a\u{1b}[2Jb\r\u{202e}");
         assert_eq!(visible("größe"), "größe");
     }
 
     #[test]
-    fn a_page_without_colour_holds_no_escape() {
+    fn page_without_colour_has_no_escapes() {
         let mut page = Page::new(false);
         page.heading("x");
         page.styled(Style::Bad, "y");
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_align_and_empty_ones_vanish() {
+    fn columns_are_aligned_and_empty_ones_left_out() {
         let rows = [["größer", "", "1"], ["x", "", "22"]];
         let mut page = Page::new(false);
         page.table(["A", "EMPTY", "B"], rows.map(|row| row.map(str::to_owned)));

@@ -1,22 +1,23 @@
-//! Going back across a move: what a person must know before they say `--force`.
+//! Guards `rollback` and `undo` against reverting a move between stacks in one of the two stacks only.
 
 use crate::context::Context;
 use crate::error::CliError;
 use serde::Serialize;
-use state_core::moves::Moved;
+use state_core::moves::StackMove;
 use state_core::{RevisionId, State};
 use state_manager::{CrossedMove, Stack};
 
-/// How many entries a preview names.
+/// How many resources a preview names.
 const NAMED: usize = 20;
 
-/// A move that would be taken back on this side only.
+/// A move between stacks that a rollback would revert in this stack only.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct CrossedView {
-    /// The revision that made it.
+    /// The revision in which this stack recorded the move.
     revision: RevisionId,
-    /// `out`: the entries would come back, and may live in the other stack. `in`: they would go, and no stack has them.
+    /// `out`: the resources would return here while they may also be in the other stack. `in`: the resources would be in
+    /// no stack.
     direction: &'static str,
     other_stack: String,
     entries: Vec<String>,
@@ -25,8 +26,8 @@ pub(crate) struct CrossedView {
 impl CrossedView {
     fn new(crossed: CrossedMove) -> Option<Self> {
         let (direction, peer) = match crossed.moved {
-            Moved::Out(peer) => ("out", peer),
-            Moved::In(peer) => ("in", peer),
+            StackMove::Out(peer) => ("out", peer),
+            StackMove::In(peer) => ("in", peer),
             _ => return None,
         };
         Some(Self {
@@ -37,19 +38,21 @@ impl CrossedView {
         })
     }
 
-    /// What is wrong with it.
+    /// Why reverting the move in this stack only is a problem.
     fn message(&self) -> String {
-        let moved = crate::marks::count(self.entries.len(), "entry", "entries");
+        let moved = crate::marks::count(self.entries.len(), "resource", "resources");
         let (other, revision) = (&self.other_stack, &self.revision);
         if self.direction == "out" {
-            return format!("{moved} moved to stack {other} with revision {revision} and would be in both");
+            return format!(
+                "{moved} moved to stack {other} in revision {revision} and would be in both stacks"
+            );
         }
-        format!("{moved} moved here from stack {other} with revision {revision} and would be in none")
+        format!("{moved} moved here from stack {other} in revision {revision} and would be in no stack")
     }
 }
 
-/// The moves that going back would take back on this side only, shown at once; nothing is shown with `--json`.
-pub(crate) async fn look(
+/// Finds the moves that a rollback would revert in this stack only, and shows them on stderr unless `--json` is given.
+pub(crate) async fn inspect(
     context: &Context,
     stack: &Stack,
     now: &State,
@@ -71,12 +74,13 @@ pub(crate) async fn look(
     Ok(views)
 }
 
-/// Refuses to go back across a move that nobody forced.
+/// Refuses a rollback across a move unless `force` is set.
 pub(crate) fn refuse(object: &str, crossed: &[CrossedView], force: bool) -> Result<(), CliError> {
     let Some(first) = crossed.first().filter(|_| !force) else {
         return Ok(());
     };
-    let message = format!("{}; nothing was changed", first.message());
-    Err(CliError::refused(object, &message)
-        .with_hint("move them back first: `statectl mv ADDR... --to-stack STACK`; or say `--force`"))
+    let message = format!("cannot revert a move between stacks: {}", first.message());
+    Err(CliError::refused(object, &message).with_hint(
+        "move the resources back first with `statectl mv ADDR... --to-stack STACK`, or use `--force`",
+    ))
 }

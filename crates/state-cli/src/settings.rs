@@ -1,8 +1,8 @@
-//! Settings: global flags, environment and files, resolved once, each with its source.
+//! The settings in effect: global flags, environment and configuration files, resolved once, each with its source.
 //!
-//! A flag overrides the environment, which overrides the files. In the files, a value of the selected profile overrides
-//! a value outside of profiles, and within both the project's file overrides the user's file. A stack from a file is not
-//! combined with a store from a flag or the environment: it is a stack of another store.
+//! A flag overrides the environment, which overrides the files. In the files, a value of the selected profile overrides a
+//! value outside of profiles, and within both the project's file overrides the user's file. A stack from a file is ignored
+//! if the store comes from a flag or the environment, because the file names a stack of another store.
 
 pub(crate) mod file;
 
@@ -20,32 +20,39 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The text in the place of a secret.
+/// The placeholder for a secret.
 pub(crate) const HIDDEN: &str = "(sensitive)";
 
-/// The member that a masked document begins with.
+/// The member at the beginning of a masked export, by which `import` recognizes it.
 pub(crate) const MASKED: &str = "masked-by-statectl";
 
-/// Hides secrets.
+/// The mask that hides secrets.
 pub(crate) const HIDE: Mask = Mask::hide(HIDDEN);
 
-/// Flags that every command takes.
+/// The global flags of all commands.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Settings {
-    /// The store: `file://PATH`, or a path. Default: the nearest `.state` here or in a parent folder.
+    /// URL or path of the store [default: nearest `.state` folder]
+    ///
+    /// For example `file://PATH` or `s3://BUCKET/PREFIX`; `statectl backends` lists all types. The default is `.state` in
+    /// the current folder or its nearest parent folder.
     #[arg(long, global = true, env = "STATECTL_BACKEND", value_name = "URL")]
     pub(crate) backend: Option<String>,
-    /// A value of the store's configuration, as `statectl backends` lists them. It counts before one in the URL.
+    /// Set a configuration key of the store; repeatable
+    ///
+    /// Overrides the same key in the URL. `statectl backends` lists all keys.
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = BackendConfig::parse)]
     pub(crate) backend_config: Vec<BackendConfig>,
-    /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
+    /// Stack: `NAME` or `PROJECT/NAME` [default: the only stack]
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "STACK")]
     pub(crate) stack: Option<StackName>,
-    /// The profile of the configuration files to use.
+    /// Use this profile of the configuration files
     #[arg(long, global = true, env = "STATECTL_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// A file with identities that open sealed stacks. Default: `statectl/identity.txt` among the user's settings.
+    /// File with identities that decrypt stacks; repeatable
+    ///
+    /// The default is `statectl/identity.txt` in the user's configuration folder.
     #[arg(
         long,
         global = true,
@@ -54,33 +61,37 @@ pub(crate) struct Settings {
         value_delimiter = ':'
     )]
     pub(crate) identity: Vec<PathBuf>,
-    /// Work as the holder of this client lock, which `lock acquire` took.
+    /// Use the client lock with this id, taken by `lock acquire`
     #[arg(long, global = true, env = "STATECTL_LOCK_ID", value_name = "ID")]
     pub(crate) lock_id: Option<String>,
-    /// Print JSON: `{kind, format-version, data}`, errors included.
+    /// Print JSON documents, also for errors
+    ///
+    /// Each document has the form `{kind, format-version, data}`; see `statectl schema`.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Don't ask: yes to every question.
+    /// Answer yes to every question
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
-    /// Print sensitive values as they are.
+    /// Print sensitive values in plaintext
     #[arg(long, global = true)]
     pub(crate) show_secrets: bool,
-    /// How long to wait for a stack that another holds: `30s`, `5m`. Without it, not at all.
+    /// Wait for a locked stack: `30s`, `5m` [default: don't wait]
     #[arg(long, global = true, env = "STATECTL_LOCK_TIMEOUT", value_name = "DURATION", value_parser = friendly_duration)]
     pub(crate) lock_timeout: Option<Duration>,
-    /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
+    /// When to use colours
+    ///
+    /// `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Say on stderr which store and stack are used. May be repeated.
+    /// Print the store and the stack in use on stderr
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Where the values come from.
+    /// The sources of the values that files can set.
     #[arg(skip)]
     pub(crate) sources: Sources,
 }
 
-/// A value of a store's configuration. Perhaps it is secret: only the schema knows.
+/// A value of a store's configuration. The value may be secret, which only the store's configuration schema shows.
 #[derive(Clone)]
 pub(crate) struct BackendConfig {
     pub(crate) key: String,
@@ -89,7 +100,7 @@ pub(crate) struct BackendConfig {
 
 impl BackendConfig {
     fn parse(text: &str) -> Result<Self, &'static str> {
-        let (key, value) = text.split_once('=').ok_or("it is written `key=value`")?;
+        let (key, value) = text.split_once('=').ok_or("expected `KEY=VALUE`")?;
         Ok(Self {
             key: key.to_owned(),
             value: value.to_owned(),
@@ -106,34 +117,34 @@ impl fmt::Debug for BackendConfig {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal.
+    /// On a terminal only, not in pipes
     Auto,
-    /// Even when the output goes to a file or a pipe.
+    /// Always, also in files and pipes
     Always,
-    /// Not at all.
+    /// Never, not even on a terminal
     Never,
 }
 
-/// The source of a value.
+/// The source of a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
+    /// The default value, because the setting is not set.
     #[default]
     Default,
     /// A flag on the command line.
     Flag,
-    /// The environment.
+    /// A variable of the environment.
     Environment,
-    /// A file, perhaps a profile in it.
+    /// A configuration file, either one of its profiles or the part outside of profiles.
     File {
-        /// Its path.
+        /// Path of the file.
         path: String,
-        /// The profile.
+        /// Name of the profile; none for the part outside of profiles.
         profile: Option<String>,
     },
 }
 
-/// A value and where it comes from.
+/// The value of a setting and its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) value: Option<String>,
@@ -166,7 +177,7 @@ impl Settings {
     /// Reads the files, and fills in the values that neither a flag nor the environment set.
     ///
     /// # Errors
-    /// [`Usage`](crate::ExitCode::Usage) for a file with a mistake and for a profile that is in no file.
+    /// [`Usage`](crate::ExitCode::Usage) for an invalid file, and for a profile that is in no file.
     pub(crate) fn resolve(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
         let files = file::read_all(&file::here()?)?;
         let given = |id: &str, value: Option<String>| Setting {
@@ -189,7 +200,7 @@ impl Settings {
             let parsed = name.parse().map_err(|error| {
                 let object = match &sources.stack.origin {
                     Origin::File { path, .. } => path.clone(),
-                    _ => "the configuration".to_owned(),
+                    _ => "configuration".to_owned(),
                 };
                 CliError::usage(object, &format!("{error}"))
             });
@@ -199,7 +210,7 @@ impl Settings {
         Ok(())
     }
 
-    /// How values are shown: without secrets, unless `--show-secrets` is given.
+    /// The mask for values: hides secrets unless `--show-secrets` is given.
     pub(crate) const fn mask(&self) -> Mask {
         if self.show_secrets {
             Mask::reveal(HIDDEN)
@@ -208,7 +219,7 @@ impl Settings {
         }
     }
 
-    /// How the user calls this very store and stack: what a hint's command begins with.
+    /// The beginning of a command line for the same store and stack, for commands in hints.
     pub(crate) fn invocation(&self) -> String {
         let mut words = String::from("statectl");
         let stack = self.stack.as_ref().map(StackName::short);
@@ -244,7 +255,7 @@ impl Sources {
     }
 }
 
-/// The value of the profile in the nearest file that has one, else of the nearest file outside of profiles.
+/// The value in the selected profile of the nearest file, else outside of profiles in the nearest file.
 fn pick(files: &[File], profile: Option<&str>, field: impl Fn(&Profile) -> &Option<String>) -> Setting {
     let inside = files.iter().find_map(|file| {
         let value = field(file.profiles.get(profile?)?).clone()?;
@@ -264,20 +275,20 @@ fn require_profile(files: &[File], name: &str) -> Result<(), CliError> {
     known.sort();
     known.dedup();
     let hint = if known.is_empty() {
-        format!("write it into `{PROJECT_FILE}`: [profiles.{name}]")
+        format!("add a table `[profiles.{name}]` to `{PROJECT_FILE}`")
     } else {
         let known: Vec<_> = known.into_iter().map(String::as_str).collect();
-        format!("the profiles are: {}", known.join(", "))
+        format!("existing profiles: {}", known.join(", "))
     };
-    Err(CliError::usage(format!("profile {name}"), "no configuration file has it").with_hint(hint))
+    Err(CliError::usage(format!("profile {name}"), "not found in any configuration file").with_hint(hint))
 }
 
-/// The URL without its secrets: for messages and reports.
+/// The URL without its secrets, for messages and reports.
 pub(crate) fn shown(url: &str) -> String {
     BackendRegistry::default().shown(url)
 }
 
-/// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.
+/// Whether `--json` is among the arguments. Checked before parsing, so that usage errors are printed as JSON too.
 pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
     arguments
         .iter()
@@ -286,7 +297,7 @@ pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
         .any(|argument| argument == "--json")
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -301,7 +312,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn words_are_quoted_for_a_shell_only_when_they_need_it() {
+    fn words_are_quoted_only_if_needed() {
         assert_eq!(quoted("file://.state"), "file://.state");
         assert_eq!(quoted("a[\"b\"]"), "'a[\"b\"]'");
         assert_eq!(quoted("it's"), r"'it'\''s'");

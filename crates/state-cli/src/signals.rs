@@ -1,28 +1,28 @@
-//! Ctrl-C and its like: the first asks a run to stop, the second to leave what is in flight.
+//! Handles SIGINT and SIGTERM: the first signal stops a run after the steps in flight, the second abandons these steps.
 
 use crate::error::CliError;
 use state_engine::Interrupt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-/// Passes signals on until it is dropped. From the first listener on this process doesn't end by itself at Ctrl-C.
+/// Forwards signals to a run until it is dropped. After the first listener was started, SIGINT no longer ends the process.
 #[derive(Debug)]
 pub(crate) struct Listener {
     task: JoinHandle<()>,
 }
 
 impl Listener {
-    /// Passes SIGINT and SIGTERM on to a run, and tells what each of them does.
+    /// Starts to forward SIGINT and SIGTERM to a run. Calls `report` with a text that describes the effect of each signal.
     ///
     /// # Errors
-    /// What the system says.
+    /// If the operating system refuses to install a signal handler.
     pub(crate) fn start(
         interrupt: &Interrupt,
-        tell: impl Fn(&'static str) + Send + 'static,
+        report: impl Fn(&'static str) + Send + 'static,
     ) -> Result<Self, CliError> {
-        let unheard = |source: std::io::Error| CliError::io("the signals of this process", &source);
-        let mut interrupted = signal(SignalKind::interrupt()).map_err(unheard)?;
-        let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
+        let failed = |source: std::io::Error| CliError::io("signal handler", &source);
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
         let interrupt = interrupt.clone();
         let task = tokio::spawn(async move {
             loop {
@@ -30,8 +30,8 @@ impl Listener {
                     _ = interrupted.recv() => {}
                     _ = terminated.recv() => {}
                 }
-                if let Some(said) = said(&interrupt) {
-                    tell(said);
+                if let Some(text) = effect(&interrupt) {
+                    report(text);
                 }
                 interrupt.request();
             }
@@ -40,11 +40,11 @@ impl Listener {
     }
 }
 
-/// What the next request does.
-fn said(interrupt: &Interrupt) -> Option<&'static str> {
+/// Describes the effect of the next signal.
+fn effect(interrupt: &Interrupt) -> Option<&'static str> {
     match (interrupt.is_stopping(), interrupt.is_leaving()) {
-        (false, _) => Some("stopping: what is in flight is let finish; once more to leave it"),
-        (true, false) => Some("leaving what is in flight: it stays on record as pending"),
+        (false, _) => Some("stopping after the steps in flight; interrupt again to abandon them"),
+        (true, false) => Some("abandoning the steps in flight: they are recorded as pending"),
         (true, true) => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Opening a store and its stacks, as the settings say.
+//! Opens the store and the stack that the settings name.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -15,18 +15,18 @@ use state_manager::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder that a store has by default.
+/// The folder of the default store.
 pub(crate) const FOLDER: &str = ".state";
 
-/// Where a store is.
+/// The location of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StoreLocation {
     pub(crate) url: String,
-    /// Whether there is a store already, as far as the default folder tells; none when the user named the place.
+    /// For the default location: whether a store exists there. None if the user named the location.
     pub(crate) found: Option<bool>,
 }
 
-/// What opens stores: the settings, the environment, and the keys.
+/// Opens stores with the settings, the environment and the identities of a command.
 pub(crate) struct Opener {
     pub(crate) settings: Arc<Settings>,
     pub(crate) environment: Environment,
@@ -35,10 +35,11 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// The store that the user named; else the nearest one upward; else the place for one here.
-    pub(crate) fn place(&self) -> Result<Place, CliError> {
+    /// The location of the store: as named by the user, else the nearest `.state` in this or a parent folder, else `.state`
+    /// in this folder.
+    pub(crate) fn location(&self) -> Result<StoreLocation, CliError> {
         if let Some(backend) = &self.settings.backend {
-            return Ok(Place {
+            return Ok(StoreLocation {
                 url: url_of(backend),
                 found: None,
             });
@@ -49,20 +50,20 @@ impl Opener {
             Some(folder) => url_of_folder(&folder.join(FOLDER))?,
             None => format!("file://{FOLDER}"),
         };
-        Ok(Place {
+        Ok(StoreLocation {
             url,
             found: Some(nearest.is_some()),
         })
     }
 
-    /// Opens or makes the store at a URL, configured as the command line says, and asks it whether it is there.
+    /// Opens or creates the store at a URL, and checks that the store exists and is reachable.
     pub(crate) async fn connect(&self, url: &str, opening: Opening) -> state_core::Result<Stacks> {
         let stacks = self.reach(url, opening)?;
         stacks.ready().await?;
         Ok(stacks)
     }
 
-    /// Opens the store at a URL, or makes it where there is none; and whether it was made.
+    /// Opens the store at a URL, or creates it if it doesn't exist. Returns whether it was created.
     pub(crate) async fn connect_or_make(&self, url: &str) -> Result<(Stacks, bool), CliError> {
         let (stacks, is_new) = match self.connect(url, Opening::Existing).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -73,7 +74,7 @@ impl Opener {
         Ok((stacks.map_err(not_opened)?, is_new))
     }
 
-    /// As [`connect`](Self::connect), but one that is far away isn't asked anything yet.
+    /// Like [`connect`](Self::connect), but sends no request to a remote store yet.
     pub(crate) fn reach(&self, url: &str, opening: Opening) -> state_core::Result<Stacks> {
         let registry = BackendRegistry::default();
         let mut store = StoreRequest::new(url);
@@ -92,8 +93,8 @@ impl Opener {
         })
     }
 
-    /// What is known of the stacks of a store; none without a home folder. `asked` is the URL of the store as the user
-    /// wrote it, with its parameters.
+    /// What this client remembers of the stacks of a store; none without a home folder. `asked` is the URL as the user wrote
+    /// it, with its parameters.
     pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileKnownStacks>> {
         let configured = |field: &str| self.configured(asked, field);
         let store = StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok());
@@ -106,7 +107,7 @@ impl Opener {
         )))
     }
 
-    /// A value of the store's configuration, as the command line or the URL gives it.
+    /// A value of the store's configuration, from the command line or the URL.
     fn configured(&self, asked: &str, field: &str) -> Option<String> {
         let mut flags = self.settings.backend_config.iter().rev();
         if let Some(flag) = flags.find(|config| config.key == field) {
@@ -118,7 +119,7 @@ impl Opener {
         Some(value.to_owned())
     }
 
-    /// The store, for who has identities at hand.
+    /// The store with the user's identities, which decrypt its stacks.
     pub(crate) fn with_keys(&self, stacks: Stacks) -> Stacks {
         match self.keys.get() {
             Some(keys) => stacks.with_keys(keys),
@@ -126,64 +127,64 @@ impl Opener {
         }
     }
 
-    /// Opens the store.
+    /// Opens the store of the settings.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] when there is none.
+    /// [`ExitCode::NotFound`] if the store doesn't exist.
     pub(crate) async fn open(&self) -> Result<Stacks, CliError> {
-        let place = self.place()?;
+        let place = self.location()?;
         let missing = |message: &str| {
             CliError::not_found(format!("store {}", shown(&place.url)), message)
-                .with_hint("make one with `statectl init`, or name another with `--backend URL`")
+                .with_hint("create a store with `statectl init`, or name one with `--backend URL`")
         };
         if place.found == Some(false) {
-            return Err(missing("there is none here nor in a parent folder"));
+            return Err(missing("not found in this folder or a parent folder"));
         }
         match self.connect(&place.url, Opening::Existing).await {
             Ok(stacks) => {
-                self.tell(&format!("store {}", shown(&place.url)));
-                Ok(self.as_holder(stacks))
+                self.log_use(&format!("store {}", shown(&place.url)));
+                Ok(self.with_client_lock(stacks))
             }
-            Err(error) if is_of_the_store(&error) => Err(missing("there is none")),
+            Err(error) if is_missing_store(&error) => Err(missing("not found")),
             Err(error) => Err(not_opened(error)),
         }
     }
 
-    /// The store, for who holds a client lock.
-    pub(crate) fn as_holder(&self, stacks: Stacks) -> Stacks {
+    /// The store with the client lock that `--lock-id` names.
+    pub(crate) fn with_client_lock(&self, stacks: Stacks) -> Stacks {
         match &self.settings.lock_id {
             Some(id) => stacks.with_client_lock(id),
             None => stacks,
         }
     }
 
-    /// Opens the store and the stack that the user named, or the only one.
+    /// Opens the store and the stack that the user named, or the only stack.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
+    /// [`ExitCode::NotFound`] if there is no stack, [`ExitCode::Usage`] if there are several and none is named.
     pub(crate) async fn open_stack(&self) -> Result<Stack, CliError> {
         let stacks = self.open().await?;
         self.chosen(&stacks).await
     }
 
-    /// The stack of this store that the user named, or the only one.
+    /// The stack of this store that the user named, or the only stack.
     ///
     /// # Errors
-    /// As [`open_stack`](Self::open_stack).
+    /// Like [`open_stack`](Self::open_stack).
     pub(crate) async fn chosen(&self, stacks: &Stacks) -> Result<Stack, CliError> {
         if let Some(name) = self.choose(stacks).await? {
             return self.find(stacks, &name).await;
         }
         Err(
-            CliError::not_found(format!("store {}", stacks.url()), "it has no stack yet")
-                .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"),
+            CliError::not_found(format!("store {}", stacks.url()), "the store has no stacks")
+                .with_hint("create one with `statectl stack new NAME` or `statectl import FILE`"),
         )
     }
 
-    /// The name of the stack that the user named, or of the only one; none when there is none.
+    /// The name of the stack that the user named, or of the only stack; none if there is no stack.
     ///
     /// # Errors
-    /// [`ExitCode::Usage`] when there are several.
+    /// [`ExitCode::Usage`] if there are several stacks and none is named.
     pub(crate) async fn choose(&self, stacks: &Stacks) -> Result<Option<StackName>, CliError> {
         if let Some(name) = &self.settings.stack {
             return Ok(Some(name.clone()));
@@ -195,10 +196,10 @@ impl Opener {
             [only] => Ok(Some(only.clone())),
             several => {
                 let listed: Vec<_> = several.iter().map(StackName::short).collect();
-                let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
+                let message = format!("the store has {} stacks: {}", several.len(), listed.join(", "));
                 Err(
                     CliError::usage(format!("store {}", stacks.url()), &message).with_hint(format!(
-                        "say which with `--stack`, for example `--stack {}`",
+                        "name one with `--stack`, for example `--stack {}`",
                         listed[0]
                     )),
                 )
@@ -209,70 +210,72 @@ impl Opener {
     /// The stack with this name.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] with the name that may have been meant.
+    /// [`ExitCode::NotFound`] if there is no such stack, with a suggestion of a similar name.
     pub(crate) async fn find(&self, stacks: &Stacks, name: &StackName) -> Result<Stack, CliError> {
         if let Some(stack) = stacks.get(name).await? {
-            self.tell(&format!("stack {name}"));
+            self.log_use(&format!("stack {name}"));
             return Ok(stack);
         }
         Err(no_stack(stacks, name).await)
     }
 
-    /// Takes the writer lock; waits for its holder as long as `--lock-timeout` says, and tells on stderr
-    /// for whom.
+    /// Takes the writer lock. If it is held, prints the holder on stderr and waits as long as `--lock-timeout` allows.
     ///
     /// # Errors
-    /// `Locked` names the holder.
+    /// `Locked` with the lock holder, if the lock is still held.
     pub(crate) async fn lock(&self, stack: &Stack, operation: &str) -> state_core::Result<Session> {
         let (refused, limit) = match (stack.lock(operation).await, self.settings.lock_timeout) {
             (Err(refused), Some(limit)) if refused.kind() == ErrorKind::Locked => (refused, limit),
             (other, _) => return other,
         };
         self.output
-            .announce(|page| page.line(format_args!("waiting up to {limit:?}: {refused}")));
+            .announce(|page| page.line(format_args!("waiting up to {limit:?} for the lock: {refused}")));
         stack.lock_within(operation, limit).await
     }
 
-    /// Works under the writer lock, and gives it back whatever happens; see [`held`].
+    /// Runs `work` under the writer lock and releases the lock; see [`run_and_close`].
     pub(crate) async fn locked<T>(
         &self,
         stack: &Stack,
         operation: &str,
         work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
     ) -> Result<(T, Vec<String>), CliError> {
-        held(self.lock(stack, operation).await?, work).await
+        run_and_close(self.lock(stack, operation).await?, work).await
     }
 
-    /// With `--verbose`: what is used.
-    pub(crate) fn tell(&self, what: &str) {
+    /// Prints the store or stack in use, with `--verbose`.
+    pub(crate) fn log_use(&self, what: &str) {
         if self.settings.verbose > 0 {
             line_to_stderr(&format!("using {what}"));
         }
     }
 }
 
-/// A store that can't be opened. What doesn't fit its schema is for the command line to mend.
+/// The error for a store that can't be opened. An invalid configuration becomes a usage error.
 pub(crate) fn not_opened(error: Error) -> CliError {
     if error.kind() != ErrorKind::Invalid {
         return error.into();
     }
     CliError {
         code: ExitCode::Usage,
-        ..CliError::from(error).with_hint("see what can be configured with `statectl backends`")
+        ..CliError::from(error).with_hint("list configuration keys with `statectl backends`")
     }
 }
 
-/// A store that isn't where a command names it.
-pub(crate) fn not_there(error: Error, url: &str) -> CliError {
-    if !is_of_the_store(&error) {
+/// The error for a store that doesn't exist at its URL.
+pub(crate) fn missing_store(error: Error, url: &str) -> CliError {
+    if !is_missing_store(&error) {
         return not_opened(error);
     }
     let object = format!("store {}", shown(url));
-    CliError::not_found(object, "there is none").with_hint("make one with `statectl init`, or name another")
+    CliError::not_found(object, "not found").with_hint(format!(
+        "create the store with `statectl init --backend {}`, or name another one",
+        quoted(&shown(url))
+    ))
 }
 
-/// Whether the store is what isn't there. Where its bucket isn't either, making a store doesn't help.
-fn is_of_the_store(error: &Error) -> bool {
+/// Whether the error means that the store itself doesn't exist. False for a missing bucket, which `init` can't create.
+fn is_missing_store(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && !matches!(error, Error::NoContainer { .. })
 }
 
@@ -282,14 +285,14 @@ fn is_store(folder: &Path) -> bool {
 
 fn url_of_folder(folder: &Path) -> Result<String, CliError> {
     let path = folder.to_str().ok_or_else(|| {
-        CliError::failed(folder.to_string_lossy(), "its path isn't UTF-8")
-            .with_hint("name another store with `--backend`")
+        CliError::failed(folder.to_string_lossy(), "the path isn't UTF-8")
+            .with_hint("name another store with `--backend URL`")
     })?;
     Ok(file_url(path))
 }
 
-/// The store, for who changes the world: a result that the store can't take any more is kept in a file among the user's
-/// own. Without a home folder it isn't.
+/// The store for commands that change real resources: if the store becomes unreachable, results of providers are saved in
+/// a file of the user, because they would otherwise be lost. Without a home folder there is no such file.
 pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
     match spool_folder() {
         Some(folder) => stacks.with_spool(folder),
@@ -297,22 +300,22 @@ pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
     }
 }
 
-/// Where results wait that a store couldn't take; none without a home folder.
+/// The folder for results that a store didn't accept; none without a home folder.
 pub(crate) fn spool_folder() -> Option<PathBuf> {
     Some(state_folder()?.join("statectl/spool"))
 }
 
-/// That there is no such stack.
+/// The error for a missing stack, with a suggestion of a similar name.
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     let names = stacks.names().await.unwrap_or_default();
     let names: Vec<_> = names.iter().map(StackName::short).collect();
     let otherwise = format!(
-        "see what there is with `statectl stack ls`, or make it with `statectl stack new {}`",
+        "list stacks with `statectl stack ls`, or create it with `statectl stack new {}`",
         quoted(&name.short())
     );
-    let listing = "`statectl stack ls` lists all of them";
+    let listing = "list stacks with `statectl stack ls`";
     let object = format!("stack {}", name.short());
-    CliError::not_found(object, "there is no such stack").with_nearest(
+    CliError::not_found(object, "not found").with_nearest(
         &name.short(),
         names.iter().map(String::as_str),
         listing,
@@ -320,24 +323,24 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     )
 }
 
-/// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a
-/// warning: what was acknowledged before stays.
-pub(crate) async fn held<T>(
+/// Runs `work` with a session and closes the session, also if `work` fails. A failure to close is returned as a warning,
+/// because the acknowledged writes are stored already.
+pub(crate) async fn run_and_close<T>(
     session: Session,
     work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
 ) -> Result<(T, Vec<String>), CliError> {
     let done = work(&session).await;
-    let warnings = closed(session).await;
+    let warnings = close(session).await;
     Ok((done?, warnings.into_iter().collect()))
 }
 
-/// Gives the writer lock back; a warning if that didn't go well.
-pub(crate) async fn closed(session: Session) -> Option<String> {
+/// Closes a session and releases its writer lock. Returns a warning if that fails.
+pub(crate) async fn close(session: Session) -> Option<String> {
     let error = session.close().await.err()?;
     let is_fenced = error.kind() == ErrorKind::Fenced;
     let message = CliError::from(error).message;
     Some(match is_fenced {
-        true => format!("another took the lock before it was given back: {message}"),
-        false => format!("what was done is stored, but the lock wasn't given back cleanly: {message}"),
+        true => format!("another client took over the lock before it was released: {message}"),
+        false => format!("all changes are stored, but the lock was not released: {message}"),
     })
 }

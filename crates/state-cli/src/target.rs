@@ -1,4 +1,4 @@
-//! Where a command works that makes store and stack where they lack: `import`, `up`.
+//! The target of `import` and `up`, which create the store and the stack if they are missing.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -7,30 +7,30 @@ use crate::settings;
 use state_core::StackName;
 use state_manager::{Stack, Stacks};
 
-/// The stack that a command made when there was none and nobody named one.
+/// Name of the stack that is created if the store has none and the user names none.
 pub(crate) const DEFAULT_STACK: &str = "default";
 
-/// Where such a command works.
+/// The store and the stack that a command works on.
 pub(crate) struct Target {
     pub(crate) stack: Stack,
     pub(crate) url: String,
     pub(crate) created_store: bool,
     pub(crate) created_stack: bool,
-    /// What the owner of a new stack must know.
+    /// Warnings for the owner of a new stack.
     pub(crate) warnings: Vec<String>,
     pub(crate) stacks: Stacks,
 }
 
 impl Target {
-    /// Finds or makes store and stack.
+    /// Opens or creates the store and the stack.
     pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
-        let url = context.store.place()?.url;
+        let url = context.store.location()?.url;
         let (mut stacks, created_store) = context.store.connect_or_make(&url).await?;
         if !created_store {
-            stacks = context.store.as_holder(stacks);
+            stacks = context.store.with_client_lock(stacks);
         }
         let url = settings::shown(&url);
-        context.store.tell(&format!("store {url}"));
+        context.store.log_use(&format!("store {url}"));
         let name = match context.store.choose(&stacks).await? {
             Some(name) => name,
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
@@ -41,12 +41,12 @@ impl Target {
             None => {
                 let (policy, advice) = sealing.policy.prepare(&context.store.keys)?;
                 warnings = advice;
-                // Perhaps the identity that opens it was made just now.
+                // `prepare` may have created the first identity, which the store doesn't have yet.
                 stacks = context.store.with_keys(stacks);
                 (stacks.new_stack_with(&name, policy).await?, true)
             }
         };
-        context.store.tell(&format!("stack {name}"));
+        context.store.log_use(&format!("stack {name}"));
         Ok(Self {
             stack,
             url,
@@ -57,14 +57,14 @@ impl Target {
         })
     }
 
-    /// Takes back the stack that was made for what then failed. The error that led here is what counts; an identity that
-    /// was made is told with it, for it stays.
+    /// Removes the stack that was created for a command which then failed, and returns the error of that command. Adds the
+    /// warnings to the error, because a new identity stays even if the command failed.
     pub(crate) async fn give_up(&self, mut error: CliError) -> CliError {
         for warning in &self.warnings {
             error.message.push_str(&format!("; {warning}"));
         }
         if self.created_stack && self.stacks.remove(self.stack.name(), false).await.is_err() {
-            // An empty stack more does no harm.
+            // The error of the command is more important, and an empty stack does no harm.
         }
         error
     }

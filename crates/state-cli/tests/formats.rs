@@ -49,10 +49,7 @@ fn added_format_goes_through_every_command() {
     let folder = folder.path();
     std::fs::write(folder.join("state.toy"), "toy 1\nhouse\ngarden\n").unwrap();
     let imported = run(folder, &["import", "state.toy"]);
-    assert!(
-        imported.contains("toy, by its content: a state of Toy"),
-        "{imported}"
-    );
+    assert!(imported.contains("toy (detected: a state of Toy"), "{imported}");
     let again = run(folder, &["import", "state.toy", "--format", "toys"]);
     assert!(again.contains("nothing changed"), "{again}");
     let listed = run(folder, &["list"]);

@@ -1,12 +1,12 @@
-//! Snapshots and entries as bytes: two forms, one decoder.
+//! Encodes and decodes snapshots and entries: two forms, one decoder.
 //!
-//! - The **stored form** ([`encode_stored`]) is what a store keeps and digests: one JSON object, the keys of every
-//!   object in it sorted, but `entries` last; a line for the header, then one line for each entry.
-//! - The **pretty form** ([`encode_pretty`]) is what people read and seed 003's tools exchange: indented, its keys
-//!   in the order of unobin 0.4.0, characters that HTML minds escaped as Go does it.
+//! - The **stored form** ([`encode_stored`]) is the form that stores keep and digests cover: one JSON object with
+//!   sorted keys in every object, except that `entries` comes last; one line for the header, then one line per entry.
+//! - The **pretty form** ([`encode_pretty`]) is the form for people and for other unobin tools: indented, with keys
+//!   in the order of unobin 0.4.0 and with Go's escapes for characters that are special in HTML.
 //!
-//! [`decode`] reads both, strictly, and anything else that is the same JSON. Fields that this build doesn't know are
-//! kept and written back. Numbers keep their digits.
+//! [`decode`] reads both forms strictly, and any other layout of the same JSON. Fields that this build doesn't know
+//! are kept and written back. Numbers keep their digits.
 //!
 //! ```
 //! use state_core::{Address, Entry, FactoryInfo, Snapshot, Timestamp, codec};
@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::json::{ObjectWriter, Properties, Style, write, write_string};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use fields::Fields;
-use reader::{Reader, Shared};
+use reader::{Reader, TextPool};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::cell::RefCell;
@@ -42,18 +42,18 @@ use value::{Value, with_unlimited_document};
 
 pub use lines::StoredReader;
 
-/// What an entry takes beside its inputs and outputs, roughly, in bytes.
+/// The approximate size of an encoded entry without its inputs and outputs, in bytes.
 const ENTRY_OVERHEAD: usize = 320;
 
-/// The layout of the pretty form: what Go's `json.MarshalIndent` makes of seed 003's structs.
+/// The layout of the pretty form: that of Go's `json.MarshalIndent`.
 const PRETTY: Style = Style {
     indent: Some("  "),
     escape_html: true,
 };
 
-/// The stored form. Same snapshot, same bytes; ends with a newline.
+/// Encodes a snapshot in the stored form. The bytes are deterministic and end with a newline.
 ///
-/// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that is the name of a known field is left out.
+/// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that equals the name of a known field is omitted.
 pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
     let mut out = String::with_capacity(snapshot.entries.iter().map(|entry| size(entry)).sum());
     let Ok(()) = encode_stored_lines(snapshot, |line| {
@@ -63,11 +63,12 @@ pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The lines of [`encode_stored`], one after the other, each with its newline: the first is the header's, the last
-/// closes the document, and between them each entry has one. Nothing of it is held.
+/// Passes the lines of [`encode_stored`] to a function one by one, each with its newline. The first line is the
+/// header, the last closes the document, and each line between them is one entry. Only one line is in memory at a
+/// time.
 ///
 /// # Errors
-/// The first that `line` answers with; then no other line comes.
+/// The first error that `line` returns. No line follows after it.
 pub fn encode_stored_lines<E>(
     snapshot: &Snapshot,
     mut line: impl FnMut(&str) -> std::result::Result<(), E>,
@@ -76,7 +77,7 @@ pub fn encode_stored_lines<E>(
     header.extend(rest);
     let mut text = String::from("{");
     members(Fields(header).sorted(), &mut text);
-    // It has at least a format version, so a comma is right.
+    // The header has at least a format version, so that the comma is valid.
     text.push_str(",\"entries\":[\n");
     line(&text)?;
     for (index, one) in snapshot.entries.iter().enumerate() {
@@ -89,11 +90,11 @@ pub fn encode_stored_lines<E>(
     line("]}\n")
 }
 
-/// The pretty form (seed 003's `EncodeSnapshot`). Same snapshot, same text; ends with a newline.
+/// Encodes a snapshot in the pretty form. The text is deterministic and ends with a newline.
 ///
-/// A snapshot that unobin 0.4.0 wrote comes out as it went in.
+/// A snapshot that unobin 0.4.0 wrote is reproduced byte for byte.
 pub fn encode_pretty(snapshot: &Snapshot) -> String {
-    // Written compactly with its keys in order, then laid out as a whole.
+    // First write compact text with the keys in order, then format it as a whole.
     let (before, after) = fields::snapshot(snapshot);
     let mut compact = String::from("{");
     pretty_members(before, &mut compact);
@@ -115,25 +116,31 @@ pub fn encode_pretty(snapshot: &Snapshot) -> String {
     out
 }
 
-/// Reads a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
+/// Decodes a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
 ///
 /// # Errors
-/// [`Error::Malformed`] with line, column and path for what isn't strict JSON, for fields that are missing or of
-/// another type, for an entry type that this build doesn't know, for an illegal address, and for two entries with
-/// one key; [`Error::Format`] for another format version.
+/// [`Error::Malformed`] with line, column and path for text that is not strict JSON, missing fields, fields of a
+/// wrong type, an unknown entry type, an invalid address, and two entries with the same key; [`Error::Format`] for
+/// another format version.
 pub fn decode(object: &str, bytes: &[u8]) -> Result<Snapshot> {
     decode_with(object, bytes, &RefCell::default(), false)
 }
 
-/// [`decode`] for a snapshot that is to be [repaired](crate::repair): two entries may have one key.
+/// Decodes a snapshot that is to be [repaired](crate::repair): unlike [`decode`], accepts two entries with the same
+/// key.
 ///
 /// # Errors
-/// As [`decode`].
+/// The errors of [`decode`], except for duplicate entries.
 pub fn decode_broken(object: &str, bytes: &[u8]) -> Result<Snapshot> {
     decode_with(object, bytes, &RefCell::default(), true)
 }
 
-fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twins: bool) -> Result<Snapshot> {
+fn decode_with(
+    object: &str,
+    bytes: &[u8],
+    shared: &RefCell<TextPool>,
+    allows_duplicates: bool,
+) -> Result<Snapshot> {
     let malformed = |source| Error::Malformed {
         object: object.to_owned(),
         source,
@@ -141,7 +148,7 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
     let (document, is_shallow) = reader::parse(bytes).map_err(malformed)?;
     let reader = Reader::new(&document, is_shallow)
         .sharing(shared)
-        .allowing_twins(allows_twins);
+        .allowing_duplicates(allows_duplicates);
     let version = read::format_version(&reader).map_err(malformed)?;
     if version != crate::CURRENT_FORMAT_VERSION {
         return Err(Error::format(object, version, crate::CURRENT_FORMAT_VERSION));
@@ -149,20 +156,20 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
     read::snapshot(&reader).map_err(malformed)
 }
 
-/// The canonical text of one entry: compact, keys sorted. What its line in the stored form holds.
+/// Encodes one entry in its canonical text: compact, with sorted keys. This is the entry's line in the stored form.
 pub fn entry_text(entry: &Entry) -> String {
     let mut text = String::new();
     write_entry(entry, &mut text);
     text
 }
 
-/// Embeds the canonical text. For `serde_json` only.
+/// Estimates the size of an encoded entry, in bytes.
 fn size(entry: &Entry) -> usize {
     let length = |side: &Option<Properties>| side.as_ref().map_or(0, Properties::len_bytes);
     ENTRY_OVERHEAD + length(&entry.inputs) + length(&entry.outputs)
 }
 
-/// One entry, without a newline.
+/// Writes one entry without a newline.
 fn write_entry(entry: &Entry, out: &mut String) {
     #[cfg(feature = "testkit")]
     crate::testkit::encodings::add_one();
@@ -193,7 +200,7 @@ fn members_with(fields: Fields<'_>, out: &mut String, write: impl Fn(&Value<'_>,
     }
 }
 
-/// In the order of the seed, which isn't that of the alphabet.
+/// Writes the factory with its keys in the order of unobin, which is not alphabetical.
 fn factory(info: &FactoryInfo, out: &mut String) {
     let FactoryInfo {
         name,
@@ -208,6 +215,7 @@ fn factory(info: &FactoryInfo, out: &mut String) {
     object.finish();
 }
 
+/// Embeds the canonical text of the entry. For `serde_json` only.
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = RawValue::from_string(entry_text(self)).map_err(serde::ser::Error::custom)?;
@@ -215,7 +223,8 @@ impl Serialize for Entry {
     }
 }
 
-/// As strict as [`decode`]; positions in errors count from the start of the entry. For `serde_json` only.
+/// Decodes an entry as strictly as [`decode`]; positions in errors count from the start of the entry. For
+/// `serde_json` only.
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;

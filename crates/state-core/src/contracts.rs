@@ -1,4 +1,4 @@
-//! Traits and their request types that other crates implement: stores, keys and crypters.
+//! Traits that other crates implement (stores, key providers, crypters) and their request types.
 
 pub mod backend;
 pub mod crypter;

@@ -1,23 +1,23 @@
-//! Changes of a state by hand that leave it whole: move, remove, mark.
+//! Manual changes of a state that keep it consistent: move, remove, mark.
 //!
-//! A [`Surgery`] performs [`Operation`]s on a copy of a state, one after the other, each of them judged by the rules
-//! of the state; what comes out is one list of [`EditChange`]s for one [`Edit`](crate::mutation::Edit). Nothing
-//! touches the world, and no entry goes that wasn't named, or depends on one that was and `cascade` was said.
+//! A [`StateEditor`] performs [`Operation`]s on a copy of a state, one after the other, and checks each against the
+//! integrity rules. The result is a list of [`EditChange`]s for one [`Edit`](crate::mutation::Edit). No operation
+//! changes real resources, and none removes an entry that wasn't named, except dependents with `cascade`.
 //!
-//! | operation | does |
+//! | operation | effect |
 //! |---|---|
-//! | mv | every generation of an address, or every member of a group, gets another address; whatever refers to it follows; uids stay |
-//! | rm | entries go; refused while something depends on them, unless `cascade` (the dependents go too) or `force` (their references are pruned) |
-//! | protect, unprotect, taint, untaint | the mark of live entries |
+//! | mv | every generation of an address, or every member of a group, gets another address; references to it are updated; uids stay |
+//! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or `force` (prunes their references) |
+//! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
-//! A [`MovePlan`] says which entries can go to another stack; they keep everything, so whatever is bound to them goes
-//! too or nothing goes.
+//! A [`MovePlan`] checks which entries can move to another stack. They keep all their references, so entries that
+//! refer to each other move together or not at all.
 //!
-//! An entry that goes hands its dependencies down to its dependents, so that an order which was only implied through it
-//! isn't lost: tools reduce lists of dependencies in that way.
+//! A removed entry passes its dependencies on to its dependents. Tools reduce dependency lists transitively, so an
+//! ordering that is only implied through the removed entry would be lost otherwise.
 //!
 //! ```
-//! use state_core::edits::{Operation, Surgery};
+//! use state_core::edits::{Operation, StateEditor};
 //! use state_core::{Dependency, Entry, FactoryInfo, Lineage, Snapshot, State, Timestamp};
 //!
 //! let mut subnet = Entry::leaf("subnet".parse()?, "aws_subnet");
@@ -27,7 +27,7 @@
 //! snapshot.entries = vec![Entry::leaf("vpc".parse()?, "aws_vpc").into(), subnet.into()];
 //! let state = State::from_snapshot(Lineage::from_bits([1; 16]), &snapshot)?;
 //!
-//! let mut edits = Surgery::on(&state);
+//! let mut edits = StateEditor::on(&state);
 //! edits.perform(&Operation::Mv { from: "vpc".parse()?, to: "network".parse()? })?;
 //! assert_eq!(edits.changes().len(), 2); // the entry, and the one that refers to it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -52,83 +52,84 @@ use mark::EntryFlag;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// One operation. In JSON: `{"op": "mv", "from": "a", "to": "b"}`, `{"op": "rm", "addresses": ["a"], "cascade": true}`,
-/// `{"op": "taint", "addresses": ["a"]}`, `{"op": "protect", "all": true}`.
+/// One edit operation. In JSON: `{"op": "mv", "from": "a", "to": "b"}`, `{"op": "rm", "addresses": ["a"], "cascade":
+/// true}`, `{"op": "taint", "addresses": ["a"]}`, `{"op": "protect", "all": true}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Gives an entry another address, all of its generations alike. The address of a group moves its members, which
-    /// keep what their addresses have behind it, `[0]` say.
+    /// Changes the address of an entry and all of its generations. With the address of a group, moves all members;
+    /// they keep the rest of their addresses, such as `[0]`.
     ///
-    /// A group that is the address without its indexes, as Terraform has it, follows the address. Any other group stays.
+    /// A group whose name is the address without indexes, as in Terraform, is renamed too. Any other group stays.
     Mv {
-        /// The address now.
+        /// Current address of the entry.
         from: Address,
-        /// The address then; nothing may have it.
+        /// New address, which must be free.
         to: Address,
     },
-    /// Takes entries out of the record.
+    /// Removes entries from the state without deleting their resources.
     Rm {
-        /// Which, each with all of its generations.
+        /// Addresses of the entries, each with all generations.
         addresses: Vec<Address>,
-        /// Only the generations with this key.
+        /// Restricts the removal to generations with this deposed key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deposed: Option<DeposedKey>,
-        /// What depends on them goes too.
+        /// Also removes the entries that depend on them.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cascade: bool,
-        /// Protected entries and those with pending operations go as well; what depends on an entry that goes is pruned.
+        /// Also removes protected entries and entries with pending operations, and prunes references to removed
+        /// entries.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         force: bool,
     },
-    /// Deleting them is refused from now on.
+    /// Refuses deletion of the entries from now on.
     Protect {
-        /// Which live entries.
+        /// Addresses of live entries.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         addresses: Vec<Address>,
-        /// All live entries.
+        /// Selects all live entries.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
-    /// Deleting them is allowed again.
+    /// Allows deletion of the entries again.
     Unprotect {
-        /// Which live entries.
+        /// Addresses of live entries.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         addresses: Vec<Address>,
-        /// All live entries.
+        /// Selects all live entries.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
-    /// They are to be replaced at the next update.
+    /// Marks the entries for replacement by the next update.
     Taint {
-        /// Which live entries.
+        /// Addresses of live entries.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         addresses: Vec<Address>,
-        /// All live resources that are ours.
+        /// Selects all live resources that this stack manages.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
-    /// They are not to be replaced after all.
+    /// Clears the mark for replacement.
     Untaint {
-        /// Which live entries.
+        /// Addresses of live entries.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         addresses: Vec<Address>,
-        /// All live entries.
+        /// Selects all live entries.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
 }
 
-/// Operations on a copy of a state.
+/// Performs edit operations on a copy of a state.
 #[derive(Clone, Debug)]
-pub struct Surgery {
+pub struct StateEditor {
     state: State,
     changes: Vec<EditChange>,
 }
 
-impl Surgery {
-    /// Begins. The state itself stays as it is.
+impl StateEditor {
+    /// Creates an editor on a copy of the state.
     pub fn on(state: &State) -> Self {
         Self {
             state: state.clone(),
@@ -136,25 +137,25 @@ impl Surgery {
         }
     }
 
-    /// The state as it would be.
+    /// The state after the changes so far.
     pub const fn state(&self) -> &State {
         &self.state
     }
 
-    /// What is to be changed so far, in this order.
+    /// The changes so far, in order.
     pub fn changes(&self) -> &[EditChange] {
         &self.changes
     }
 
-    /// What is to be changed, in this order. Empty when the operations changed nothing.
+    /// Returns the changes, in order. Empty if the operations changed nothing.
     pub fn into_changes(self) -> Vec<EditChange> {
         self.changes
     }
 
-    /// Performs an operation.
+    /// Performs an operation completely or not at all.
     ///
     /// # Errors
-    /// Why it is refused; then nothing of it was done.
+    /// The reason for refusing the operation; the editor is unchanged.
     pub fn perform(&mut self, operation: &Operation) -> Result<(), Refusal> {
         let (state, changes) = (self.state.clone(), self.changes.len());
         let performed = self.try_perform(operation);
@@ -189,10 +190,10 @@ impl Surgery {
         }
     }
 
-    /// Puts another entry in the place of one; its key may be another one too, but what refers to it doesn't follow.
+    /// Replaces an entry, possibly under another key. References to the entry are not updated.
     ///
     /// # Errors
-    /// Why it is refused; then nothing was done.
+    /// The reason for refusing the change; the editor is unchanged.
     pub fn put(&mut self, target: &EntryKey, entry: Entry) -> Result<(), Refusal> {
         if self.state.entry(target).is_some_and(|old| **old == entry) {
             return Ok(());
@@ -225,7 +226,7 @@ impl Surgery {
     }
 }
 
-/// A change of an entry in its place.
+/// Returns the change that replaces an entry in place.
 fn put(target: &Entry, entry: Entry) -> EditChange {
     EditChange::Put {
         target: target.key(),

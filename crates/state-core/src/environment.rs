@@ -1,4 +1,4 @@
-//! What the world tells a state: the time, and random bits. Injected, so that logic is deterministic.
+//! Time and random bits as injected dependencies, so that the logic in this crate is deterministic.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// A moment as text, RFC 3339. Foreign moments keep their spelling; [`Clock::now`] writes UTC.
+/// A point in time as RFC 3339 text. Timestamps of other tools keep their spelling; [`Clock::now`] returns UTC.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(Arc<str>);
 
 impl Timestamp {
-    /// Takes a spelling as it is. Whether it names a moment is for whoever computes with it to say.
+    /// Wraps a text without parsing it. Code that computes with timestamps has to validate it.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
-    /// The spelling.
+    /// The timestamp as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -37,19 +37,20 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Where the time comes from.
+/// A source of time.
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The wall clock: for records that people read, never for deciding who owns what.
+    /// The wall clock. Use it for times that people read, never to decide who owns a lock.
     fn now(&self) -> Timestamp;
 
-    /// Time since some fixed moment of this process; never goes back.
+    /// Monotonic time since an arbitrary moment of this process.
     fn elapsed(&self) -> Duration;
 
-    /// Lets so much time pass. The default lets others run once and returns: enough for a clock that stands still.
+    /// Waits for a duration. The default implementation yields once and returns, which is enough for a clock that
+    /// tests advance by hand.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves nothing behind.
+    /// Dropping the future has no side effects.
     async fn sleep(&self, _duration: Duration) {
         let mut asked = false;
         poll_fn(|context| {
@@ -63,12 +64,12 @@ pub trait Clock: fmt::Debug + Send + Sync {
     }
 }
 
-/// Where random bits come from.
+/// A source of random bits.
 pub trait Entropy: fmt::Debug + Send + Sync {
-    /// Fills the slice with bits that nobody can guess.
+    /// Fills the slice with unpredictable bits.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// 128 random bits.
+    /// Returns 128 random bits.
     fn bits(&self) -> [u8; 16] {
         let mut bits = [0; 16];
         self.fill(&mut bits);

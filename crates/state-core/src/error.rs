@@ -1,4 +1,4 @@
-//! What can go wrong with a state, and what the caller should do about it.
+//! The error type of the state crates, and how a caller should react to each kind of error.
 
 use crate::counter::Epoch;
 use crate::id::MutationId;
@@ -11,227 +11,230 @@ mod violation;
 
 pub use violation::{Rule, Violation};
 
-/// The result of everything that can fail here.
+/// The result type of the fallible functions in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A lower-level cause.
+/// The lower-level error that caused an [`Error`].
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// One error for the whole layer: few variants, each with the object that it is about.
+/// The error type of the state crates. Each variant names the object that the error is about.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The object isn't there.
+    /// The object does not exist.
     #[error("{object} does not exist")]
     NotFound {
-        /// What was looked for.
+        /// The object that was requested.
         object: String,
     },
-    /// The bucket or container in which the store should be isn't there. No store makes one: somebody has to.
+    /// The bucket or container of the store does not exist. No backend creates one; an administrator has to.
     #[error("the bucket or container {object} does not exist")]
     NoContainer {
-        /// Which, as its URL begins.
+        /// The bucket or container, as the store's URL names it.
         object: String,
     },
-    /// The object was there, and history collection dropped it.
+    /// The object existed, but history collection has deleted it.
     #[error("{object} was collected: history begins at {begins}")]
     Collected {
-        /// What was looked for.
+        /// The object that was requested.
         object: String,
-        /// Where history begins now.
+        /// The slot or serial at which the remaining history begins.
         begins: String,
     },
-    /// The stack has no current revision: nothing was committed yet (seed 003's `ErrNoCurrent`).
-    #[error("{object} has no current revision: nothing was committed yet")]
+    /// The stack has no current revision because nothing has been committed yet.
+    #[error("{object} has no current revision: nothing has been committed yet")]
     NoCurrent {
-        /// The stack.
+        /// The stack without a revision.
         object: String,
     },
-    /// Another writer holds the stack. Nothing was written.
+    /// Another writer holds the stack's lock. Nothing was written.
     #[error("{object} is locked by {holder}")]
     Locked {
-        /// The stack, or the lock file.
+        /// The locked stack, or the lock file.
         object: String,
-        /// Who holds it, as far as it is known.
+        /// The lock holder, as far as the lock names it.
         holder: Box<Holder>,
     },
-    /// Somebody else changed the object first, or it isn't in the state that the call requires. Nothing was
+    /// Another writer changed the object first, or the object is not in the state that the call requires. Nothing was
     /// written.
     #[error("{object}: {reason}")]
     Conflict {
-        /// What was to be changed.
+        /// The object that the call wanted to change.
         object: String,
-        /// What doesn't fit.
+        /// Why the change conflicts with the object's current state.
         reason: String,
     },
-    /// Another holder took over. What was not acknowledged before isn't visible, unless the new holder says so.
+    /// Another writer took over the stack. Writes that were not acknowledged before are invisible unless the new lock
+    /// holder kept them.
     #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
     Fenced {
-        /// The stack.
+        /// The stack that was taken over.
         object: String,
         /// The epoch of the writer that failed.
         mine: Epoch,
         /// The epoch that took over.
         theirs: Epoch,
-        /// Whether bytes were written before the fence was seen: then the outcome is for
-        /// `lookup` to say.
+        /// Whether bytes were written before the fence was noticed. If so, only a `lookup` of the mutations can
+        /// determine the outcome.
         indeterminate: bool,
     },
-    /// The write certainly had no effect.
+    /// The write had no effect.
     #[error("{object} was not written")]
     NotApplied {
-        /// What was to be written.
+        /// The object that the call wanted to write.
         object: String,
-        /// Why.
+        /// The error that prevented the write.
         source: Source,
     },
-    /// Nobody can say whether the write had an effect. Look the ids up later.
-    #[error("{object}: the outcome of {} mutation(s) is not known; look them up once the store answers", mutations.len())]
+    /// The outcome of the write is unknown. Look up the mutation ids once the store answers again.
+    #[error("{object}: the outcome of {} is unknown; look it up once the store answers", counted(mutations.len(), "mutation"))]
     Indeterminate {
-        /// What was to be written.
+        /// The object that the call wanted to write.
         object: String,
-        /// The mutations in question.
+        /// The mutations whose outcome is unknown.
         mutations: Vec<MutationId>,
-        /// Why.
+        /// The error that interrupted the write.
         source: Source,
     },
-    /// Stored bytes are not what was written.
+    /// The stored bytes differ from what was written.
     #[error("{object} is corrupt at byte {offset}: {reason}")]
     Corrupt {
-        /// The damaged object.
+        /// The object that is damaged.
         object: String,
-        /// Where in it, in bytes.
+        /// Byte offset of the damage in the object.
         offset: u64,
-        /// What is wrong there.
+        /// Description of the damage.
         reason: String,
     },
-    /// A document isn't what it should be.
+    /// A document is not valid JSON or does not match its schema.
     #[error("{object}: {source}")]
     Malformed {
-        /// The document.
+        /// The document that was parsed.
         object: String,
-        /// What is wrong, with line, column and path.
+        /// The parse error with line, column and path.
         source: JsonError,
     },
     /// An argument breaks a rule.
     #[error("{object}: {reason}")]
     Invalid {
-        /// What is wrong.
+        /// The argument that is invalid.
         object: String,
-        /// Which rule it breaks.
+        /// The rule that the argument breaks.
         reason: String,
     },
-    /// A snapshot or a mutation breaks integrity; every violation is listed.
-    #[error("{object} breaks {} integrity rule(s): {}", violations.len(), Listed(violations))]
+    /// A snapshot or a mutation violates integrity rules; all violations are listed.
+    #[error("{object} breaks {}: {}", counted(violations.len(), "integrity rule"), ViolationList(violations))]
     Integrity {
-        /// The snapshot or mutation.
+        /// The snapshot or mutation that was verified.
         object: String,
-        /// All of them.
+        /// All violations, in the order in which the verifier reports them.
         violations: Vec<Violation>,
     },
-    /// A format version that this build doesn't speak.
+    /// This build does not support the format version of the object.
     #[error("{object} has format version {found}; this build reads version {supported}")]
     Format {
         /// The document or store.
         object: String,
-        /// The version that it says it has.
+        /// The version that the object declares.
         found: u64,
         /// The version that this build reads and writes.
         supported: u64,
     },
-    /// The store, or this build, lacks something.
+    /// The store or this build does not support the request.
     #[error("{object}: {missing} is not available")]
     Unsupported {
-        /// What was asked.
+        /// The object that the request is about.
         object: String,
-        /// What is missing: a capability of the store, or a feature of this build.
+        /// The missing capability of the store, or the missing feature of this build.
         missing: String,
     },
-    /// There is no key for it, the key doesn't fit, or it isn't authentic. Never plaintext, never empty.
+    /// A sealed value can't be opened or sealed: the key is missing or wrong, or authentication failed. The call
+    /// never falls back to plaintext or to an empty value.
     #[error("{object}: {reason}")]
     Sealed {
-        /// What is sealed.
+        /// The object that is sealed.
         object: String,
-        /// Why it doesn't open, or can't be sealed. Tells no value.
+        /// Why the object can't be opened or sealed. Never contains a secret value.
         reason: String,
     },
-    /// The store isn't what this client saw before: another key, another stack, or an older state. Nothing of it is
-    /// taken for true.
+    /// The store differs from what this client pinned before: another data key, another stack, or an older state. The
+    /// content of the store is rejected.
     #[error("{object}: {reason}")]
     Distrusted {
-        /// The stack.
+        /// The stack whose content is rejected.
         object: String,
-        /// What changed that nobody who has its key vouched for.
+        /// The change that no holder of the pinned key has signed.
         reason: String,
     },
-    /// The store refuses us.
+    /// The store denied access.
     #[error("{object}: access denied")]
     Denied {
-        /// What was touched.
+        /// The object that the request was for.
         object: String,
-        /// What the store said.
+        /// The error that the store returned.
         source: Source,
     },
-    /// The store doesn't answer, or a read failed.
+    /// The store does not answer, or a read failed.
     #[error("{object} can't be reached")]
     Unavailable {
-        /// What was touched.
+        /// The object that the request was for.
         object: String,
-        /// What the store said.
+        /// The error that the store returned.
         source: Source,
     },
-    /// The handle was closed, or poisoned by an earlier failure. Open it again.
+    /// The handle was closed, or invalidated by an earlier failure. Open the stack again.
     #[error("{object} is closed: {reason}")]
     Closed {
-        /// The stack.
+        /// The stack whose handle is closed.
         object: String,
-        /// Why.
+        /// Why the handle is closed.
         reason: String,
     },
 }
 
-/// What the caller should do about an [`Error`].
+/// How the caller should react to an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Name something that exists.
+    /// Name an object that exists.
     NotFound,
-    /// Commit something first.
+    /// Commit a first revision.
     NoCurrent,
-    /// Wait for the holder, or break the lock.
+    /// Wait for the lock holder, or break the lock.
     Locked,
-    /// Read again, then decide anew.
+    /// Read the object again and retry on the new state.
     Conflict,
-    /// Stop: another holder owns the stack. Open again to go on.
+    /// Stop, because another writer has taken over the stack. Open the stack again to continue.
     Fenced,
-    /// Mend the cause and repeat: nothing happened.
+    /// Fix the cause and retry: the call had no effect.
     NotApplied,
-    /// Look the mutations up before repeating anything.
+    /// Look up the outcome of the mutations before retrying.
     Indeterminate,
-    /// Stop and restore: the store is damaged.
+    /// Stop and restore from a backup: the store is damaged.
     Corrupt,
-    /// Mend the argument or the document.
+    /// Correct the argument or the document.
     Invalid,
-    /// Mend the state: `repair`, or `--force` where it is offered.
+    /// Repair the state with `repair`, or pass `--force` where the command offers it.
     Integrity,
-    /// Use a build of the other version.
+    /// Use a build that supports the format version.
     Format,
-    /// Use another store, or build with the feature that is named.
+    /// Use another store, or a build with the named feature.
     Unsupported,
-    /// Give the identity or key that it needs; if it did fit once, somebody tampered with the store.
+    /// Provide the identity or key that decrypts the object. If the same key worked before, the store may have been
+    /// tampered with.
     Sealed,
-    /// Find out from those who work with the stack what happened; then say that what is there now is right.
+    /// Ask the other users of the stack why the store changed, then accept the new content explicitly.
     Distrusted,
-    /// Get access.
+    /// Request access to the store.
     Denied,
-    /// Try later.
+    /// Retry the call later.
     Unavailable,
-    /// Open again.
+    /// Open the stack again.
     Closed,
 }
 
 impl Error {
-    /// What to do about it.
+    /// The reaction that this error calls for.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::NoContainer { .. } | Self::Collected { .. } => ErrorKind::NotFound,
@@ -254,7 +257,7 @@ impl Error {
         }
     }
 
-    /// The object that it is about.
+    /// The object that the error is about.
     pub fn object(&self) -> &str {
         match self {
             Self::NotFound { object }
@@ -280,14 +283,14 @@ impl Error {
         }
     }
 
-    /// An [`Error::NotFound`].
+    /// Returns an [`Error::NotFound`] for the object.
     pub fn not_found(object: impl Into<String>) -> Self {
         Self::NotFound {
             object: object.into(),
         }
     }
 
-    /// An [`Error::Collected`]: `begins` is a slot or a serial with its noun.
+    /// Returns an [`Error::Collected`]; `begins` is a slot or a serial together with its noun.
     pub fn collected(object: impl Into<String>, begins: impl fmt::Display) -> Self {
         Self::Collected {
             object: object.into(),
@@ -295,7 +298,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Invalid`].
+    /// Returns an [`Error::Invalid`] for the object.
     pub fn invalid(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Invalid {
             object: object.into(),
@@ -303,7 +306,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Conflict`].
+    /// Returns an [`Error::Conflict`] for the object.
     pub fn conflict(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Conflict {
             object: object.into(),
@@ -311,7 +314,7 @@ impl Error {
         }
     }
 
-    /// [`Error::Unsupported`].
+    /// Returns an [`Error::Unsupported`] for the object.
     pub fn unsupported(object: impl Into<String>, missing: impl Into<String>) -> Self {
         Self::Unsupported {
             object: object.into(),
@@ -319,7 +322,7 @@ impl Error {
         }
     }
 
-    /// [`Error::Format`].
+    /// Returns an [`Error::Format`] for a document with format version `found`.
     pub fn format(object: impl Into<String>, found: u64, supported: u64) -> Self {
         Self::Format {
             object: object.into(),
@@ -328,7 +331,7 @@ impl Error {
         }
     }
 
-    /// [`Error::Locked`].
+    /// Returns an [`Error::Locked`] that names the lock holder.
     pub fn locked(object: impl Into<String>, holder: Holder) -> Self {
         Self::Locked {
             object: object.into(),
@@ -336,7 +339,7 @@ impl Error {
         }
     }
 
-    /// [`Error::NotApplied`].
+    /// Returns an [`Error::NotApplied`] with its cause.
     pub fn not_applied(object: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::NotApplied {
             object: object.into(),
@@ -344,7 +347,7 @@ impl Error {
         }
     }
 
-    /// [`Error::Indeterminate`], about no mutation in particular.
+    /// Returns an [`Error::Indeterminate`] that lists no mutations.
     pub fn indeterminate(object: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Indeterminate {
             object: object.into(),
@@ -353,7 +356,7 @@ impl Error {
         }
     }
 
-    /// [`Error::Unavailable`].
+    /// Returns an [`Error::Unavailable`] with its cause.
     pub fn unavailable(object: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Unavailable {
             object: object.into(),
@@ -361,7 +364,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Sealed`].
+    /// Returns an [`Error::Sealed`] for the object.
     pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Sealed {
             object: object.into(),
@@ -369,7 +372,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Closed`].
+    /// Returns an [`Error::Closed`] for the object.
     pub fn closed(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Closed {
             object: object.into(),
@@ -377,7 +380,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Integrity`].
+    /// Returns an [`Error::Integrity`] that lists these violations.
     pub fn integrity(object: impl Into<String>, violations: Vec<Violation>) -> Self {
         Self::Integrity {
             object: object.into(),
@@ -385,7 +388,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Distrusted`].
+    /// Returns an [`Error::Distrusted`] for the stack.
     pub fn distrusted(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Distrusted {
             object: object.into(),
@@ -393,7 +396,7 @@ impl Error {
         }
     }
 
-    /// An [`Error::Corrupt`].
+    /// Returns an [`Error::Corrupt`] with the byte offset of the damage.
     pub fn corrupt(object: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
         Self::Corrupt {
             object: object.into(),
@@ -403,9 +406,14 @@ impl Error {
     }
 }
 
-struct Listed<'a>(&'a [Violation]);
+/// Formats a number with its noun, in the plural where needed: `1 mutation`, `2 mutations`.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
 
-impl fmt::Display for Listed<'_> {
+struct ViolationList<'a>(&'a [Violation]);
+
+impl fmt::Display for ViolationList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, violation) in self.0.iter().enumerate() {
             if index > 0 {

@@ -1,4 +1,4 @@
-//! Stored forms that aren't snapshots: journal frames and records, the head, envelopes and sealed values.
+//! Stored formats other than snapshots: journal frames and records, the head, envelopes and sealed values.
 
 pub mod envelope;
 pub mod head;

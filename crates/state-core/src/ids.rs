@@ -1,6 +1,6 @@
-//! Identifiers: names, addresses, counters and digests. Nothing here knows what an entry or a record is.
+//! Identifiers: names, addresses, counters and digests. Nothing in this folder depends on entries or records.
 
-/// Serializes an identifier as its text, and reads it back through `FromStr`.
+/// Implements serde for an identifier: serialized as text, deserialized through `FromStr`.
 macro_rules! serde_as_text {
     ($name:ty) => {
         impl serde::Serialize for $name {
@@ -26,18 +26,18 @@ pub mod name;
 pub(crate) mod object;
 pub mod revision;
 
-/// The error of a text that is no valid identifier. Converts into [`Error::Invalid`](crate::Error::Invalid).
+/// The error for text that is not a valid identifier. Converts into [`Error::Invalid`](crate::Error::Invalid).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct ParseIdError {
-    /// The kind of identifier, and the rejected text where it is short enough to show.
+    /// The kind of identifier, and the rejected text if it may be shown.
     pub object: String,
     /// The rule that the text breaks.
     pub reason: &'static str,
 }
 
 impl ParseIdError {
-    /// The error for this text: control characters are escaped, and only the beginning of a long text is shown.
+    /// Returns the error for this text: control characters are escaped, and long text is cut after 60 characters.
     fn of_text(kind: &str, text: &str, reason: &'static str) -> Self {
         let shown: String = text.chars().take(60).collect();
         Self {
@@ -46,7 +46,7 @@ impl ParseIdError {
         }
     }
 
-    /// The error for a text that isn't shown.
+    /// Returns the error for text that must not be shown.
     fn of_kind(kind: &str, reason: &'static str) -> Self {
         Self {
             object: kind.to_owned(),

@@ -1,13 +1,13 @@
-//! JSON that keeps every digit: a strict parser, lazy views and one canonical text.
+//! JSON without loss of digits: a strict parser, lazy views and a canonical text.
 //!
-//! State is money: a number that is rounded or a duplicate key that is silently dropped is a lost resource. This
-//! module therefore reads RFC 8259 strictly, keeps numbers as the text they were written in, and says where
-//! an input is wrong by line, column and path. State may hold secrets, so no error and no `Debug` of this module
-//! quotes a value; key names may show, cut to 60 characters.
+//! A rounded number or a silently dropped duplicate key in a state can cost a resource. This module therefore parses
+//! RFC 8259 strictly, keeps numbers as the text in which they were written, and reports errors by line, column and
+//! path. State may contain secrets, so that no error and no `Debug` output of this module quotes a value; key names
+//! may appear, truncated to 60 characters.
 //!
-//! - [`Document`] is a text that passed the strict pass; [`View`] is a cheap cursor on one of its values.
+//! - [`Document`] is a validated text; [`View`] is a cheap cursor on one of its values.
 //! - [`Json`] is the owned canonical text of one value; [`Properties`] is a [`Json`] that is an object.
-//! - [`write()`] prints a value for people or for another tool; [`ObjectWriter`] builds one.
+//! - [`write()`] prints a value for people or for other tools; [`ObjectWriter`] builds an object.
 //!
 //! ```
 //! use state_core::json::{Document, Json, Limits};
@@ -44,10 +44,10 @@ pub use value::{Json, Properties};
 pub use view::{Elements, Kind, Members, View, child_pointer};
 pub use write::{Style, write, write_at, write_string};
 
-/// How much the strict pass takes before it refuses a text.
+/// The limits of a text that the parser accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many arrays and objects may stand inside one another; a scalar has depth 0, `[]` has depth 1.
+    /// The number of arrays and objects that may be nested; a scalar has depth 0, `[]` has depth 1.
     pub max_depth: usize,
     /// The longest text, in bytes.
     pub max_bytes: usize,
@@ -56,7 +56,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits: for texts that this library wrote itself.
+    /// No limits, for texts that this library wrote itself.
     pub const UNLIMITED: Self = Self {
         max_depth: usize::MAX,
         max_bytes: usize::MAX,
@@ -65,7 +65,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 64 levels, 1 GiB of text, 16 MiB a string.
+    /// Allows 64 levels, 1 GiB of text and 16 MiB per string.
     fn default() -> Self {
         Self {
             max_depth: 64,

@@ -1,8 +1,8 @@
-//! Types, codec, DAG, verifier, journal and contracts of infrastructure state.
+//! State of infrastructure: data types, codec, dependency graph, verifier, journal format and backend contracts.
 //!
-//! A *stack* has a [`Snapshot`]: the record of every resource that a tool created, in an order in which each
-//! [`Entry`] comes after what it depends on. Tools change the world one step at a time; each step is a
-//! [`Record`] in a journal of [`Frame`]s, and [`State`] is what the journal means so far.
+//! A *stack* has a [`Snapshot`]: a list with one [`Entry`] for each resource that a tool manages, in topological
+//! order, so that an entry comes after everything it depends on. Tools change resources one step at a time. Each step
+//! is a [`Record`] in a journal of [`Frame`]s, and replaying the journal yields the [`State`].
 //!
 //! ```text
 //!  Snapshot ──decode── bytes          Record ──lines── Frame ──bytes── Backend
@@ -12,35 +12,35 @@
 //!                  verify (every rule, all violations)
 //! ```
 //!
-//! This crate is pure: no tokio, no file, no clock, no randomness. What touches a store implements
-//! [`Backend`]; [`MemoryBackend`] is the reference. Time and randomness come in through [`Clock`] and
+//! This crate is pure: no async runtime, no files, no clock, no randomness. A store implements [`Backend`];
+//! [`MemoryBackend`] is the reference implementation. Time and randomness are injected through [`Clock`] and
 //! [`Entropy`].
 //!
-//! The names of seed 003 are [`Snapshot::new`], [`encode_snapshot`], [`decode_snapshot`] and
+//! Most programs begin with [`Snapshot::new`], [`encode_snapshot`], [`decode_snapshot`] and
 //! [`CURRENT_FORMAT_VERSION`].
 //!
 //! # Map
-//! Imports go downwards in this list:
+//! A folder imports only from folders below it in this list:
 //!
 //! | folder | contents |
 //! |---|---|
 //! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
-//! | [`state`], [`edits`] | The state that a journal describes, and edits of it by hand |
+//! | [`state`], [`edits`] | The state that a journal describes, and manual edits of it |
 //! | `memory` | [`MemoryBackend`], the reference implementation of [`Backend`] |
-//! | [`origins`] | Contracts of the systems that this crate grew out of: [`target`], [`persistent`], ... |
+//! | [`origins`] | Contracts of the systems that this crate is compatible with: [`target`], [`persistent`], ... |
 //! | `contracts` | Traits that other crates implement: [`backend`], [`sealing`], [`crypter`] |
 //! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`] |
-//! | `format` | Stored forms beside snapshots: [`head`], [`journal`], [`envelope`], [`sealed`] |
-//! | [`codec`] | Snapshots and entries as bytes |
-//! | [`error`] | Errors of the whole layer, violations of integrity rules among them |
+//! | `format` | Stored formats other than snapshots: [`head`], [`journal`], [`envelope`], [`sealed`] |
+//! | [`codec`] | Encoding and decoding of snapshots and entries |
+//! | [`error`] | The error type of this crate, including violations of integrity rules |
 //! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |
 //! | `ids` | Names, addresses, counters, digests: [`address`], [`id`], [`revision`], ... |
-//! | [`json`], [`environment`] | JSON without loss of digits or order; time and randomness, injected |
+//! | [`json`], [`environment`] | JSON that keeps digits and key order; injected time and randomness |
 //!
 //! The folders are private: each module is public at the root, as `state_core::head`.
 //!
 //! # Errors
-//! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
+//! Every fallible function returns an [`Error`]; [`Error::kind`] indicates how the caller should react.
 
 #[macro_use]
 mod named;

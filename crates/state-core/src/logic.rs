@@ -1,4 +1,4 @@
-//! Pure functions over entries and snapshots: order, verification, repair, comparison, merge and masking.
+//! Pure functions on entries and snapshots: ordering, verification, repair, comparison, merge and masking.
 
 pub mod dag;
 pub mod diff;

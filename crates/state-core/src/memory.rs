@@ -1,8 +1,8 @@
-//! The reference backend: in memory, stricter than real ones.
+//! The reference backend: it keeps stacks in memory and is stricter than real backends.
 //!
-//! It refuses what others could overlook: a base that doesn't begin a segment or doesn't fit the chain, an object
-//! from a writer that was fenced, a frame whose bytes don't follow the journal. And it runs every change of a head
-//! twice, because others may.
+//! It rejects errors that other backends might not notice: a base that doesn't begin a segment or doesn't match the
+//! chain, an object from a fenced writer, a frame that doesn't follow the journal. It also runs every head change
+//! twice, because other backends may repeat a change after a failed compare-and-swap.
 
 mod store;
 #[cfg(test)]
@@ -27,22 +27,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::StoredStack;
 use writer::MemoryWriter;
 
-/// Keeps stacks in memory; clones share them. Never waits, whatever runs its futures.
+/// Keeps stacks in memory; clones share them. Its futures never wait, so they run on any executor.
 #[derive(Clone, Default)]
 pub struct MemoryBackend {
-    shelf: Arc<Mutex<Shelf>>,
+    contents: Arc<Mutex<Contents>>,
 }
 
 #[derive(Default)]
-struct Shelf {
-    /// By folded name.
+struct Contents {
+    /// Name pointers by folded name.
     names: BTreeMap<(String, String), NamePointer>,
     stacks: BTreeMap<Lineage, StoredStack>,
-    /// Objects of stacks that are about to be taken in.
+    /// Objects of stacks that are being copied into this store.
     adopted: BTreeMap<Lineage, BTreeMap<ObjectName, Bytes>>,
 }
 
-impl Shelf {
+impl Contents {
     fn stack(&mut self, lineage: Lineage) -> Result<&mut StoredStack> {
         self.stacks
             .get_mut(&lineage)
@@ -51,28 +51,29 @@ impl Shelf {
 }
 
 impl MemoryBackend {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing here leaves the shelf half changed, so a panic elsewhere is no reason to give up.
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A lock is never poisoned by a partial change, because no code in this module panics while it changes the
+    /// contents.
+    fn contents(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with_stack<T>(&self, lineage: Lineage, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
-        act(self.shelf().stack(lineage)?)
+        act(self.contents().stack(lineage)?)
     }
 }
 
-/// Shows how much there is, never what.
+/// Shows numbers only, never contents.
 impl fmt::Debug for MemoryBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shelf = self.shelf();
+        let contents = self.contents();
         f.debug_struct("MemoryBackend")
-            .field("names", &shelf.names.len())
-            .field("stacks", &shelf.stacks.len())
+            .field("names", &contents.names.len())
+            .field("stacks", &contents.stacks.len())
             .finish()
     }
 }
@@ -88,13 +89,13 @@ impl Backend for MemoryBackend {
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
-        let mut names: Vec<NamePointer> = self.shelf().names.values().cloned().collect();
+        let mut names: Vec<NamePointer> = self.contents().names.values().cloned().collect();
         names.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(names)
     }
 
     async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
-        Ok(self.shelf().names.get(&name.folded()).cloned())
+        Ok(self.contents().names.get(&name.folded()).cloned())
     }
 
     async fn swap_name(
@@ -109,12 +110,12 @@ impl Backend for MemoryBackend {
                 format!("the pointer is for {}", pointer.name),
             ));
         }
-        let names = &mut self.shelf().names;
+        let names = &mut self.contents().names;
         let found = names.get(&name.folded()).map(|pointer| pointer.nonce);
         if found != expected {
             return Err(Error::conflict(
                 format!("name {name}"),
-                "another pointer stands there",
+                "the pointer was changed by another writer",
             ));
         }
         names.insert(name.folded(), pointer.clone());
@@ -124,11 +125,11 @@ impl Backend for MemoryBackend {
     async fn create_stack(&self, head: &Head) -> Result<()> {
         let object = format!("stack {}", head.lineage);
         if head.base != Base::empty(head.lineage) {
-            return Err(Error::invalid(object, "a new stack has an empty base"));
+            return Err(Error::invalid(object, "a new stack must have an empty base"));
         }
-        let stacks = &mut self.shelf().stacks;
+        let stacks = &mut self.contents().stacks;
         if stacks.contains_key(&head.lineage) {
-            return Err(Error::conflict(object, "it exists already"));
+            return Err(Error::conflict(object, "the stack already exists"));
         }
         stacks.insert(head.lineage, StoredStack::new(head.clone()));
         Ok(())
@@ -179,26 +180,26 @@ impl Backend for MemoryBackend {
 #[async_trait]
 impl CopyTarget for MemoryBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        let mut shelf = self.shelf();
-        let objects = shelf.adopted.entry(lineage).or_default();
+        let mut contents = self.contents();
+        let objects = contents.adopted.entry(lineage).or_default();
         let there = objects.entry(name.clone()).or_insert_with(|| bytes.clone());
         if *there == bytes {
             return Ok(());
         }
         let object = format!("{name} of stack {lineage}");
-        Err(Error::conflict(object, "it exists with other content"))
+        Err(Error::conflict(object, "the object exists with other content"))
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
-        let mut shelf = self.shelf();
-        if shelf.stacks.contains_key(&head.lineage) {
+        let mut contents = self.contents();
+        if contents.stacks.contains_key(&head.lineage) {
             let object = format!("stack {}", head.lineage);
-            return Err(Error::conflict(object, "it exists already"));
+            return Err(Error::conflict(object, "the stack already exists"));
         }
-        let objects = shelf.adopted.get(&head.lineage).cloned().unwrap_or_default();
+        let objects = contents.adopted.get(&head.lineage).cloned().unwrap_or_default();
         let stack = StoredStack::adopted(head.clone(), before, frames, objects)?;
-        shelf.adopted.remove(&head.lineage);
-        shelf.stacks.insert(head.lineage, stack);
+        contents.adopted.remove(&head.lineage);
+        contents.stacks.insert(head.lineage, stack);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! Enums with a name for each variant.
+//! A macro for enums whose variants have names.
 
-/// Declares an enum together with the name of each variant, under which it is stored and shown.
+/// Declares an enum together with the name of each variant, as it is stored and displayed.
 macro_rules! named {
     (
         $(#[$of_type:meta])*
@@ -14,10 +14,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All variants, in the order of their declaration.
+            /// All variants, in declaration order.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name under which the variant is stored and shown.
+            /// The name of the variant, as it is stored and displayed.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+

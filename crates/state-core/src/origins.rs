@@ -1,16 +1,16 @@
-//! The contracts of the systems that this crate grew out of, declared together. They are stable: a tool that was written
-//! for one of them keeps working, on any stack of any store.
+//! The contracts of the systems that this crate is compatible with. They are stable: a tool that was written for one
+//! of these systems works with any stack in any store.
 //!
 //! | contract | items | implemented by |
 //! |---|---|---|
-//! | Targets and whole-snapshot mutations (seed 000) | [`TargetProvider`], [`SnapshotProvider`], [`SnapshotMutation`] | `state_manager::Stacks` |
-//! | Untyped, versioned deployments, and the secrets of a stack's configuration (seed 001) | [`UntypedDeployment`], [`Crypter`], [`CrypterProvider`] | `state_manager::Stacks`; `state_encrypt::ConfigCrypter` |
-//! | A transient and a persistent snapshot, lineage and serial (seed 002) | [`Transient`], [`Refresher`], [`Persister`], [`OutputReader`], [`PersistentMeta`], [`Full`] | `state_manager::StateManager` |
-//! | Kinds of backends with a schema of their configuration (seed 003) | [`BackendType`], [`BackendFactory`], [`ConfigurationType`] | each backend crate |
-//! | A snapshot manager's storage (seed 004) | [`SnapshotPersister`] | `state_manager::Update` |
+//! | Targets and whole-snapshot mutations (Pulumi's engine) | [`TargetProvider`], [`SnapshotProvider`], [`SnapshotMutation`] | `state_manager::Stacks` |
+//! | Untyped, versioned deployments, and encrypted configuration values (Pulumi's backend) | [`UntypedDeployment`], [`Crypter`], [`CrypterProvider`] | `state_manager::Stacks`; `state_encrypt::ConfigCrypter` |
+//! | A transient and a persistent snapshot, lineage and serial (Terraform's state manager) | [`Transient`], [`Refresher`], [`Persister`], [`OutputReader`], [`PersistentMeta`], [`Full`] | `state_manager::StateManager` |
+//! | Kinds of backends with a configuration schema (the unobin contract) | [`BackendType`], [`BackendFactory`], [`ConfigurationType`] | each backend crate |
+//! | A snapshot manager's storage (Pulumi's snapshot manager) | [`SnapshotPersister`] | `state_manager::Update` |
 //!
-//! None of them has rules of its own: whatever they write goes through the same session, the same verifier and the same
-//! journal as every other write.
+//! These contracts add no rules. Implementations write through the same session, verifier and journal as all other
+//! writes.
 
 pub mod backend_type;
 pub mod configuration;

@@ -1,12 +1,12 @@
-//! What a journal means so far: the one mutable thing, cheap to copy, changed only by [`State::apply`].
+//! The state of a stack after some prefix of its journal. Cheap to copy, and changed only by [`State::apply`].
 //!
-//! A state is what was loaded, which never changes, and persistent maps of what changed since: a copy shares
-//! everything with its original, so that neither a reader nor a checkpoint nor the number of entries makes a
-//! mutation cost more than its own references.
+//! A state consists of the loaded entries, which never change, and persistent maps of the changes since. A copy
+//! shares both with its original. The cost of a mutation therefore depends only on the references of its own entry,
+//! not on the number of entries, readers or checkpoints.
 //!
-//! Entries stand in the order of their positions. Those that the open update recorded come first, in the order
-//! in which they were recorded; behind them stands what is left of the base: `new ++ (base − done)` (seed 004).
-//! An update that starts makes all that is there its base by opening a new block of positions in front.
+//! Entries are ordered by position. The entries that the open update has recorded come first, in recording order; the
+//! remaining base follows: `new ++ (base − done)`. Starting an update turns all existing entries into the base by
+//! opening a new block of positions in front of them.
 
 mod apply;
 mod check;
@@ -20,7 +20,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Loaded, replay};
+pub use apply::{ApplyReport, LoadedSnapshots, replay};
 
 use crate::address::{Address, Dependency, EntryKey};
 use crate::counter::Serial;
@@ -51,9 +51,9 @@ pub struct State {
     header: Arc<Header>,
     outputs: Arc<StackOutputs>,
     entries: Entries,
-    /// Where the base begins: entries before it were recorded by the open update.
+    /// First position of the base. Entries before it were recorded by the open update.
     base: Position,
-    /// The position of the next entry to be recorded.
+    /// Position of the next entry to be recorded.
     front: Position,
     pending: Vector<Arc<PendingOperation>>,
     invalidated: Option<Arc<Invalidation>>,
@@ -62,17 +62,18 @@ pub struct State {
     forgotten: OrdSet<RevisionId>,
     incoming: Vector<Arc<MoveIn>>,
     departed: Vector<Arc<MoveOut>>,
-    /// A mark or a stored revision that waits for the chain of its frame.
-    unsettled: Option<Unsettled>,
+    /// Set between the end of an update or a detached revision and [`State::settle`], which completes its revision
+    /// id.
+    unsettled: Option<UnsettledRevision>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Unsettled {
+enum UnsettledRevision {
     Current(Serial),
     Detached,
 }
 
-/// What a snapshot says beside entries, outputs and pending operations.
+/// Metadata of a snapshot: everything but entries, outputs and pending operations.
 #[derive(Clone, Debug, Default)]
 struct Header {
     factory: crate::snapshot::FactoryInfo,
@@ -83,7 +84,7 @@ struct Header {
 }
 
 impl State {
-    /// The state before a stack's first frame.
+    /// Creates the state before a stack's first frame.
     pub fn new(lineage: Lineage) -> Self {
         Self {
             lineage,
@@ -105,10 +106,10 @@ impl State {
         }
     }
 
-    /// The state that a stored snapshot of this stack holds.
+    /// Loads the state from a stored snapshot of this stack.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when the snapshot is of another stack or holds a key or uid twice.
+    /// [`Error::Corrupt`] if the snapshot belongs to another stack or contains a key or uid twice.
     pub fn from_snapshot(lineage: Lineage, snapshot: &Snapshot) -> Result<Self> {
         let damaged = |reason: &str| Error::corrupt(format!("snapshot of stack {lineage}"), 0, reason);
         if snapshot.lineage != Some(lineage) {
@@ -146,7 +147,7 @@ impl State {
         Ok(state)
     }
 
-    /// The state as a snapshot: the same state gives the same snapshot, whatever way led to it.
+    /// Returns the state as a snapshot. Equal states yield equal snapshots, whatever their history.
     pub fn snapshot(&self, stack: impl Into<String>, generated_at: Timestamp) -> Snapshot {
         let Header {
             factory,
@@ -174,7 +175,7 @@ impl State {
         }
     }
 
-    /// What a checkpoint of this state carries, so that replay can go on from it.
+    /// Returns the additional state that a checkpoint contains, so that replay can continue from it.
     pub fn continuation(&self) -> Continuation {
         Continuation {
             update: self.update.as_deref().cloned(),
@@ -187,17 +188,17 @@ impl State {
         }
     }
 
-    /// The stack's identity.
+    /// The identity of the stack.
     pub const fn lineage(&self) -> Lineage {
         self.lineage
     }
 
-    /// The highest serial that was given to a revision.
+    /// The highest serial assigned to a revision.
     pub const fn serial(&self) -> Serial {
         self.serial
     }
 
-    /// The current revision: the one at the last mark. None before the first.
+    /// The current revision, created by the last update that ended; `None` before the first.
     pub const fn current(&self) -> Option<&RevisionId> {
         self.current.as_ref()
     }
@@ -207,22 +208,22 @@ impl State {
         self.entries.iter()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the state contains no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.len() == 0
     }
 
-    /// One entry.
+    /// The entry with this key.
     pub fn entry(&self, key: &EntryKey) -> Option<&SharedEntry> {
         self.entries.get(key)
     }
 
-    /// The entries of one address: the live one first, then deposed ones.
+    /// All entries of one address: the live one first, then deposed ones.
     pub fn generations<'a>(&'a self, address: &'a Address) -> impl Iterator<Item = &'a SharedEntry> {
         self.entries
             .generations(address)
@@ -236,36 +237,37 @@ impl State {
             .filter_map(|position| self.entries.at(position))
     }
 
-    /// The live members of a group, in order.
+    /// The live members of a group, in topological order.
     pub fn members<'a>(&'a self, group: &'a Address) -> impl Iterator<Item = &'a SharedEntry> {
         self.entries
             .members_of(group)
             .filter_map(|position| self.entries.at(position))
     }
 
-    /// Whether one entry stands before another; false when one of them isn't there.
-    pub fn stands_before(&self, one: &EntryKey, other: &EntryKey) -> bool {
-        let places = self.entries.position(one).zip(self.entries.position(other));
-        places.is_some_and(|(one, other)| one < other)
+    /// Whether the entry `one` comes before the entry `other`; false if either does not exist.
+    pub fn comes_before(&self, one: &EntryKey, other: &EntryKey) -> bool {
+        let positions = self.entries.position(one).zip(self.entries.position(other));
+        positions.is_some_and(|(one, other)| one < other)
     }
 
-    /// What was begun and not ended, oldest first.
+    /// The pending operations, oldest first.
     pub fn pending(&self) -> impl Iterator<Item = &PendingOperation> {
         self.pending.iter().map(|p| &**p)
     }
 
-    /// The update that is open.
+    /// The open update, if there is one.
     pub fn update(&self) -> Option<&UpdateInfo> {
         self.update.as_deref()
     }
 
-    /// Since when the entries as a whole aren't to be trusted; none when they are, but for what is pending.
+    /// The mark that makes the entries as a whole unreliable; `None` if they are reliable except for pending
+    /// operations.
     pub fn invalidated(&self) -> Option<&Invalidation> {
         self.invalidated.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended, no move-in is
-    /// pending, and nobody said that the world is being changed beyond what is recorded (seed 000).
+    /// Whether the state is known to match the real resources: no operation and no move-in is pending, and the stack
+    /// is not marked as invalidated.
     pub fn is_reliable(&self) -> bool {
         self.pending.is_empty() && self.incoming.is_empty() && self.invalidated.is_none()
     }
@@ -275,28 +277,28 @@ impl State {
         &self.outputs
     }
 
-    /// How the foreign systems count that the stack came from.
+    /// The serials of other tools that the stack was imported from.
     pub fn foreign_serials(&self) -> &BTreeMap<String, ForeignSerial> {
         &self.header.foreign_serials
     }
 
-    /// The rest of the foreign state that the stack came from, by system.
+    /// The remaining fields of another tool's state, by system.
     pub fn extensions(&self) -> &JsonMap {
         &self.header.extensions
     }
 
-    /// Revisions that were deleted.
+    /// Whether a revision was deleted.
     pub fn is_forgotten(&self, revision: &RevisionId) -> bool {
         self.forgotten.contains(revision)
     }
 
-    /// What became of a mutation: `Some(true)` if it took effect, `Some(false)` if not, none if it is unknown or
-    /// so long ago that nobody remembers.
+    /// The outcome of a mutation: `Some(true)` if it took effect, `Some(false)` if not, `None` if the id is unknown
+    /// or too old to be remembered.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.recent.get(id)
     }
 
-    /// Whether the open update recorded this entry already.
+    /// Whether the open update has already recorded this entry.
     pub fn is_recorded(&self, key: &EntryKey) -> bool {
         self.entries
             .position(key)
@@ -319,7 +321,8 @@ impl State {
         });
     }
 
-    /// Replaces all entries. The open update's block of positions starts anew, with the first `recorded` of them.
+    /// Replaces all entries. The open update gets a new block of positions, which begins with the first `recorded`
+    /// entries.
     fn load_entries(&mut self, entries: &[SharedEntry], recorded: usize) -> Result<(), String> {
         let recorded = recorded.min(entries.len());
         self.base = Position::ZERO;
@@ -329,15 +332,15 @@ impl State {
         Ok(())
     }
 
-    /// Makes all that is there the base.
+    /// Turns all entries into the base.
     fn open_block(&mut self) {
         self.base = self.entries.first_position();
         self.front = self.base.block_before();
     }
 
-    /// A position behind all entries, and never among the recorded ones: when all that is there was recorded, the
-    /// next record would take the same position.
-    fn behind_all(&self) -> Position {
+    /// A position after all entries that is never before `base`. If all entries have been recorded, their end is the
+    /// position of the next record, so an appended entry there would collide with it.
+    fn end_position_after_base(&self) -> Position {
         self.entries.end_position().max(self.base)
     }
 
@@ -359,15 +362,15 @@ impl State {
     }
 }
 
-/// The result of a change, or all rules that the change breaks.
+/// The result of a change, or all rule violations that it would cause.
 type Checked<T = ()> = Result<T, Vec<Violation>>;
 
-/// Refuses a change that breaks a rule of the state as a whole.
+/// Rejects a change that violates a rule of the state as a whole.
 fn refuse<T>(rule: Rule, detail: impl Into<String>) -> Checked<T> {
     Err(vec![Violation::whole(rule, detail)])
 }
 
-/// Equal when they mean the same: positions and shared structure don't count.
+/// Compares contents only: positions and structural sharing are ignored.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         let moment = || Timestamp::new("");

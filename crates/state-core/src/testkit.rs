@@ -1,4 +1,5 @@
-//! For the tests of backends and of whatever stands on them, ours and yours (feature `testkit`).
+//! Test support for backends and for the crates above them (feature `testkit`): a conformance suite, fault injection,
+//! an attacker model, clocks and generators.
 
 pub mod clock;
 pub mod conformance;

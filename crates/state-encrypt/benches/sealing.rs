@@ -1,13 +1,13 @@
-//! How much faster sealing is than one age file a value: `cargo bench -p state-encrypt`.
+//! Compares the speed of sealing with one age file per value: `cargo bench -p state-encrypt`.
 //!
-//! 10,000 values of 64 bytes, secret outputs of entries, other values in every round; once ten in an entry, once each in
-//! an entry of its own. All is measured in this run, and with whole entries: finding what is secret, sealing it, and
-//! the entry's new text. age seals bare values for one X25519 recipient.
+//! Seals 10,000 values of 64 bytes, as secret outputs of entries, with new values in every round: once ten values per
+//! entry, once one value per entry. The times include selecting the secrets, sealing them and encoding the entry. age
+//! encrypts bare values for one X25519 recipient.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a program that prints what it measures"
+    reason = "a benchmark that prints its results"
 )]
 
 use rustix::time::{ClockId, clock_gettime};
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 const VALUES: usize = 10_000;
 const ROUNDS: u32 = 5;
-/// What the project promises.
+/// The minimum speed-up over age for ten values per entry.
 const FACTOR: f64 = 20.0;
 
 fn main() {
@@ -30,15 +30,15 @@ fn main() {
     let rounds: Vec<Vec<String>> = (0..ROUNDS).map(|_| values(&entropy)).collect();
     let identity = generate_identity();
     let age = age_files(&rounds, &identity);
-    println!("{VALUES} values of 64 bytes, the best of {ROUNDS} rounds; values a second:");
+    println!("{VALUES} values of 64 bytes, the best of {ROUNDS} rounds; values per second:");
     let mut is_fast = true;
-    for (an_entry, must) in [(10, true), (1, false)] {
-        let ours = sealed(&rounds, an_entry);
+    for (per_entry, must) in [(10, true), (1, false)] {
+        let ours = sealed(&rounds, per_entry);
         for (name, age, ours) in [("seal", age.0, ours.0), ("open", age.1, ours.1)] {
             let rate = |time: Duration| VALUES as f64 / time.as_secs_f64();
             let factor = age.as_secs_f64() / ours.as_secs_f64();
             println!(
-                "{name}, {an_entry:>2} an entry: age {:>7.0}, sealer {:>8.0}, factor {factor:.1}",
+                "{name}, {per_entry:>2} per entry: age {:>7.0}, sealer {:>8.0}, factor {factor:.1}",
                 rate(age),
                 rate(ours)
             );
@@ -46,12 +46,12 @@ fn main() {
         }
     }
     if !is_fast {
-        println!("FAILED: less than {FACTOR} times faster");
+        println!("FAILED: sealing is less than {FACTOR} times faster than age");
         std::process::exit(1);
     }
 }
 
-/// Hex of 32 random bytes each.
+/// Generates values: 32 random bytes each, in hexadecimal.
 fn values(entropy: &dyn Entropy) -> Vec<String> {
     let one = || {
         let mut bytes = [0; 32];
@@ -61,7 +61,7 @@ fn values(entropy: &dyn Entropy) -> Vec<String> {
     (0..VALUES).map(|_| one()).collect()
 }
 
-fn entries(values: &[String], an_entry: usize) -> Vec<Entry> {
+fn entries(values: &[String], per_entry: usize) -> Vec<Entry> {
     let one = |(index, values): (usize, &[String])| {
         let mut entry = Entry::leaf(Address::new(format!("secret.{index}")).unwrap(), "secret");
         let mut bits = [0; 16];
@@ -74,22 +74,22 @@ fn entries(values: &[String], an_entry: usize) -> Vec<Entry> {
             .collect();
         let outputs = Json::parse(&format!("{{{}}}", fields.join(","))).unwrap();
         entry.outputs = Properties::new(outputs);
-        entry.sensitive_outputs = (0..an_entry).map(|field| format!("value{field}")).collect();
+        entry.sensitive_outputs = (0..per_entry).map(|field| format!("value{field}")).collect();
         entry
     };
-    values.chunks(an_entry).enumerate().map(one).collect()
+    values.chunks(per_entry).enumerate().map(one).collect()
 }
 
-fn sealed(rounds: &[Vec<String>], an_entry: usize) -> (Duration, Duration) {
+fn sealed(rounds: &[Vec<String>], per_entry: usize) -> (Duration, Duration) {
     let key = Arc::new(DataKey::generate(&SeededEntropy::new(2)));
     let sealer = Sealer::new(key, Lineage::from_bits([1; 16]), SealingPolicy::Sensitive);
     best(rounds.iter().map(|values| {
-        let plain = entries(values, an_entry);
+        let plain = entries(values, per_entry);
         let seal = |entry| sealer.seal_entry(entry).unwrap();
         let (sealed, sealing) = timed(|| plain.iter().map(seal).collect::<Vec<_>>());
         let open = |entry| sealer.open_entry(entry).unwrap();
         let (open, opening) = timed(|| sealed.iter().map(open).collect::<Vec<_>>());
-        assert!(plain == open, "what was sealed opens to something else");
+        assert!(plain == open, "opened values differ from the sealed ones");
         (sealing, opening)
     }))
 }
@@ -142,7 +142,7 @@ fn best(times: impl Iterator<Item = (Duration, Duration)>) -> (Duration, Duratio
     })
 }
 
-/// Processor time of this thread: what else runs on the machine doesn't count.
+/// Measures the processor time of this thread, so that other processes don't distort the result.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);

@@ -1,4 +1,4 @@
-//! Tags over stored bytes: whoever has no key can't forge, swap or pass off one object as another.
+//! Tags over stored bytes: without the key, an attacker can't forge an object or swap two objects.
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
@@ -8,11 +8,11 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Bytes of a tag.
+/// The length of a tag, in bytes.
 pub const TAG_BYTES: usize = 32;
 
-/// Makes and checks tags: BLAKE3 keyed with a key derived from the data key, over domain, lineage and parts, each
-/// with its length before it.
+/// Computes and checks tags: BLAKE3 keyed with a key derived from the data key, over domain, lineage and parts, each
+/// preceded by its length.
 ///
 /// ```
 /// use state_core::Lineage;
@@ -32,7 +32,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// That of a stack's key.
+    /// Creates the authenticator of a stack from its data key.
     pub fn new(key: &DataKey, lineage: Lineage) -> Self {
         Self {
             key: key.derive(Purpose::Mac),
@@ -41,12 +41,13 @@ impl Authenticator {
         }
     }
 
-    /// The key that it works with.
+    /// Returns the id of the data key.
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// The tag of some parts, told apart from the same bytes cut elsewhere.
+    /// Computes the tag of some parts. Each part's length is authenticated, so that the same bytes divided otherwise
+    /// get another tag.
     pub fn tag(&self, domain: TagDomain, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         for part in [domain.name().as_bytes(), self.lineage.as_bytes()]
@@ -62,7 +63,7 @@ impl Authenticator {
     /// Checks a tag in constant time. `object` names the checked object in errors.
     ///
     /// # Errors
-    /// [`Error::Forged`] when it isn't the tag of these parts.
+    /// [`Error::Forged`] when the tag is not the tag of these parts.
     pub fn verify(&self, object: &str, domain: TagDomain, parts: &[&[u8]], tag: &[u8]) -> Result<()> {
         if self.tag(domain, parts)[..].ct_eq(tag).into() {
             return Ok(());

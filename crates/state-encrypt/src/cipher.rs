@@ -1,4 +1,4 @@
-//! One value in, one token out: XChaCha20-Poly1305 with a nonce made of the value and its place.
+//! Encrypts single values: XChaCha20-Poly1305 with a nonce derived from the value and its place.
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 pub(crate) const NONCE: usize = 24;
 const TAG: usize = 16;
 
-/// Seals and opens values under one key in one lineage. Both derived keys are wiped when it is dropped.
+/// Seals and opens values under one key in one lineage. Both derived keys are wiped when the cipher is dropped.
 pub(crate) struct Cipher {
     aead: XChaCha20Poly1305,
     nonces: Zeroizing<[u8; 32]>,
@@ -44,12 +44,13 @@ impl Cipher {
         self.lineage
     }
 
-    /// The first digits of the key id, and some more.
+    /// Returns the key id in hexadecimal digits, of which sealed values carry a prefix.
     pub(crate) fn digits(&self) -> &str {
         &self.digits
     }
 
-    /// Nonce, ciphertext and tag: the same for the same value in the same place, whenever it is sealed.
+    /// Encrypts a value and returns nonce, ciphertext and tag. The same value in the same place always yields the
+    /// same bytes.
     pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<Vec<u8>> {
         let associated = place.associated(path, self.lineage, self.key_id);
         let nonce = self.nonce(&associated, value);
@@ -67,13 +68,14 @@ impl Cipher {
         Ok(bytes)
     }
 
-    /// What was sealed here.
+    /// Decrypts a token that was sealed in this place.
     pub(crate) fn open(&self, place: &Place<'_>, path: &str, token: &str) -> Result<Zeroizing<String>> {
         let malformed = |reason| Error::Malformed {
             place: place.at(path),
             reason,
         };
-        let (key, encoded) = sealed::split(token).ok_or_else(|| malformed("its version or key id"))?;
+        let (key, encoded) =
+            sealed::split(token).ok_or_else(|| malformed("its version or key id is unreadable"))?;
         if !self.digits.starts_with(key) {
             return Err(Error::SealedUnder {
                 place: place.at(path),
@@ -83,7 +85,7 @@ impl Cipher {
         }
         let mut bytes = STANDARD_NO_PAD
             .decode(encoded)
-            .map_err(|_| malformed("it isn't base64"))?;
+            .map_err(|_| malformed("it is not base64"))?;
         if bytes.len() < NONCE + TAG {
             return Err(malformed("it is cut off"));
         }
@@ -101,7 +103,8 @@ impl Cipher {
         self.aead
             .decrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut value, (&tag).into())
             .map_err(|_| not_authentic())?;
-        // Poly1305 alone doesn't commit to a key; this does.
+        // Poly1305 is not key-committing: a crafted ciphertext can be valid under two keys. The recomputed nonce
+        // binds it to one.
         if !bool::from(self.nonce(&associated, &value).ct_eq(&nonce)) {
             return Err(not_authentic());
         }

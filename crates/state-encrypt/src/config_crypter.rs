@@ -1,4 +1,4 @@
-//! A stack's configuration secrets: single values, each in a context of the caller's.
+//! Encrypts configuration secrets of a stack: single values, each bound to a context that the caller names.
 
 use crate::data_key::{DataKey, Purpose};
 use base64::Engine;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 const NONCE: usize = 24;
 
-/// The crypter of one stack. What it seals is `v1:<first 16 digits of the key id>:<base64>`, with a random nonce: the
-/// same value twice looks different. The lineage is authenticated too.
+/// The crypter of one stack. A sealed value has the form `v1:<first 16 digits of the key id>:<base64>`. Its nonce is
+/// random, so that sealing a value twice yields different texts. The lineage is authenticated with it.
 ///
-/// The plaintext that [`Crypter::decrypt`] hands out is the caller's to wipe.
+/// The caller is responsible for wiping the plaintext that [`Crypter::decrypt`] returns.
 pub struct ConfigCrypter {
     aead: XChaCha20Poly1305,
     key_id: KeyId,
@@ -23,7 +23,7 @@ pub struct ConfigCrypter {
 }
 
 impl ConfigCrypter {
-    /// Seals under a key derived from the stack's data key.
+    /// Creates a crypter with a key derived from the stack's data key.
     pub fn new(key: &DataKey, lineage: Lineage, entropy: Arc<dyn Entropy>) -> Self {
         Self {
             aead: XChaCha20Poly1305::new((&*key.derive(Purpose::ConfigValues)).into()),
@@ -71,7 +71,7 @@ impl Crypter for ConfigCrypter {
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {
         let invalid = |reason: &str| Error::invalid(object(context), reason);
-        let (key, encoded) = sealed::split(ciphertext).ok_or_else(|| invalid("it isn't a sealed value"))?;
+        let (key, encoded) = sealed::split(ciphertext).ok_or_else(|| invalid("it is not a sealed value"))?;
         let ours = self.key_id.to_string();
         if !ours.starts_with(key) {
             let reason = format!("it is sealed under key {key}…, not under {}…", &ours[..key.len()]);
@@ -79,7 +79,7 @@ impl Crypter for ConfigCrypter {
         }
         let bytes = STANDARD_NO_PAD
             .decode(encoded)
-            .map_err(|_| invalid("it isn't base64"))?;
+            .map_err(|_| invalid("it is not base64"))?;
         let (nonce, sealed) = bytes
             .split_at_checked(NONCE)
             .ok_or_else(|| invalid("it is cut off"))?;
@@ -90,13 +90,15 @@ impl Crypter for ConfigCrypter {
         };
         self.aead
             .decrypt(XNonce::from_slice(nonce), payload)
-            .map_err(|_| invalid("it doesn't open: it was changed, or sealed in another context or stack"))
+            .map_err(|_| {
+                invalid("it can't be decrypted: it was changed, or sealed in another context or stack")
+            })
     }
 }
 
-/// Names the context, which is no secret.
+/// Names the secret by its context, which is not secret.
 fn object(context: &str) -> String {
-    format!("the secret `{}`", context.escape_debug())
+    format!("configuration secret `{}`", context.escape_debug())
 }
 
 impl fmt::Debug for ConfigCrypter {

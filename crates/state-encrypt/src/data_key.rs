@@ -4,10 +4,10 @@ use state_core::{Entropy, KeyId};
 use std::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What the text of a data key begins with.
+/// First line of the text form of a data key.
 const TITLE: &str = "state-data-key: 1";
 
-/// What a derived key is for. Each gives another key.
+/// The purpose of a derived key. Each purpose yields a different key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Commitment,
@@ -33,33 +33,34 @@ impl Purpose {
     }
 }
 
-/// 256 random bits that seal a stack. Wiped when dropped; `Debug` shows the id.
+/// The 256 random bits from which all keys of a stack are derived. Wiped when dropped; `Debug` shows the id.
 #[derive(PartialEq, Eq)]
 pub struct DataKey(Zeroizing<[u8; 32]>);
 
 impl DataKey {
-    /// Draws a new one.
+    /// Generates a random data key.
     pub fn generate(entropy: &dyn Entropy) -> Self {
         let mut bytes = Zeroizing::new([0; 32]);
         entropy.fill(&mut *bytes);
         Self(bytes)
     }
 
-    /// Takes these bytes; they should be wiped by the caller.
+    /// Creates a data key from its bytes. The caller should wipe its own copy.
     pub fn from_bytes(bytes: &[u8; 32]) -> Self {
         Self(Zeroizing::new(*bytes))
     }
 
-    /// A commitment to the key: the first 128 bits of `BLAKE3-derive-key("state-encrypt v1 key id", key)`. It tells
-    /// nothing of the key, and no other key is known to have it.
+    /// Returns a commitment to the key: the first 128 bits of `BLAKE3-derive-key("state-encrypt v1 key id", key)`.
+    /// The id reveals nothing about the key, and finding another key with the same id is infeasible.
     pub fn id(&self) -> KeyId {
         let hash = self.derive(Purpose::Commitment);
         let mut id = [0; 16];
         id.copy_from_slice(&hash[..16]);
-        KeyId::from_bytes(id).expect("nobody has met a hash of 128 zero bits")
+        KeyId::from_bytes(id).expect("a hash of 128 zero bits is infeasible to find")
     }
 
-    /// The key of the stack's outputs apart: it tells nothing of this one, and whoever has this one has it.
+    /// Derives the output key, which seals published outputs. It reveals nothing about this key, and every holder of
+    /// this key can derive it.
     pub fn for_outputs(&self) -> Self {
         Self(self.derive(Purpose::Outputs))
     }
@@ -68,7 +69,7 @@ impl DataKey {
         Zeroizing::new(blake3::derive_key(purpose.context(), &*self.0))
     }
 
-    /// What is wrapped: three lines that a person can read and type.
+    /// Returns the text that is wrapped by age: three lines that a person can read and type.
     ///
     /// ```text
     /// state-data-key: 1
@@ -90,26 +91,27 @@ impl DataKey {
         text
     }
 
-    /// Reads what [`DataKey::to_text`] writes: the key, and the id that it is said to have.
+    /// Parses the text form written by [`DataKey::to_text`] into the key and the id stated beside it. The caller
+    /// compares the two.
     pub(crate) fn from_text(text: &[u8]) -> Result<(Self, KeyId), &'static str> {
-        let text = std::str::from_utf8(text).map_err(|_| "it holds no data key")?;
+        let text = std::str::from_utf8(text).map_err(|_| "it contains no data key")?;
         let mut lines = text.lines();
         match lines.next() {
             Some(TITLE) => {}
             Some(other) if other.starts_with("state-data-key: ") => {
-                return Err("it holds a data key of a version that this build doesn't know");
+                return Err("it contains a data key of a version that this build can't read");
             }
-            _ => return Err("it holds no data key"),
+            _ => return Err("it contains no data key"),
         }
         let id = lines.next().and_then(|line| line.strip_prefix("key-id: "));
         let key = lines.next().and_then(|line| line.strip_prefix("key: "));
         let (Some(id), Some(key), None) = (id, key, lines.next()) else {
-            return Err("it holds a data key that lacks a line, or has one more");
+            return Err("its data key has a missing line or one line too many");
         };
         let id = hex(id)
             .and_then(KeyId::from_bytes)
-            .ok_or("its key id isn't one")?;
-        let mut bytes: [u8; 32] = hex(key).ok_or("its key isn't 64 lower-case hexadecimal digits")?;
+            .ok_or("its key id is malformed")?;
+        let mut bytes: [u8; 32] = hex(key).ok_or("its key is not 64 lower-case hexadecimal digits")?;
         let key = Self::from_bytes(&bytes);
         bytes.zeroize();
         Ok((key, id))

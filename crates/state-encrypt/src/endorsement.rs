@@ -1,12 +1,12 @@
-//! A new data key is vouched for under the old one: age doesn't say who wrapped a key.
+//! Endorses a new data key under the old one, because age doesn't authenticate who wrapped a key.
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
 use state_core::{KeyId, Lineage};
 use subtle::ConstantTimeEq;
 
-/// What those who hold the old key say of the new one: that it takes its place in this lineage, as the
-/// `generation`-th key. Stored beside the new key's wrapped files.
+/// Returns a keyed hash under the old key which confirms that the new key replaces it in this lineage, as the
+/// `generation`-th key. The hash is stored beside the wrapped files of the new key.
 pub fn endorse(old: &DataKey, lineage: Lineage, new: KeyId, generation: u64) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(&old.derive(Purpose::Endorsement));
     hasher.update(lineage.as_bytes());
@@ -18,7 +18,7 @@ pub fn endorse(old: &DataKey, lineage: Lineage, new: KeyId, generation: u64) -> 
 /// Checks an [endorsement](endorse).
 ///
 /// # Errors
-/// [`Error::Unendorsed`] when it isn't one of this new key, lineage and generation under this old key.
+/// [`Error::Unendorsed`] when the endorsement is not one of this new key, lineage and generation under this old key.
 pub fn check_endorsement(
     old: &DataKey,
     lineage: Lineage,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endorsement_holds_for_one_key_lineage_and_generation_only() {
+    fn endorsement_binds_key_lineage_and_generation() {
         let (old, other) = (DataKey::from_bytes(&[1; 32]), DataKey::from_bytes(&[2; 32]));
         let new = DataKey::from_bytes(&[3; 32]).id();
         let (here, there) = (Lineage::from_bits([1; 16]), Lineage::from_bits([2; 16]));

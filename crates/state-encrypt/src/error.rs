@@ -1,226 +1,233 @@
-//! What can go wrong with keys and sealed values. No error tells a value, a key or a line of a key file.
+//! Errors of keys and sealed values. No message contains a value, a key or a line of a key file.
 
 use state_core::{KeyId, Lineage};
 
-/// The result of everything that can fail here.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// One error for the whole crate.
+/// Error type of this crate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A line of recipients isn't one.
+    /// A line of a recipients file is not a recipient.
     #[error("recipients, line {line}: {reason}")]
     Recipient {
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong, and what is expected.
+        /// The fault, and the expected form.
         reason: String,
     },
-    /// A line of an identity file isn't an identity.
+    /// A line of an identity file is not an identity.
     #[error("{origin}, line {line}: {reason}")]
     Identity {
-        /// Where the identities came from: a file's name, say.
+        /// The source of the identities, such as a file name.
         origin: String,
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong, and what is expected.
+        /// The fault, and the expected form.
         reason: String,
     },
-    /// An identity file without identities.
-    #[error("{origin} holds no identity: a line that begins with AGE-SECRET-KEY-1 is expected")]
+    /// An identity file contains no identity.
+    #[error("{origin} contains no identity: expected a line that begins with AGE-SECRET-KEY-1")]
     NoIdentity {
-        /// The file.
+        /// The name of the file.
         origin: String,
     },
-    /// Nobody to wrap a key to.
-    #[error("there is no recipient: a key that nobody can unwrap would lose the state")]
+    /// A key was to be wrapped, but there is no recipient.
+    #[error("cannot wrap the data key: no recipients, so that nothing could ever unwrap it")]
     NoRecipient,
-    /// A passphrase without characters.
+    /// The passphrase is empty.
     #[error("the passphrase is empty")]
     EmptyPassphrase,
-    /// A passphrase's work factor that would be too weak or too slow.
-    #[error("a passphrase's work factor of {asked} is out of range: 1 to {most}")]
+    /// The requested work factor of a passphrase is too weak or too slow.
+    #[error("passphrase work factor {asked} is out of range: expected 1 to {most}")]
     WorkFactorRange {
-        /// What was asked for, as a power of two.
+        /// The requested work factor, as a power of two.
         asked: u8,
-        /// The largest that is taken.
+        /// The largest accepted work factor.
         most: u8,
     },
-    /// age could not wrap the key.
-    #[error("the data key was not wrapped: {reason}")]
+    /// age failed to wrap the data key.
+    #[error("cannot wrap the data key: {reason}")]
     Wrapping {
-        /// Why.
+        /// The cause that age or a plugin reported.
         reason: String,
     },
-    /// There is no wrapped file for the key.
-    #[error("data key {key} is unknown: there is no wrapped file of it")]
+    /// The store contains no wrapped file of the data key.
+    #[error("cannot unwrap data key {key}: the store contains no wrapped file of it")]
     UnknownKey {
-        /// The key that is needed.
+        /// The id of the required data key.
         key: KeyId,
     },
-    /// No identity at hand opens the key.
-    #[error("data key {key}: none of the {identities} identities at hand opens it")]
+    /// None of the given identities can unwrap the data key.
+    #[error("cannot unwrap data key {key}: {}", no_recipient_among(*.identities))]
     WrongIdentity {
-        /// The key that is needed.
+        /// The id of the required data key.
         key: KeyId,
-        /// How many were tried, passphrases included.
+        /// The number of identities that were tried, passphrases included.
         identities: usize,
     },
-    /// A wrapped file holds another key than the one that it is kept as.
-    #[error("data key {expected}: its wrapped file holds another key, {found}")]
+    /// A wrapped file contains another data key than the one that it is stored as.
+    #[error("data key {expected}: its wrapped file contains another key, {found}")]
     OtherKey {
-        /// The key that is needed.
+        /// The id of the required data key.
         expected: KeyId,
-        /// The key that is in it.
+        /// The id of the key in the file.
         found: KeyId,
     },
-    /// A wrapped file is damaged, or holds no data key.
+    /// A wrapped file is damaged, or contains no data key.
     #[error("data key {key}, wrapped file {file}: {reason}")]
     Wrapped {
-        /// The key that is needed.
+        /// The id of the required data key.
         key: KeyId,
-        /// Which of its files, from 1.
+        /// The number of the wrapped file, from 1.
         file: usize,
-        /// What is wrong.
+        /// The fault of the file.
         reason: String,
     },
-    /// A plugin could not open the key.
-    #[error("data key {key}: {reason}")]
+    /// An age plugin failed to unwrap the data key.
+    #[error("cannot unwrap data key {key}: {reason}")]
     Plugin {
-        /// The key that is needed.
+        /// The id of the required data key.
         key: KeyId,
-        /// What the plugin says, or that it isn't there.
+        /// The error of the plugin, or that the plugin is not installed.
         reason: String,
     },
-    /// Opening a passphrase's file would take too long.
+    /// Unwrapping with a passphrase would take too long.
     #[error(
-        "data key {key}, wrapped file {file}: its passphrase work factor of {needed} is beyond the cap of {cap}"
+        "data key {key}, wrapped file {file}: its passphrase work factor {needed} exceeds the limit {cap}"
     )]
     WorkFactor {
-        /// The key that is needed.
+        /// The id of the required data key.
         key: KeyId,
-        /// Which of its files, from 1.
+        /// The number of the wrapped file, from 1.
         file: usize,
         /// The work factor of the file, as a power of two.
         needed: u8,
-        /// The most that is taken.
+        /// The largest accepted work factor.
         cap: u8,
     },
-    /// A value is sealed under another key than the one at hand.
+    /// A value is sealed under another data key than the given one.
     #[error("{place} is sealed under key {found}…, not under {ours}…")]
     SealedUnder {
-        /// Where it stands.
+        /// The owner and path of the value.
         place: String,
-        /// The first digits of the key that it names.
+        /// The first digits of the key id in the sealed value.
         found: String,
-        /// The first digits of the key at hand.
+        /// The first digits of the id of the given key.
         ours: String,
     },
-    /// A sealed value doesn't open.
-    #[error("{place}: the sealed value doesn't open: it was changed, or it comes from another place")]
+    /// A sealed value can't be decrypted.
+    #[error("cannot decrypt {place}: the sealed value was changed, or moved from another place")]
     NotAuthentic {
-        /// Where it stands.
+        /// The owner and path of the value.
         place: String,
     },
-    /// What should be a sealed value has another form.
-    #[error("{place}: not a sealed value that this build knows: {reason}")]
+    /// A value in the place of a sealed value has another form.
+    #[error("cannot decrypt {place}: not a sealed value that this build can read: {reason}")]
     Malformed {
-        /// Where it stands.
+        /// The owner and path of the value.
         place: String,
-        /// What is wrong.
+        /// The fault of the value.
         reason: &'static str,
     },
-    /// A value that must be sealed is plain.
-    #[error("{place} is marked as sensitive and isn't sealed, but the stack is")]
+    /// A value that must be sealed is plaintext.
+    #[error("{place} is marked as sensitive but stored as plaintext, in a stack that is sealed")]
     Plain {
-        /// Where it stands.
+        /// The owner and path of the value.
         place: String,
     },
-    /// An entry can't be sealed because nothing ties its values to it.
-    #[error("{entry} has no uid: its values can't be sealed")]
+    /// An entry can't be sealed because it has no uid to which its values could be bound.
+    #[error("cannot seal resource {entry}: it has no uid")]
     NoUid {
-        /// The entry.
+        /// The key of the entry, as users name the resource.
         entry: String,
     },
-    /// A snapshot or document of another stack.
-    #[error("{object} is of lineage {found}, the key is for lineage {expected}")]
+    /// A snapshot or document belongs to another stack.
+    #[error("{object} belongs to lineage {found}, but the key is for lineage {expected}")]
     Lineage {
-        /// What was to be sealed or opened.
+        /// The snapshot or document that was to be sealed or opened.
         object: String,
-        /// The lineage that the key is for.
+        /// The lineage of the key.
         expected: Lineage,
-        /// The lineage that it says.
+        /// The lineage in the snapshot or document.
         found: Lineage,
     },
-    /// Stored bytes don't carry the tag that the key gives them.
-    #[error("{object} isn't authentic: it was changed or replaced without the key")]
+    /// The tag of stored bytes doesn't match the key.
+    #[error("{object} is not authentic: it was changed or replaced without the data key")]
     Forged {
-        /// What was checked.
+        /// The name of the checked object.
         object: String,
     },
-    /// A new key that the old one doesn't vouch for.
-    #[error(
-        "data key {new} isn't endorsed under {old}: somebody may have put a key of their own in its place"
-    )]
+    /// A new data key is not endorsed under the old one.
+    #[error("data key {new} is not endorsed under {old}: an attacker may have replaced the key")]
     Unendorsed {
-        /// The key that was known.
+        /// The id of the trusted key.
         old: KeyId,
-        /// The key that took its place.
+        /// The id of the key that replaced it.
         new: KeyId,
     },
-    /// A document of outputs that can't be read.
-    #[error("the outputs document of lineage {lineage}: {reason}")]
+    /// An outputs document can't be read.
+    #[error("cannot read the outputs document of lineage {lineage}: {reason}")]
     Document {
-        /// The lineage, or what could be read of it.
+        /// The lineage of the document, or `(unknown)`.
         lineage: String,
-        /// What is wrong.
+        /// The fault of the document.
         reason: String,
     },
 }
 
+/// Describes in a message that no identity matched, counting them properly.
+fn no_recipient_among(identities: usize) -> String {
+    match identities {
+        0 => "no identity was given".to_owned(),
+        1 => "the given identity is not a recipient".to_owned(),
+        many => format!("none of the {many} given identities is a recipient"),
+    }
+}
+
 impl Error {
-    /// What may help, in a sentence without a full stop.
+    /// A suggested remedy, as a sentence without a full stop.
     pub const fn hint(&self) -> &'static str {
         match self {
             Self::Recipient { .. } => {
-                "a recipient begins with age1 or ssh-; `age-keygen -y FILE` shows that of an identity"
+                "a recipient begins with age1 or ssh-; `age-keygen -y FILE` prints the recipient of an identity"
             }
             Self::Identity { .. } | Self::NoIdentity { .. } => {
-                "restore the file from its backup; `age-keygen` makes a new one"
+                "restore the file from a backup; `age-keygen -o FILE` creates a new identity"
             }
-            Self::NoRecipient => "name at least one recipient, better two",
-            Self::EmptyPassphrase => "give a passphrase, several random words say",
-            Self::WorkFactorRange { .. } => "leave it out for the default",
-            Self::Wrapping { .. } => "check the recipients and the plugins that they need",
-            Self::UnknownKey { .. } => "the store lacks the folder of this key: restore it from a backup",
+            Self::NoRecipient => "give at least one recipient, better two",
+            Self::EmptyPassphrase => "use a passphrase of several random words",
+            Self::WorkFactorRange { .. } => "omit the work factor to use the default",
+            Self::Wrapping { .. } => "check the recipients, and that the age plugins they need are installed",
+            Self::UnknownKey { .. } => "restore the folder of this data key in the store from a backup",
             Self::WrongIdentity { .. } => {
-                "give an identity or passphrase of one of the recipients, or ask one of them to add yours"
+                "use an identity or passphrase of a recipient, or ask a recipient to run `statectl recipients add age1…`"
             }
             Self::Plugin { .. } => {
-                "install the plugin, plug in its key, give its PIN; or use another identity"
+                "install the plugin, connect its hardware key and enter the right PIN, or use another identity"
             }
-            Self::WorkFactor { .. } => "raise the cap if you trust the file, or use another identity",
-            Self::SealedUnder { .. } => "open it with the key that it names, then seal it anew",
+            Self::WorkFactor { .. } => "raise the limit if you trust the file, or use another identity",
+            Self::SealedUnder { .. } => "decrypt the value with the key that it names, then seal it again",
             Self::Plain { .. } => {
-                "an open stack is turned into a sealed one as a whole; restore what was overwritten"
+                "the plaintext was written after the stack was sealed: restore the value from a backup"
             }
-            Self::NoUid { .. } => "record the entry first: it gets its uid then",
-            Self::Lineage { .. } => "take the key of that stack",
+            Self::NoUid { .. } => "record the resource first: recording assigns its uid",
+            Self::Lineage { .. } => "use the data key of that stack",
             Self::Unendorsed { .. } => {
-                "ask your team whether the key was rotated, and pin the new key only then"
+                "ask your team whether the key was rotated, and pin the new key only if it was"
             }
             Self::OtherKey { .. }
             | Self::Wrapped { .. }
             | Self::NotAuthentic { .. }
             | Self::Malformed { .. }
             | Self::Forged { .. }
-            | Self::Document { .. } => "somebody or something changed the store: compare it with a backup",
+            | Self::Document { .. } => "the store was changed from outside: compare it with a backup",
         }
     }
 }
 
-/// As whoever speaks state-core's language sees it.
+/// Converts to the error type of state-core: `Invalid` for unusable input, `Sealed` for everything else.
 impl From<Error> for state_core::Error {
     fn from(error: Error) -> Self {
         let reason = error.to_string();

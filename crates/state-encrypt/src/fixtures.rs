@@ -5,7 +5,7 @@ use state_core::head::SealingPolicy;
 use state_core::{Address, Entry, Json, Lineage, Properties, Uid};
 use std::sync::Arc;
 
-/// A passphrase's work factor that costs a millisecond.
+/// A work factor for passphrases that takes about a millisecond.
 pub(crate) const CHEAP: u8 = 2;
 
 pub(crate) fn key(byte: u8) -> Arc<DataKey> {
@@ -20,18 +20,18 @@ pub(crate) fn sealer(policy: SealingPolicy) -> Sealer {
     Sealer::new(key(1), lineage(1), policy)
 }
 
-/// A new identity, and the recipients that are it alone.
+/// Returns a new identity, and recipients that consist of that identity alone.
 pub(crate) fn person() -> (Identities, Recipients) {
-    let made = crate::generate_identity();
-    let identities = Identities::parse("test", made.file()).unwrap();
-    (identities, made.recipient().parse().unwrap())
+    let generated = crate::generate_identity();
+    let identities = Identities::parse("test", generated.file()).unwrap();
+    (identities, generated.recipient().parse().unwrap())
 }
 
 pub(crate) fn json(text: &str) -> Json {
     Json::parse(text).unwrap()
 }
 
-/// An entry with outputs, some of them marked.
+/// Returns an entry with these outputs and these sensitive paths.
 pub(crate) fn entry(uid: u8, outputs: &str, marked: &[&str]) -> Entry {
     let mut entry = Entry::leaf(Address::new(format!("thing.{uid}")).unwrap(), "thing");
     entry.uid = Some(Uid::from_bits([uid; 16]));

@@ -1,22 +1,23 @@
-//! A new identity of one's own.
+//! Generates new age identities.
 
 use age::secrecy::ExposeSecret;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// What [`generate_identity`] makes: a secret key, and the recipient that goes with it. `Debug` shows the recipient.
+/// A generated secret key, and the recipient that belongs to it. `Debug` shows the recipient.
 pub struct GeneratedIdentity {
     file: Zeroizing<String>,
     recipient: String,
 }
 
 impl GeneratedIdentity {
-    /// The text of an identity file, as `age-keygen` writes it but for the time. Secret: its file is 0600.
+    /// Returns the text of an identity file, as `age-keygen` writes it except for the time. Secret: store it with
+    /// mode 0600.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The public key. Not secret.
+    /// Returns the public key, which is not secret.
     pub fn recipient(&self) -> &str {
         &self.recipient
     }
@@ -28,7 +29,7 @@ impl fmt::Debug for GeneratedIdentity {
     }
 }
 
-/// Makes an X25519 identity. Its randomness is age's own, of the operating system.
+/// Generates an X25519 identity. age draws its randomness from the operating system.
 pub fn generate_identity() -> GeneratedIdentity {
     let identity = age::x25519::Identity::generate();
     let recipient = identity.to_public().to_string();

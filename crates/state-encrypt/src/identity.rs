@@ -1,4 +1,4 @@
-//! What unwraps a data key: identities of key files, and passphrases.
+//! Identities that unwrap data keys: secret keys of key files, and passphrases.
 
 use crate::error::{Error, Result};
 use crate::passphrase::Passphrase;
@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most work that opening a passphrase's file may cost, as a power of two: what `age -d` takes too.
+/// The largest accepted work factor of a passphrase's file, as a power of two: the limit of `age -d`.
 pub const DEFAULT_MAX_WORK_FACTOR: u8 = 22;
 
-/// A larger key file isn't one.
+/// Size limit of a key file, in bytes.
 const MAX_FILE: usize = 1 << 20;
 
-/// The secret keys and passphrases at hand. `Debug` shows how many.
+/// Secret keys and passphrases that unwrap data keys. `Debug` shows only their number.
 #[derive(Clone)]
 pub struct Identities {
     pub(crate) keys: Vec<SecretKey>,
@@ -33,7 +33,7 @@ pub(crate) enum SecretKey {
 }
 
 impl Default for Identities {
-    /// None.
+    /// Contains no identities, and accepts work factors up to [`DEFAULT_MAX_WORK_FACTOR`].
     fn default() -> Self {
         Self {
             keys: Vec::new(),
@@ -47,11 +47,12 @@ impl Default for Identities {
 }
 
 impl Identities {
-    /// Reads an identity file: one or more of `AGE-SECRET-KEY-1…`, `AGE-PLUGIN-…` and SSH private keys, empty lines, and
-    /// comments that begin with `#`. `origin` names the file in errors.
+    /// Parses an identity file: one or more of `AGE-SECRET-KEY-1…`, `AGE-PLUGIN-…` and SSH private keys, empty lines,
+    /// and comments that begin with `#`. `origin` names the file in errors.
     ///
     /// # Errors
-    /// [`Error::Identity`] with the line and what is expected there, never what stands there; [`Error::NoIdentity`].
+    /// [`Error::Identity`] with the line number and the expected form, never with the content of the line;
+    /// [`Error::NoIdentity`].
     pub fn parse(origin: &str, text: &str) -> Result<Self> {
         let refuse = |line, reason: String| Error::Identity {
             origin: origin.to_owned(),
@@ -59,7 +60,10 @@ impl Identities {
             reason,
         };
         if text.len() > MAX_FILE {
-            return Err(refuse(1, format!("{} bytes are no key file", text.len())));
+            return Err(refuse(
+                1,
+                format!("a file of {} bytes is not a key file", text.len()),
+            ));
         }
         let mut identities = Self::default();
         let mut lines = (1..).zip(text.lines());
@@ -87,32 +91,32 @@ impl Identities {
         Ok(identities)
     }
 
-    /// Nothing but a passphrase.
+    /// Creates identities that consist of one passphrase.
     pub fn of_passphrase(passphrase: Passphrase) -> Self {
         let mut identities = Self::default();
         identities.add_passphrase(passphrase);
         identities
     }
 
-    /// Adds a passphrase.
+    /// Adds a passphrase to the identities.
     pub fn add_passphrase(&mut self, passphrase: Passphrase) {
         self.passphrases.push(passphrase);
     }
 
-    /// Adds all of others.
+    /// Adds all keys and passphrases of other identities.
     pub fn extend(&mut self, others: Self) {
         self.keys.extend(others.keys);
         self.passphrases.extend(others.passphrases);
     }
 
-    /// Takes passphrases' files up to this work factor, a power of two, instead of [`DEFAULT_MAX_WORK_FACTOR`].
+    /// Accepts passphrase files up to this work factor, a power of two, instead of [`DEFAULT_MAX_WORK_FACTOR`].
     #[must_use]
     pub fn with_max_work_factor(mut self, cap: u8) -> Self {
         self.max_work_factor = cap;
         self
     }
 
-    /// Lets plugins ask questions.
+    /// Sets the prompter that answers questions of age plugins.
     #[cfg(feature = "plugin")]
     #[must_use]
     pub fn with_prompter(mut self, prompter: Arc<dyn crate::Prompter>) -> Self {
@@ -120,17 +124,17 @@ impl Identities {
         self
     }
 
-    /// How many there are, passphrases included.
+    /// Returns the number of identities, passphrases included.
     pub fn len(&self) -> usize {
         self.keys.len() + self.passphrases.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no identities.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many wrapped files were opened with these and their clones so far: one for each opening of a stack.
+    /// Returns how many wrapped files were opened with these identities and their clones: one per opened stack.
     pub fn files_opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -139,7 +143,7 @@ impl Identities {
         self.opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The recipients of the X25519 keys among them: what `age-keygen -y` shows.
+    /// Returns the recipients of the X25519 keys, as `age-keygen -y` prints them.
     pub fn recipients(&self) -> Vec<String> {
         let public = |key: &SecretKey| match key {
             SecretKey::X25519(key) => Some(key.to_public().to_string()),
@@ -153,15 +157,17 @@ impl Identities {
 fn read_line(line: &str) -> Result<SecretKey, String> {
     const LENGTH: usize = 74;
     if line.starts_with("AGE-SECRET-KEY-PQ-") {
-        return Err("a post-quantum identity, which this build doesn't know".to_owned());
+        return Err("a post-quantum identity, which this build can't read".to_owned());
     }
     if line.starts_with("AGE-SECRET-KEY-") {
         let length = line.chars().count();
         return line.parse().map(SecretKey::X25519).map_err(|_| {
             if length == LENGTH {
-                "an AGE-SECRET-KEY-1 with a typo: its checksum doesn't fit".to_owned()
+                "an AGE-SECRET-KEY-1 with a typo: its checksum is wrong".to_owned()
             } else {
-                format!("an AGE-SECRET-KEY-1 of {LENGTH} characters is expected, this has {length}: cut off or mistyped")
+                format!(
+                    "an AGE-SECRET-KEY-1 has {LENGTH} characters, this one has {length}: cut off or mistyped"
+                )
             }
         });
     }
@@ -172,12 +178,12 @@ fn read_line(line: &str) -> Result<SecretKey, String> {
         return Err("the key file is itself encrypted: decrypt it with `age -d` first".to_owned());
     }
     if line.starts_with("age1") || line.starts_with("ssh-") {
-        return Err("a recipient, which is public: the secret key that goes with it is expected".to_owned());
+        return Err("a recipient, which is public: expected the secret key that belongs to it".to_owned());
     }
-    Err("not an identity: a line that begins with AGE-SECRET-KEY-1 is expected".to_owned())
+    Err("not an identity: expected a line that begins with AGE-SECRET-KEY-1".to_owned())
 }
 
-/// A key over several lines.
+/// Parses a key that spans several lines, from its `BEGIN` line on.
 fn read_block<'l>(
     first: &str,
     title: &str,
@@ -189,7 +195,7 @@ fn read_block<'l>(
     let kinds = ["OPENSSH PRIVATE KEY-----", "RSA PRIVATE KEY-----"];
     if !kinds.contains(&title) {
         return Err(
-            "a kind of key that age doesn't know: an OpenSSH or RSA private key is expected".to_owned(),
+            "a type of key that age doesn't support: expected an OpenSSH or RSA private key".to_owned(),
         );
     }
     let mut block = zeroize::Zeroizing::new(String::from(first));
@@ -201,7 +207,7 @@ fn read_block<'l>(
             return read_ssh(&block);
         }
     }
-    Err(format!("an SSH key that is cut off: no line says {last}"))
+    Err(format!("an SSH key that is cut off: the line {last} is missing"))
 }
 
 #[cfg(feature = "ssh")]
@@ -213,19 +219,19 @@ fn read_ssh(block: &str) -> Result<SecretKey, String> {
 
 #[cfg(not(feature = "ssh"))]
 fn read_ssh(_block: &str) -> Result<SecretKey, String> {
-    Err("an SSH key; this build lacks the feature `ssh`".to_owned())
+    Err("an SSH key; this build has no support for SSH keys (feature `ssh`)".to_owned())
 }
 
 #[cfg(feature = "plugin")]
 fn read_plugin(line: &str) -> Result<SecretKey, String> {
     line.parse().map(SecretKey::Plugin).map_err(|_| {
-        "an AGE-PLUGIN- identity that is cut off or has a typo: its checksum doesn't fit".to_owned()
+        "an AGE-PLUGIN- identity that is cut off or has a typo: its checksum is wrong".to_owned()
     })
 }
 
 #[cfg(not(feature = "plugin"))]
 fn read_plugin(_line: &str) -> Result<SecretKey, String> {
-    Err("an identity of a plugin; this build lacks the feature `plugin`".to_owned())
+    Err("an identity of a plugin; this build has no support for age plugins (feature `plugin`)".to_owned())
 }
 
 impl fmt::Debug for Identities {

@@ -1,4 +1,5 @@
-//! Makes, wraps and unwraps the data keys of a store's stacks, as core's contract wants it.
+//! Implements the `KeyProvider` contract of state-core with age: generates, wraps and unwraps the data keys of
+//! stacks.
 
 use crate::data_key::DataKey;
 use crate::error::Error;
@@ -15,28 +16,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What stands for a passphrase in a list of recipients.
+/// The line that represents a passphrase in a list of recipients.
 const PASSPHRASE: &str = "passphrase";
 
-/// Keys in age files: wrapped to these recipients, unwrapped with these identities.
+/// Data keys in age files, wrapped to the given recipients and unwrapped with the given identities.
 ///
-/// It remembers the keys that it made and unwrapped until it is dropped.
+/// Generated and unwrapped keys stay in memory until the provider is dropped.
 pub struct AgeKeys {
     identities: Identities,
     recipients: Recipients,
     entropy: Arc<dyn Entropy>,
-    opaque: Vec<Opaque>,
+    opaque: Vec<OpaquePaths>,
     known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
 }
 
-struct Opaque {
+struct OpaquePaths {
     system: String,
     in_entry: Vec<String>,
     in_snapshot: Vec<String>,
 }
 
 impl AgeKeys {
-    /// New keys are wrapped to the recipients. Either may be empty: then keys can't be wrapped, or not unwrapped.
+    /// Creates a provider. New keys are wrapped to the recipients. Without recipients the provider can't wrap keys;
+    /// without identities it can't unwrap them.
     pub fn new(identities: Identities, recipients: Recipients, entropy: Arc<dyn Entropy>) -> Self {
         Self {
             identities,
@@ -47,11 +49,11 @@ impl AgeKeys {
         }
     }
 
-    /// As [`Sealer::with_opaque`], for every stack.
+    /// Applies [`Sealer::with_opaque`] to the sealers of all stacks.
     #[must_use]
     pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
         let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
-        self.opaque.push(Opaque {
+        self.opaque.push(OpaquePaths {
             system: system.to_owned(),
             in_entry: owned(in_entry),
             in_snapshot: owned(in_snapshot),
@@ -59,7 +61,8 @@ impl AgeKeys {
         self
     }
 
-    /// A key that it made or unwrapped: for [`ConfigCrypter`](crate::ConfigCrypter), say.
+    /// Returns a data key that this provider generated or unwrapped, for example to create a
+    /// [`ConfigCrypter`](crate::ConfigCrypter).
     pub fn data_key(&self, id: KeyId) -> Option<Arc<DataKey>> {
         self.known().get(&id).cloned()
     }
@@ -80,7 +83,8 @@ impl AgeKeys {
         Arc::new(SealingKey::new(key, lineage, &sealer))
     }
 
-    /// The recipients of these lines. Passphrases can only be those at hand.
+    /// Parses lines of recipients. The line `passphrase` refers to the passphrases of this provider: a list can't
+    /// contain a passphrase itself.
     fn named(&self, lines: &[String]) -> Result<Recipients> {
         let mut named = self.recipients.clone();
         for key in self.recipients.keys() {
@@ -91,7 +95,7 @@ impl AgeKeys {
         } else if named.passphrases.is_empty() {
             return Err(state_core::Error::invalid(
                 "encryption",
-                "a passphrase is among the recipients, and none is at hand to wrap the key with",
+                "the recipients include a passphrase, but no passphrase was given to wrap the data key with",
             ));
         }
         for (line, text) in (1..).zip(lines).filter(|(_, text)| *text != PASSPHRASE) {
@@ -133,8 +137,8 @@ impl KeyProvider for AgeKeys {
     fn open_outputs(&self, lineage: Lineage, document: &[u8]) -> Result<OpenedOutputs> {
         let document = OutputsDocument::decode(document)?;
         if document.lineage() != lineage {
-            let object = format!("the outputs of stack {lineage}");
-            return Err(state_core::Error::sealed(object, "they are another stack's"));
+            let object = format!("the published outputs of lineage {lineage}");
+            return Err(state_core::Error::sealed(object, "they belong to another stack"));
         }
         Ok(OpenedOutputs {
             serial: document.serial(),

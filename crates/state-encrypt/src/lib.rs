@@ -1,9 +1,9 @@
-//! Data keys wrapped by age, sealed values and keyed MACs: no secret of an infrastructure state at rest.
+//! Encrypts the secrets of an infrastructure state: data keys wrapped by age, sealed values and keyed MACs.
 //!
-//! A stack has a random [`DataKey`]. [`wrap`] turns it into ordinary age files, one for all who hold a key and one for
-//! each passphrase; [`unwrap`] opens one of them, once, with the [`Identities`] at hand. From then on nothing here
-//! touches age again: values are sealed with XChaCha20-Poly1305 by a [`Sealer`], stored bytes get a tag from an
-//! [`Authenticator`], and a new key is [endorsed](endorse) under the old one.
+//! A stack has a random [`DataKey`]. [`wrap`] stores the key as ordinary age files: one file for all public keys and
+//! one for each passphrase. [`unwrap`] opens one of these files, once per session, with the given [`Identities`].
+//! After that, age is not used again: a [`Sealer`] encrypts values with XChaCha20-Poly1305, an [`Authenticator`]
+//! computes tags over stored bytes, and a new data key is [endorsed](endorse) under the old one.
 //!
 //! ```text
 //!  identities ──age──> DataKey ──derive──> values ──────> Sealer         (entries, outputs, snapshots)
@@ -18,17 +18,17 @@
 //! use state_encrypt::{DataKey, Identities, Recipients, Sealer, generate_identity, unwrap, wrap};
 //! use std::sync::Arc;
 //!
-//! // Once: somebody's identity, and a data key wrapped to it.
+//! // Once per stack: an identity, and a data key wrapped to its recipient.
 //! let anna = generate_identity();
 //! let recipients: Recipients = anna.recipient().parse()?;
-//! let key = DataKey::generate(&SeededEntropy::new(1)); // Real programs give real randomness.
+//! let key = DataKey::generate(&SeededEntropy::new(1)); // Use the system's randomness in production.
 //! let files: Vec<Vec<u8>> = wrap(&key, &recipients)?.into_iter().map(|wrap| wrap.bytes).collect();
 //!
-//! // At every opening: one unwrapping.
+//! // Once per session: unwrap the data key.
 //! let identities = Identities::parse("anna.txt", anna.file())?;
 //! let key = Arc::new(unwrap(&files, &identities, key.id())?);
 //!
-//! // For every entry: what is secret is sealed, the rest stays as it is.
+//! // For every entry: secret values are sealed, the others stay readable.
 //! let mut entry = Entry::leaf(Address::new("db")?, "postgres");
 //! entry.uid = Some(Uid::from_bits([7; 16]));
 //! entry.outputs = Properties::new(Json::parse(r#"{"host":"db1","password":"hunter2!"}"#)?);
@@ -41,31 +41,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whoever speaks core's contracts takes [`AgeKeys`] as the [`KeyProvider`](state_core::sealing::KeyProvider) of a store.
+//! [`AgeKeys`] implements the [`KeyProvider`](state_core::sealing::KeyProvider) contract of state-core for a store.
 //!
-//! # What is promised, and what isn't
-//! - A sealed value opens only where it stood: the lineage, the entry's uid, the side (inputs, outputs, …), the path in
-//!   it and the key's id are authenticated with it. Not the address and not the stack's name: a move or rename reseals
-//!   nothing.
-//! - The nonce is *synthetic*: a keyed hash of the value and its place. So an unchanged value has the same ciphertext for
-//!   ever, without a cache, and no counter or random source can be misused. What it tells those without a key: that a
-//!   value in one place is the same at two times (also when it comes back later), how long it is, and where it stands.
-//!   Equal values in two places look different.
-//! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verifier, diff, history and blame
-//!   work without a key. An id in which a marked secret stands is sealed.
-//! - age doesn't say who wrapped a key. Pin the [`KeyId`](state_core::KeyId) that was seen first, and take another one only with
-//!   [`check_endorsement`].
-//! - Keys and the plaintext buffers of this crate are wiped when they are dropped; what is handed out as
-//!   [`Json`](state_core::Json) isn't.
-//! - Randomness of data keys and nonces comes from an injected [`Entropy`](state_core::Entropy); age draws its own from
-//!   the system, for file keys and for [`generate_identity`].
+//! # Security properties
+//! - A sealed value opens only in the place in which it was sealed. The lineage, the entry's uid, the side (inputs,
+//!   outputs, …), the path in that side and the key's id are authenticated with the value. The address and the
+//!   stack's name are not: a move or a rename reseals nothing.
+//! - The nonce is *synthetic*: a keyed hash of the value and its place. An unchanged value therefore keeps its
+//!   ciphertext without a cache, and a weak counter or random source can't be misused. Readers without a key learn
+//!   the length and the place of a value, and whether the value in one place is equal at two times. Equal values in
+//!   two places have different ciphertexts.
+//! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verification, diff, history
+//!   and blame work without a key. An id that contains a marked secret is sealed.
+//! - age doesn't authenticate who wrapped a key. Pin the [`KeyId`](state_core::KeyId) at first use, and accept
+//!   another key only after [`check_endorsement`].
+//! - Keys and the plaintext buffers of this crate are wiped when they are dropped. Values that the crate returns as
+//!   [`Json`](state_core::Json) are not wiped.
+//! - The randomness of data keys and nonces comes from an injected [`Entropy`](state_core::Entropy). age uses the
+//!   randomness of the operating system for file keys and for [`generate_identity`].
 //!
-//! # By hand
-//! `age -d -i identity.txt FILE` prints the data key of a wrapped file, see [`DataKey::to_text`]; how a value is sealed
-//! with it is said at [`Sealer`].
+//! # Recovery without this crate
+//! `age -d -i identity.txt FILE` prints the data key of a wrapped file; [`DataKey::to_text`] documents its format.
+//! [`Sealer`] documents how a value is sealed with that key.
 //!
 //! # Errors
-//! Everything fails with [`Error`], whose [`Error::kind`] says what to do. No error tells a value or a key.
+//! All functions return [`Error`]; [`Error::hint`] suggests a remedy. No error message contains a value or a key.
 
 mod authenticator;
 mod cipher;

@@ -1,4 +1,4 @@
-//! A stack's outputs with a key of their own, wrapped in the document itself.
+//! Documents of published outputs: the outputs of a stack, sealed under a key that is wrapped in the document itself.
 
 use crate::authenticator::Authenticator;
 use crate::cipher::Cipher;
@@ -17,18 +17,19 @@ use state_core::sealing::TagDomain;
 use state_core::{Json, KeyId, Lineage, Serial};
 use std::collections::BTreeMap;
 
-/// The version of the document.
+/// Format version of the document.
 const FORMAT: u64 = 1;
 
-/// A larger document isn't read.
+/// Size limit of a document, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The outputs of one revision, sealed under an *output key* that is wrapped to recipients of its own. Whoever holds
-/// one of their identities can read the outputs, and nothing else of the stack; that the state itself can't be fetched
-/// is for the store's access rules.
+/// The outputs of one revision, sealed under an *output key* that is wrapped to recipients of its own. A holder of
+/// one of their identities can read the outputs, but no other value of the stack. Access to the state itself is
+/// restricted by the access rules of the store.
 ///
-/// A tag under the output key covers all of it: lineage and serial, names, values, wrapped keys. Whoever can read the
-/// outputs could also forge them: who needs more reads them from the state.
+/// A tag under the output key covers the whole document: lineage and serial, names, values, wrapped keys. Every
+/// reader of the outputs holds the output key and could forge a document; consumers that need protection against that
+/// read the outputs from the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OutputsDocument {
@@ -45,8 +46,8 @@ pub struct OutputsDocument {
 }
 
 impl OutputsDocument {
-    /// Seals open outputs. `wraps` is what [`wrap`](crate::wrap) made of the output key; it stays the same for all
-    /// revisions, so that an unchanged value keeps its ciphertext.
+    /// Seals decrypted outputs. `wraps` are the files that [`wrap`](crate::wrap) returned for the output key. They
+    /// stay the same for all revisions, so that an unchanged value keeps its ciphertext.
     ///
     /// # Errors
     /// Those of [`Sealer::seal_outputs`](crate::Sealer::seal_outputs).
@@ -76,56 +77,59 @@ impl OutputsDocument {
         Ok(document)
     }
 
-    /// The document as it is stored: one line of JSON.
+    /// Encodes the document for storage: one line of JSON.
     pub fn encode(&self) -> Vec<u8> {
-        // It holds only strings, numbers, lists and maps with string keys: it always serialises.
+        // The document contains only strings, numbers, lists and maps with string keys, so that it always serialises.
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
     }
 
-    /// Reads what [`OutputsDocument::encode`] wrote. Checks nothing yet.
+    /// Parses the form written by [`OutputsDocument::encode`]. The tag is checked later, when the document is opened.
     ///
     /// # Errors
-    /// [`Error::Document`] when it isn't such a document, or one of another version.
+    /// [`Error::Document`] when the bytes are not an outputs document, or one of another format version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let refuse = |reason: String| Error::Document {
             lineage: "(unknown)".to_owned(),
             reason,
         };
         if bytes.len() > MAX_BYTES {
-            return Err(refuse(format!("{} bytes are too many", bytes.len())));
+            return Err(refuse(format!(
+                "it has {} bytes, more than the limit of {MAX_BYTES}",
+                bytes.len()
+            )));
         }
-        // serde's messages may quote what they read: only the place is told.
+        // serde's messages may quote the text, which can contain secrets: only the position is reported.
         let document: Self = serde_json::from_slice(bytes).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            refuse(format!("it isn't one, at line {line}, column {column}"))
+            refuse(format!("it is malformed at line {line}, column {column}"))
         })?;
         if document.format != FORMAT {
             let found = document.format;
             return Err(refuse(format!(
-                "version {found}; this build reads version {FORMAT}"
+                "it has format version {found}; this build reads version {FORMAT}"
             )));
         }
         Ok(document)
     }
 
-    /// The stack.
+    /// Returns the lineage of the stack.
     pub const fn lineage(&self) -> Lineage {
         self.lineage
     }
 
-    /// The revision.
+    /// Returns the serial of the revision.
     pub const fn serial(&self) -> Serial {
         self.serial
     }
 
-    /// The output key.
+    /// Returns the id of the output key.
     pub const fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Names and what is not sealed: to be shown to those without a key.
+    /// Returns the outputs as stored, with sealed values: readable without a key.
     pub fn sealed(&self) -> StackOutputs {
         StackOutputs {
             values: self.values.clone(),
@@ -133,18 +137,18 @@ impl OutputsDocument {
         }
     }
 
-    /// The wrapped files of the output key.
+    /// Decodes the wrapped files of the output key.
     ///
     /// # Errors
-    /// [`Error::Document`] when one of them isn't base64.
+    /// [`Error::Document`] when one of the files is not base64.
     pub fn wrapped(&self) -> Result<Vec<Vec<u8>>> {
         let files = self.keys.iter().map(|file| STANDARD.decode(file));
         files
             .collect::<Result<_, _>>()
-            .map_err(|_| self.refuse("a wrapped key isn't base64"))
+            .map_err(|_| self.refuse("a wrapped key is not base64"))
     }
 
-    /// Opens it with an identity of one of its recipients.
+    /// Decrypts the outputs with an identity of one of the recipients.
     ///
     /// # Errors
     /// Those of [`unwrap`] and [`OutputsDocument::open_with`].
@@ -152,10 +156,11 @@ impl OutputsDocument {
         self.open_with(&unwrap(&self.wrapped()?, identities, self.key_id)?)
     }
 
-    /// Opens it with the output key.
+    /// Decrypts the outputs with the output key.
     ///
     /// # Errors
-    /// [`Error::OtherKey`]; [`Error::Forged`]; those of [`Sealer::open_outputs`](crate::Sealer::open_outputs).
+    /// [`Error::OtherKey`] for another key than the document's; [`Error::Forged`] when the tag doesn't match; those
+    /// of [`Sealer::open_outputs`](crate::Sealer::open_outputs).
     pub fn open_with(&self, key: &DataKey) -> Result<StackOutputs> {
         if key.id() != self.key_id {
             return Err(Error::OtherKey {
@@ -165,7 +170,7 @@ impl OutputsDocument {
         }
         let tag = STANDARD
             .decode(&self.mac)
-            .map_err(|_| self.refuse("its MAC isn't base64"))?;
+            .map_err(|_| self.refuse("its MAC is not base64"))?;
         let unsigned = Self {
             mac: String::new(),
             ..self.clone()

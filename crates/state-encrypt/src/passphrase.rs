@@ -1,11 +1,11 @@
-//! Passphrases: wiped when dropped, never shown, never empty.
+//! Passphrases, which are wiped when dropped, never shown and never empty.
 
 use crate::error::{Error, Result};
 use age::secrecy::SecretString;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// How much work a passphrase costs to try, as a power of two: what age itself takes, about a second.
+/// The work factor of one passphrase attempt, as a power of two: age's own default, about one second.
 pub const DEFAULT_WORK_FACTOR: u8 = 18;
 
 /// A passphrase that wraps or unwraps a data key.
@@ -13,10 +13,10 @@ pub const DEFAULT_WORK_FACTOR: u8 = 18;
 pub struct Passphrase(Zeroizing<String>);
 
 impl Passphrase {
-    /// Takes a passphrase as it is, without the line's end that a file or prompt leaves.
+    /// Creates a passphrase from a text, without the line end that a file or prompt leaves.
     ///
     /// # Errors
-    /// [`Error::EmptyPassphrase`] when nothing but line ends is left.
+    /// [`Error::EmptyPassphrase`] when the text contains only line ends.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = Zeroizing::new(text.into());
         let passphrase = text.trim_end_matches(['\n', '\r']);

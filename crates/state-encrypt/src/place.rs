@@ -1,23 +1,23 @@
-//! Where a value stands: what a ciphertext is bound to, and what an error says.
+//! The place of a value: the owner, side and path that are authenticated with its ciphertext and named in errors.
 
 use state_core::{Address, KeyId, Lineage, Uid};
 use std::fmt;
 
-/// What is authenticated with every value begins with this.
+/// First field of the associated data of every value.
 const FORMAT: &[u8] = b"state-value-v1";
 
-/// Whose value it is.
+/// The owner of a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Owner<'a> {
-    /// An entry's. The address is for people only: a move doesn't change where a value belongs.
+    /// An entry. The address is used in messages only: a move doesn't change the place of a value.
     Entry { uid: Uid, address: &'a Address },
-    /// The stack's own.
+    /// The stack itself, for its outputs and extensions.
     Stack,
-    /// An outputs document's.
+    /// A document of published outputs.
     OutputsDocument,
 }
 
-/// The part of the owner that holds it.
+/// The part of the owner that contains the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Inputs,
@@ -41,7 +41,7 @@ impl Side {
     }
 }
 
-/// A place without the path in it.
+/// The owner and side of a value. Methods take the path separately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) owner: Owner<'a>,
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         Self { owner, side }
     }
 
-    /// For errors: names and paths, never values.
+    /// Describes a path in this place, for errors: names and paths, never values.
     pub(crate) fn at(&self, path: &str) -> String {
         let inside = if path.is_empty() {
             String::new()
@@ -63,7 +63,8 @@ impl<'a> Place<'a> {
         format!("{}{}{inside}", self.owner, self.side.name())
     }
 
-    /// What is authenticated with a value here: every field with its length before it, so that no two places share it.
+    /// Returns the associated data of a value at a path. The length of every field precedes it, so that no two places
+    /// have the same associated data.
     pub(crate) fn associated(&self, path: &str, lineage: Lineage, key: KeyId) -> Vec<u8> {
         let (owner, uid): (&[u8], &[u8]) = match &self.owner {
             Owner::Entry { uid, .. } => (b"entry", uid.as_bytes()),
@@ -89,7 +90,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A length as it stands before what it measures. None of ours comes near its limit: a path is shorter than its text.
+/// Encodes the length prefix of a field. No field reaches the limit of 4 bytes: a path is shorter than the text that
+/// contains it.
 pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
@@ -97,7 +99,7 @@ pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
 impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Entry { address, .. } => write!(f, "entry {address}: "),
+            Self::Entry { address, .. } => write!(f, "resource {address}: "),
             Self::Stack => f.write_str("the stack's "),
             Self::OutputsDocument => f.write_str("the outputs document: "),
         }
@@ -110,14 +112,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_two_places_share_what_is_authenticated() {
+    fn distinct_places_have_distinct_associated_data() {
         let address = Address::new("a").unwrap();
         let entry = |bits| Owner::Entry {
             uid: Uid::from_bits([bits; 16]),
             address: &address,
         };
         let key = |byte| KeyId::from_bytes([byte; 16]).unwrap();
-        let mut seen = BTreeSet::new();
+        let mut distinct = BTreeSet::new();
         let sides = [
             Side::Inputs,
             Side::Outputs,
@@ -134,10 +136,10 @@ mod tests {
             for path in ["", "/a", "/a/b", "/a~1b"] {
                 for (lineage, key_byte) in [(1, 1), (2, 1), (1, 2)] {
                     let lineage = Lineage::from_bits([lineage; 16]);
-                    seen.insert(Place::new(owner, side).associated(path, lineage, key(key_byte)));
+                    distinct.insert(Place::new(owner, side).associated(path, lineage, key(key_byte)));
                 }
             }
         }
-        assert_eq!(seen.len(), 4 * 6 * 4 * 3);
+        assert_eq!(distinct.len(), 4 * 6 * 4 * 3);
     }
 }

@@ -1,4 +1,4 @@
-//! What age's plugins may ask of the person at the terminal.
+//! Lets age plugins ask questions of the user.
 
 use crate::passphrase::Passphrase;
 use age::Callbacks;
@@ -6,22 +6,23 @@ use age::secrecy::SecretString;
 use std::fmt;
 use std::sync::Arc;
 
-/// Answers the questions of plugins: touch the key, give a PIN. Without one every question is left unanswered.
+/// Answers the questions of age plugins, such as a PIN or a confirmation. Without a prompter every question stays
+/// unanswered.
 pub trait Prompter: fmt::Debug + Send + Sync {
-    /// Shows a message.
+    /// Shows a message to the user.
     fn show(&self, message: &str);
 
-    /// Asks for a decision between the answer `yes` and, if there is one, `no`. None if nobody can be asked.
+    /// Asks the user to choose between the answer `yes` and, if given, `no`. Returns `None` if no user can answer.
     fn confirm(&self, message: &str, yes: &str, no: Option<&str>) -> Option<bool>;
 
-    /// Asks for something that isn't secret. None if nobody can be asked.
+    /// Asks the user for a value that is not secret. Returns `None` if no user can answer.
     fn ask(&self, question: &str) -> Option<String>;
 
-    /// Asks for a secret, a PIN say. None if nobody can be asked.
+    /// Asks the user for a secret such as a PIN. Returns `None` if no user can answer.
     fn ask_secret(&self, question: &str) -> Option<Passphrase>;
 }
 
-/// A prompter, or none, as age wants it.
+/// An optional prompter, as the callbacks that age calls.
 #[derive(Clone, Default)]
 pub(crate) struct Prompts(Option<Arc<dyn Prompter>>);
 
@@ -62,7 +63,7 @@ impl fmt::Debug for Prompts {
     }
 }
 
-/// Two sets of recipients are the same whoever is asked.
+/// Always equal: the prompter doesn't take part in the comparison of two sets of recipients.
 impl PartialEq for Prompts {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,14 +1,14 @@
-//! Who can unwrap a data key: public keys, a line each, and passphrases.
+//! Recipients of data keys: public keys, one per line, and passphrases.
 
 use crate::error::{Error, Result};
 use crate::passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most that a passphrase may cost: what `age -d` takes.
+/// The largest accepted work factor of a passphrase, as a power of two: the limit of `age -d`.
 const MAX_WORK_FACTOR: u8 = 22;
 
-/// One public key that a data key is wrapped to. Its text is what it was parsed from, without a comment.
+/// One public key to which a data key is wrapped. Its text is the parsed line without a comment.
 #[derive(Clone)]
 pub struct Recipient {
     text: String,
@@ -28,7 +28,7 @@ impl Recipient {
     fn read(text: &str) -> Result<Self, String> {
         let key = read_key(text)?;
         let text = match &key {
-            // A comment may follow.
+            // The parsed line may end in a comment; the key's own text doesn't.
             #[cfg(feature = "ssh")]
             RecipientKey::Ssh(key) => key.to_string(),
             _ => text.to_owned(),
@@ -36,7 +36,7 @@ impl Recipient {
         Ok(Self { text, key })
     }
 
-    /// The line that names it.
+    /// Returns the recipient's line in a recipients file.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -47,18 +47,19 @@ fn read_key(text: &str) -> Result<RecipientKey, String> {
         || text.starts_with("AGE-PLUGIN-")
         || text.starts_with("-----BEGIN")
     {
-        return Err("a secret key; a recipient is public, and `age-keygen -y FILE` shows it".to_owned());
+        return Err("a secret key; a recipient is public, and `age-keygen -y FILE` prints it".to_owned());
     }
     if text.starts_with("ssh-") {
         return read_ssh(text);
     }
     if !text.starts_with("age1") {
-        return Err("not a recipient: a line that begins with age1 or ssh- is expected".to_owned());
+        return Err("not a recipient: expected a line that begins with age1 or ssh-".to_owned());
     }
     if let Ok(key) = text.parse() {
         return Ok(RecipientKey::X25519(key));
     }
-    // Every plugin's name stands between `age1` and the last `1`.
+    // A plugin's recipient has the plugin's name between `age1` and the last `1`. A native recipient has no name
+    // there, so that a failure to parse it is a typo.
     match text[4..].rfind('1') {
         None | Some(0) => Err(typo(text)),
         Some(_) => read_plugin(text),
@@ -68,9 +69,9 @@ fn read_key(text: &str) -> Result<RecipientKey, String> {
 fn typo(text: &str) -> String {
     let length = text.chars().count();
     if length == 62 {
-        "an age1 recipient with a typo: its checksum doesn't fit".to_owned()
+        "an age1 recipient with a typo: its checksum is wrong".to_owned()
     } else {
-        format!("an age1 recipient of 62 characters is expected, this has {length}: cut off or with a typo")
+        format!("an age1 recipient has 62 characters, this one has {length}: cut off or with a typo")
     }
 }
 
@@ -81,20 +82,23 @@ fn read_ssh(text: &str) -> Result<RecipientKey, String> {
 
 #[cfg(not(feature = "ssh"))]
 fn read_ssh(_text: &str) -> Result<RecipientKey, String> {
-    Err("an SSH key; this build lacks the feature `ssh`".to_owned())
+    Err("an SSH key; this build has no support for SSH keys (feature `ssh`)".to_owned())
 }
 
 #[cfg(feature = "plugin")]
 fn read_plugin(text: &str) -> Result<RecipientKey, String> {
     match text.parse() {
         Ok(key) => Ok(RecipientKey::Plugin(key)),
-        Err(_) => Err("an age1 recipient with a typo: its checksum doesn't fit".to_owned()),
+        Err(_) => Err("an age1 recipient with a typo: its checksum is wrong".to_owned()),
     }
 }
 
 #[cfg(not(feature = "plugin"))]
 fn read_plugin(_text: &str) -> Result<RecipientKey, String> {
-    Err("an age1 recipient with a typo, or one of a plugin; this build lacks the feature `plugin`".to_owned())
+    Err(
+        "an age1 recipient with a typo, or of a plugin, which this build doesn't support (feature `plugin`)"
+            .to_owned(),
+    )
 }
 
 impl fmt::Display for Recipient {
@@ -125,7 +129,7 @@ impl FromStr for Recipient {
     }
 }
 
-/// Everyone a data key is wrapped to.
+/// The recipients of a data key: public keys and passphrases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recipients {
     keys: Vec<Recipient>,
@@ -135,10 +139,10 @@ pub struct Recipients {
 }
 
 impl Recipients {
-    /// Reads the lines of a recipients file: one public key a line, empty lines, and comments that begin with `#`.
+    /// Parses the lines of a recipients file: one public key per line, empty lines, and comments that begin with `#`.
     ///
     /// # Errors
-    /// [`Error::Recipient`] with the line and what is expected there. That there is none is no error.
+    /// [`Error::Recipient`] with the line number and the expected form. A file without recipients is not an error.
     pub fn parse(text: &str) -> Result<Self> {
         let mut recipients = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -153,30 +157,31 @@ impl Recipients {
         Ok(recipients)
     }
 
-    /// Adds one, unless it is there.
+    /// Adds a public key, unless it is present already.
     pub fn add(&mut self, recipient: Recipient) {
         if !self.keys.contains(&recipient) {
             self.keys.push(recipient);
         }
     }
 
-    /// Takes one out; says whether it was there.
+    /// Removes a public key; returns whether it was present.
     pub fn remove(&mut self, recipient: &Recipient) -> bool {
         let before = self.keys.len();
         self.keys.retain(|other| other != recipient);
         self.keys.len() < before
     }
 
-    /// Adds a passphrase. It gets a wrapped file of its own: age doesn't mix it with keys.
+    /// Adds a passphrase. It gets a wrapped file of its own, because age doesn't mix passphrases with keys in one
+    /// file.
     pub fn add_passphrase(&mut self, passphrase: Passphrase) {
         self.passphrases.push((passphrase, DEFAULT_WORK_FACTOR));
     }
 
-    /// [`Recipients::add_passphrase`] with another work factor, a power of two from 1 to 22. For tests: less than the
-    /// default is easy to guess.
+    /// [`Recipients::add_passphrase`] with another work factor, a power of two from 1 to 22. Intended for tests: a
+    /// passphrase with less work than the default is easy to guess.
     ///
     /// # Errors
-    /// [`Error::WorkFactorRange`].
+    /// [`Error::WorkFactorRange`] for a work factor outside of 1 to 22.
     pub fn add_passphrase_with_work(&mut self, passphrase: Passphrase, work_factor: u8) -> Result<()> {
         if !(1..=MAX_WORK_FACTOR).contains(&work_factor) {
             return Err(Error::WorkFactorRange {
@@ -188,7 +193,7 @@ impl Recipients {
         Ok(())
     }
 
-    /// Lets plugins ask questions.
+    /// Sets the prompter that answers questions of age plugins.
     #[cfg(feature = "plugin")]
     #[must_use]
     pub fn with_prompter(mut self, prompter: std::sync::Arc<dyn crate::Prompter>) -> Self {
@@ -196,18 +201,18 @@ impl Recipients {
         self
     }
 
-    /// The public keys, in their order.
+    /// Returns the public keys in the order in which they were added.
     pub fn keys(&self) -> &[Recipient] {
         &self.keys
     }
 
-    /// Whether there is nobody.
+    /// Returns whether there are no recipients.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.passphrases.is_empty()
     }
 }
 
-/// As [`Recipients::parse`].
+/// Parses a recipients file with [`Recipients::parse`].
 impl FromStr for Recipients {
     type Err = Error;
 

@@ -21,49 +21,52 @@ use std::sync::Arc;
 use value::Origin;
 pub(crate) use value::ValueSealer;
 
-/// Seals and opens a stack's values under one data key. Cheap to clone; callers seal in their own tasks.
+/// Seals and opens the values of a stack under one data key. Cheap to clone, so that callers can seal in parallel
+/// tasks.
 ///
 /// # What is sealed
 /// | policy | of inputs, outputs, stack outputs | of extensions | of unknown fields |
 /// |---|---|---|---|
-/// | `sensitive` | what [`state_core::sensitive`] says: marked paths, and strings of 6 characters or more that equal a marked one | opaque parts (see [`Sealer::with_opaque`]) and such strings | all |
+/// | `sensitive` | the values selected by [`state_core::sensitive`]: marked paths, and strings of 6 characters or more that equal a marked one | opaque parts (see [`Sealer::with_opaque`]) and strings that equal a marked one | all |
 /// | `all` | every top-level field, every stack output | all | all |
-/// | `plaintext` | nothing; a value that is sealed is refused | nothing | nothing |
+/// | `plaintext` | nothing; a sealed value is refused | nothing | nothing |
 ///
-/// Under both sealing policies also: an object that has a member `$sealed` of its own, whole; the init errors of an
-/// entry that has anything marked (under `all`, of every entry); an id in which a marked string stands. All else is
-/// plain, names of fields and outputs too.
+/// Both sealing policies also seal: an object that has a member `$sealed` of its own, as a whole; the init errors of
+/// an entry that has marked values (under `all`, of every entry); an id that contains a marked string. All other
+/// values stay readable, and so do the names of fields and outputs.
 ///
-/// # The form
+/// # Form of a sealed value
 /// A sealed value is `{"$sealed": "v1:<first 16 digits of the key id>:<base64>"}`, a sealed text `$sealed:v1:…`; see
 /// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The plaintext
-/// is the value's canonical JSON, of a text its UTF-8. With keys made by BLAKE3's `derive_key` of the data key under
-/// `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
+/// is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
+/// `derive_key` in the contexts `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///
 /// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v1`, lineage
 ///   (16 bytes), owner (`entry`, `stack` or `outputs-document`), uid (16 bytes, or none), side (`inputs`, `outputs`,
 ///   `extensions`, `unknown`, `id` or `init-errors`), JSON pointer in that side, key id (16 bytes);
-/// - nonce = the first 24 bytes of keyed BLAKE3 over the associated data's length (4 bytes), itself, and the plaintext;
-/// - ciphertext and tag = XChaCha20-Poly1305. Opening computes the nonce again and compares.
+/// - nonce = the first 24 bytes of keyed BLAKE3 over the length of the associated data (4 bytes), the associated data
+///   and the plaintext;
+/// - ciphertext and tag = XChaCha20-Poly1305. Opening recomputes the nonce and compares it.
 ///
-/// # Sealed already
-/// What is given to be sealed may hold sealed values where they belong: they are checked and stay as they are, byte for
-/// byte; plain copies of what is in them are found. One under another key is an error: open it with that key first.
+/// # Values that are sealed already
+/// The input of a seal operation may contain sealed values in the places where they were sealed. They are checked and
+/// stay unchanged byte for byte, and plaintext copies of their content are sealed too. A value under another key is
+/// an error: open it with that key first.
 #[derive(Clone)]
 pub struct Sealer {
     values: ValueSealer,
-    opaque: Arc<BTreeMap<String, Opaque>>,
+    opaque: Arc<BTreeMap<String, OpaquePaths>>,
 }
 
-/// Where a system's extensions may hold undeclared secrets: JSON pointers.
+/// The places in a system's extensions that may contain undeclared secrets, as JSON pointers.
 #[derive(Clone, Debug, Default)]
-struct Opaque {
+struct OpaquePaths {
     in_entry: Vec<String>,
     in_snapshot: Vec<String>,
 }
 
 impl Sealer {
-    /// Seals under a key, for a stack, by a policy.
+    /// Creates a sealer with the data key, lineage and policy of a stack.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers hand over their share of the key"
@@ -75,12 +78,13 @@ impl Sealer {
         }
     }
 
-    /// Says where the extensions of a system hold what may be secret: JSON pointers within `extensions[system]` of an
-    /// entry and of a snapshot. Extensions of systems that nobody spoke of are sealed whole.
+    /// Declares the places in the extensions of a system that may contain secrets: JSON pointers within
+    /// `extensions[system]` of an entry and of a snapshot. Extensions of systems without such a declaration are
+    /// sealed as a whole.
     #[must_use]
     pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
         let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
-        let opaque = Opaque {
+        let opaque = OpaquePaths {
             in_entry: owned(in_entry),
             in_snapshot: owned(in_snapshot),
         };
@@ -88,7 +92,7 @@ impl Sealer {
         self
     }
 
-    /// The same with another policy.
+    /// Returns a sealer with the same key and another policy.
     #[must_use]
     pub fn with_policy(&self, policy: SealingPolicy) -> Self {
         Self {
@@ -97,25 +101,25 @@ impl Sealer {
         }
     }
 
-    /// The key that it seals under.
+    /// Returns the id of the data key.
     pub fn key_id(&self) -> KeyId {
         self.values.cipher().key_id()
     }
 
-    /// The stack that it seals for.
+    /// Returns the lineage of the stack.
     pub fn lineage(&self) -> Lineage {
         self.values.cipher().lineage()
     }
 
-    /// How much it seals.
+    /// Returns the sealing policy.
     pub const fn policy(&self) -> SealingPolicy {
         self.values.policy()
     }
 
-    /// The snapshot with what is secret sealed. Entries that don't change stay shared.
+    /// Seals the secrets of a snapshot. Entries that don't change stay shared.
     ///
     /// # Errors
-    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for another stack's.
+    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
     pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.seal_outputs(&outputs_of(snapshot))?;
         let mut sealed = self.each_entry(snapshot, |entry| self.seal_entry(entry))?;
@@ -130,7 +134,7 @@ impl Sealer {
         let secrets = SecretStrings::of_output_map(&open.values, &open.sensitive);
         let place = Place::new(Owner::Stack, Side::Extensions);
         let (extensions, pinned) = self.open_map(&snapshot.extensions, &place, Origin::Caller)?;
-        let opaque = |of: &Opaque| of.in_snapshot.clone();
+        let opaque = |of: &OpaquePaths| of.in_snapshot.clone();
         sealed.extensions = self.seal_extensions(&extensions, &pinned, opaque, &secrets, &place)?;
         let place = Place::new(Owner::Stack, Side::Unknown);
         let (unknown, _) = self.open_map(&snapshot.unknown, &place, Origin::Caller)?;
@@ -138,10 +142,10 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// The snapshot with everything open.
+    /// Opens all sealed values of a snapshot.
     ///
     /// # Errors
-    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for another stack's.
+    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
     pub fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.open_outputs(&outputs_of(snapshot))?;
         let mut open = self.each_entry(snapshot, |entry| self.open_entry(entry))?;
@@ -167,8 +171,8 @@ impl Sealer {
         }
         for operation in &mut changed.pending_operations {
             let result = operation.result.as_mut();
-            let came_back = result.and_then(|result| result.entry.as_mut());
-            for entry in operation.entry.iter_mut().chain(came_back) {
+            let result_entry = result.and_then(|result| result.entry.as_mut());
+            for entry in operation.entry.iter_mut().chain(result_entry) {
                 *entry = Self::shared(entry, &change)?;
             }
         }

@@ -1,22 +1,22 @@
-//! SSH keys as recipients and identities.
+//! Parses SSH keys as recipients and identities of age.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// What age reads.
+/// The SSH key types that age supports.
 const KNOWN: [&str; 2] = ["ssh-ed25519", "ssh-rsa"];
 
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 
 const DAMAGED: &str = "an SSH key that is cut off or damaged";
-const ENCRYPTED: &str = "an SSH key with a passphrase, which isn't asked for here: use a copy without one \
+const ENCRYPTED: &str = "an SSH key with a passphrase, which is not supported: use a copy without one \
                          (`ssh-keygen -p -N '' -f COPY`), or an age identity";
 
-/// Reads `ssh-ed25519 …` or `ssh-rsa …`, with or without a comment.
+/// Parses a public key, `ssh-ed25519 …` or `ssh-rsa …`, with or without a comment.
 pub(crate) fn recipient(line: &str) -> Result<age::ssh::Recipient, String> {
     use age::ssh::ParseRecipientKeyError as Refusal;
-    let expected = "`ssh-ed25519` or `ssh-rsa` and the whole base64 of the key are expected";
+    let expected = "expected `ssh-ed25519` or `ssh-rsa`, then the whole base64 of the key";
     let mut words = line.split_ascii_whitespace();
     let (Some(kind), Some(encoded)) = (words.next(), words.next()) else {
         return Err(format!("an SSH key without its base64: {expected}"));
@@ -25,21 +25,21 @@ pub(crate) fn recipient(line: &str) -> Result<age::ssh::Recipient, String> {
         .decode(encoded)
         .map_err(|_| format!("an SSH key with a typo: {expected}"))?;
     if has_zeros(&wire) {
-        return Err(format!("an SSH key that can't be one: {expected}"));
+        return Err(format!("an SSH key with an impossible number: {expected}"));
     }
     format!("{kind} {encoded}")
         .parse()
         .map_err(|refusal: Refusal| match refusal {
             Refusal::RsaModulusTooLarge => "an SSH key of more than 4096 bits".to_owned(),
-            Refusal::RsaModulusTooSmall => "an SSH key of less than 2048 bits: too weak".to_owned(),
+            Refusal::RsaModulusTooSmall => "an SSH key of fewer than 2048 bits: too weak".to_owned(),
             Refusal::Unsupported(_) => {
-                "an SSH key of a kind that age doesn't know: ssh-ed25519 or ssh-rsa is expected".to_owned()
+                "an SSH key of a type that age doesn't support: expected ssh-ed25519 or ssh-rsa".to_owned()
             }
             _ => format!("an SSH key that is cut off or has a typo: {expected}"),
         })
 }
 
-/// Reads a private key from its lines, the first and last of which say what it is.
+/// Parses a private key from a PEM block. The first and last lines name its format.
 pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> {
     let body: String = block.lines().filter(|line| !line.starts_with("-----")).collect();
     let body = Zeroizing::new(body);
@@ -57,14 +57,15 @@ pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> 
             Err(DAMAGED)
         }
         Ok(age::ssh::Identity::Unsupported(_)) => {
-            Err("an SSH key of a kind that age doesn't know: ed25519 or RSA is expected")
+            Err("an SSH key of a type that age doesn't support: expected ed25519 or RSA")
         }
         Ok(identity) => Ok(identity),
         Err(_) => Err(DAMAGED),
     }
 }
 
-/// What must hold before age may look at it.
+/// Checks the structure of an OpenSSH key. age's parser must not see a key that fails these checks: it panics on
+/// some.
 fn check_openssh(wire: &[u8]) -> Result<(), &'static str> {
     let rest = wire.strip_prefix(MAGIC).ok_or(DAMAGED)?;
     let (cipher, rest) = field(rest).ok_or(DAMAGED)?;
@@ -82,7 +83,8 @@ fn check_openssh(wire: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether one of the fields is a number that is nothing but zeros: age's parser reads beyond the end of such.
+/// Returns whether a field is a number that consists of zeros only: age's parser reads beyond the end of such a
+/// number.
 fn has_zeros(wire: &[u8]) -> bool {
     let mut rest = wire;
     while let Some((bytes, after)) = field(rest) {
@@ -94,7 +96,7 @@ fn has_zeros(wire: &[u8]) -> bool {
     false
 }
 
-/// A field of SSH's wire format: its length as 4 bytes, then itself.
+/// Splits off one field of SSH's wire format: its length as 4 bytes, then its bytes.
 fn field(wire: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = wire.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;

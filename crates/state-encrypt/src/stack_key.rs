@@ -1,4 +1,4 @@
-//! An unwrapped data key, as core's contract wants it.
+//! Implements the `StackKey` contract of state-core for an unwrapped data key.
 
 use crate::authenticator::Authenticator;
 use crate::config_crypter::ConfigCrypter;
@@ -15,8 +15,8 @@ use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapsh
 use std::fmt;
 use std::sync::Arc;
 
-/// Seals, opens and tags for one stack. Opening refuses marked values that aren't sealed: a stack that was plain once
-/// is opened with it only from where it is sealed.
+/// Seals, opens and tags values of one stack. Opening refuses marked values that are not sealed. A history that
+/// contains plaintext revisions can therefore be opened only from the revision on that sealed the stack.
 pub struct SealingKey {
     key: Arc<DataKey>,
     sealer: Sealer,
@@ -25,7 +25,7 @@ pub struct SealingKey {
 }
 
 impl SealingKey {
-    /// The key of a stack, with a sealer of it, whose policy doesn't matter here.
+    /// Creates the key of a stack. The policy of the sealer is ignored: every call names its own policy.
     pub fn new(key: Arc<DataKey>, lineage: Lineage, sealer: &Sealer) -> Self {
         Self {
             sealer: sealer.with_policy(SealingPolicy::Sensitive),

@@ -1,27 +1,30 @@
-//! Stretches of a JSON text: which values in it are sealed or to be sealed, and the text with them replaced.
+//! Locates the values in a JSON text that are sealed or must be sealed, and replaces them in the text. A stretch is
+//! the byte range and the pointer of one value.
 
 use crate::error::{Error, Result};
 use crate::place::Place;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use state_core::json::{Kind, View, child_pointer, is_canonical_text};
-pub(crate) use state_core::sensitive::SecretStretch as Stretch;
+pub(crate) use state_core::sensitive::SecretSpan as Stretch;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
 
-/// A sealed value is an object, one level deeper than a string: values that stand very deep are sealed with what is
-/// around them, so that what was legal stays readable.
+/// Depth limit of a sealed value. A sealed value is an object, one level deeper than a string. Values near the depth
+/// limit of readers are sealed together with the container around them, so that sealing never makes a legal text
+/// unreadable.
 const MAX_STEPS: usize = 60;
 
-/// The longest string of a sealed value, in bytes; more go to an array. Readers refuse strings of 16 MiB.
+/// The longest string in a sealed value, in bytes; longer tokens become an array of strings. Readers refuse strings
+/// of 16 MiB.
 const MAX_STRING: usize = 8 << 20;
 
-/// A key or index as a step of a JSON pointer.
+/// Formats a key or index as a step of a JSON pointer.
 pub(crate) fn step(key: &str) -> String {
     child_pointer("", key)
 }
 
-/// All objects that have a member `$sealed`, outermost only, in the order of the text.
+/// Returns all objects that have a member `$sealed`, outermost only, in the order of the text.
 pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
     // Canonical text escapes nothing in this name.
     if !json.as_str().contains("\"$sealed\":") {
@@ -55,7 +58,7 @@ fn is_container(view: View<'_>) -> bool {
     matches!(view.kind(), Kind::Object | Kind::Array)
 }
 
-/// The members of an object, each as a stretch.
+/// Returns the members of an object, each as a stretch.
 pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
     let members = json.view().members().into_iter().flatten();
     members
@@ -63,7 +66,7 @@ pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
         .collect()
 }
 
-/// The union of stretches of one text: in order, none in another, none too deep.
+/// Merges stretches of one text: sorted, without stretches inside others, and none below the depth limit.
 pub(crate) fn united(json: &Json, stretches: impl IntoIterator<Item = Stretch>) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = stretches
         .into_iter()
@@ -88,7 +91,7 @@ fn raised(json: &Json, stretch: Stretch) -> Stretch {
     view.map_or_else(|| stretch.clone(), |view| Stretch::of(pointer.to_owned(), view))
 }
 
-/// The token of a sealed value, if it has exactly its form.
+/// Returns the token of a sealed value, or `None` if the value doesn't have exactly that form.
 pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     let mut members = view.members()?;
     let (name, held) = members.next()?;
@@ -107,9 +110,9 @@ pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     is_cut_right.then(|| parts.concat().into())
 }
 
-/// Appends the sealed value that holds these bytes under this key.
+/// Appends a sealed value with these bytes under this key.
 pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
-    // Tokens are ASCII without quotes: they stand in a string as they are.
+    // Tokens are ASCII without quotes: JSON strings need no escapes for them.
     out.push_str("{\"$sealed\":");
     if bytes.len() < MAX_STRING / 2 {
         out.push('"');
@@ -123,7 +126,7 @@ pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
     out.push('}');
 }
 
-/// Appends what stands in a sealed text.
+/// Appends a token, the part of a sealed text after its prefix.
 pub(crate) fn push_token(out: &mut String, key: &str, bytes: &[u8]) {
     sealed::begin(out, key);
     STANDARD_NO_PAD.encode_string(bytes, out);
@@ -145,14 +148,14 @@ fn push_parts(out: &mut String, token: &str) {
     }
 }
 
-/// Refuses a value that was sealed without being canonical JSON: it would break the text that it goes into.
+/// Refuses a decrypted value that is not canonical JSON: inserting it would break the text around it.
 pub(crate) fn check_canonical(value: &str, place: &Place<'_>, path: &str) -> Result<()> {
     if is_canonical_text(value) {
         return Ok(());
     }
     Err(Error::Malformed {
         place: place.at(path),
-        reason: "what was sealed isn't canonical JSON",
+        reason: "the decrypted value is not canonical JSON",
     })
 }
 

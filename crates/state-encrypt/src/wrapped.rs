@@ -1,4 +1,4 @@
-//! A data key as ordinary age files, and back.
+//! Wraps data keys into ordinary age files, and unwraps them.
 
 use crate::data_key::DataKey;
 use crate::error::{Error, Result};
@@ -9,34 +9,35 @@ use state_core::KeyId;
 use std::io::{Read, Write};
 use zeroize::Zeroizing;
 
-/// A larger file doesn't hold a data key. Room for a thousand recipients.
+/// Size limit of a wrapped file, in bytes: enough for a thousand recipients.
 const MAX_FILE: usize = 256 << 10;
 
-/// A longer text isn't a data key.
+/// Size limit of the decrypted text of a data key, in bytes.
 const MAX_TEXT: u64 = 4096;
 
-/// One age file that holds a data key.
+/// One age file that contains a data key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wrap {
-    /// The file, as it is stored. Not secret: it opens only with an identity.
+    /// The content of the file. Not secret: reading the key takes an identity.
     pub bytes: Vec<u8>,
-    /// Who can open it: the lines of the public keys; none for a passphrase's file. The file itself doesn't tell.
+    /// The recipients, as lines of a recipients file; empty for a file that a passphrase opens. The file itself
+    /// doesn't reveal its recipients.
     pub recipients: Vec<String>,
 }
 
 impl Wrap {
-    /// Whether a passphrase opens it.
+    /// Returns whether the file is opened by a passphrase.
     pub fn is_passphrase(&self) -> bool {
         self.recipients.is_empty()
     }
 }
 
-/// Wraps a data key: one file for all public keys, then one for each passphrase. Plain `age -d` opens them; inside is
-/// [`DataKey::to_text`].
+/// Wraps a data key: one file for all public keys, then one for each passphrase. The program `age -d` opens these
+/// files and prints [`DataKey::to_text`].
 ///
 /// # Errors
-/// [`Error::NoRecipient`]; [`Error::Wrapping`] when a plugin fails or the file would be too large.
+/// [`Error::NoRecipient`] without recipients; [`Error::Wrapping`] when a plugin fails or the file would be too large.
 pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
     if recipients.is_empty() {
         return Err(Error::NoRecipient);
@@ -103,14 +104,14 @@ fn encrypt<'r>(key: &DataKey, recipients: impl Iterator<Item = &'r dyn age::Reci
         .map_err(|error| failed(error.to_string()))?;
     if bytes.len() > MAX_FILE {
         return Err(failed(format!(
-            "a file of {} bytes, more than the {MAX_FILE} that are read: too many recipients",
+            "too many recipients: the file would have {} bytes, more than the limit of {MAX_FILE}",
             bytes.len()
         )));
     }
     Ok(bytes)
 }
 
-/// What was found instead of the key, the worst last.
+/// The faults met while the files were tried. [`Failures::worst`] picks the one that is reported.
 #[derive(Default)]
 struct Failures {
     #[cfg(feature = "plugin")]
@@ -129,11 +130,13 @@ impl Failures {
     }
 }
 
-/// Opens the first of the files that an identity opens and that holds this key: key files before passphrases'.
+/// Unwraps a data key from the first file that one of the identities opens and that contains the expected key. Files
+/// of public keys are tried before files of passphrases.
 ///
 /// # Errors
-/// [`Error::UnknownKey`] when there is no file; [`Error::OtherKey`] when a file holds another key than the expected one;
-/// [`Error::WorkFactor`]; [`Error::Wrapped`] for a damaged file; [`Error::Plugin`]; else [`Error::WrongIdentity`].
+/// [`Error::UnknownKey`] without files; [`Error::OtherKey`] when a file contains another key than the expected one;
+/// [`Error::WorkFactor`] when a passphrase's work factor exceeds the limit; [`Error::Wrapped`] for a damaged file;
+/// [`Error::Plugin`] when a plugin fails; else [`Error::WrongIdentity`].
 pub fn unwrap<F: AsRef<[u8]>>(files: &[F], identities: &Identities, expected: KeyId) -> Result<DataKey> {
     if files.is_empty() {
         return Err(Error::UnknownKey { key: expected });
@@ -201,9 +204,12 @@ impl<'f> WrappedFile<'f> {
 
     fn decryptor(&self) -> Result<Decryptor<&'f [u8]>> {
         if self.bytes.len() > MAX_FILE {
-            return Err(self.damaged(format!("{} bytes are no wrapped key", self.bytes.len())));
+            return Err(self.damaged(format!(
+                "its size of {} bytes exceeds the limit",
+                self.bytes.len()
+            )));
         }
-        Decryptor::new_buffered(self.bytes).map_err(|_| self.damaged("it isn't an age file, or is cut off"))
+        Decryptor::new_buffered(self.bytes).map_err(|_| self.damaged("it is not an age file, or is cut off"))
     }
 
     fn open_with_key(&self, key: &SecretKey, all: &Identities, failures: &mut Failures) -> Option<DataKey> {
@@ -225,7 +231,7 @@ impl<'f> WrappedFile<'f> {
         }
     }
 
-    /// None also when the identity isn't one of the file's: then nothing is noted.
+    /// Tries one identity. An identity that is not a recipient of the file is not a failure: others may be.
     fn open(&self, identity: &dyn Identity, all: &Identities, failures: &mut Failures) -> Option<DataKey> {
         let decryptor = self.decryptor().ok()?;
         let is_scrypt = decryptor.is_scrypt();
@@ -245,7 +251,7 @@ impl<'f> WrappedFile<'f> {
         match DataKey::from_text(&text) {
             Err(reason) => failures.damaged = Some(self.damaged(reason)),
             Ok((key, named)) if key.id() != named => {
-                failures.damaged = Some(self.damaged("its key and its key id don't belong together"));
+                failures.damaged = Some(self.damaged("its key and its key id don't match"));
             }
             Ok((key, _)) if key.id() == self.expected => return Some(key),
             Ok((key, _)) => {
@@ -260,7 +266,7 @@ impl<'f> WrappedFile<'f> {
 
     fn note(&self, error: &DecryptError, is_scrypt: bool, all: &Identities, failures: &mut Failures) {
         match error {
-            // With a passphrase's file that is all that age says of a wrong passphrase.
+            // For a passphrase's file, age reports a wrong passphrase as a failed decryption, the same as damage.
             DecryptError::NoMatchingKeys => {}
             DecryptError::DecryptionFailed if is_scrypt => {}
             DecryptError::ExcessiveWork { required, .. } => {

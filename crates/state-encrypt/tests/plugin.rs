@@ -1,4 +1,4 @@
-//! A plugin of age wraps and unwraps a data key: a program on the path that speaks age's protocol.
+//! Tests that an age plugin, a program on the path, wraps and unwraps a data key.
 #![cfg(all(feature = "plugin", unix))]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 const RECIPIENT: &str = "age1plain1qypqxpqhdf6vy";
 const IDENTITY: &str = "AGE-PLUGIN-PLAIN-1QYPQXPQ6F3XAJ";
 
-/// Wraps by not wrapping at all, and unwraps for whoever knows the PIN 1234.
+/// A plugin that stores the file key unencrypted, and unwraps it after the PIN 1234.
 const PLUGIN: &str = r#"#!/bin/bash
 read_stanza() {
     IFS= read -r head || exit 1
@@ -64,7 +64,7 @@ impl Prompter for Answers {
     }
 }
 
-/// Runs one of the tests below in a process whose path leads to the plugin.
+/// Runs one of the tests below in a process that has the plugin on its path.
 fn with_plugin(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let plugin = folder.path().join("age-plugin-plain");
@@ -76,12 +76,12 @@ fn with_plugin(test: &str) {
         .env("PATH", path)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
 }
 
 #[test]
-fn a_plugin_wraps_and_unwraps() {
+fn plugin_wraps_and_unwraps_a_data_key() {
     with_plugin("round_trip_in_a_process_with_the_plugin");
 }
 
@@ -102,11 +102,14 @@ fn round_trip_in_a_process_with_the_plugin() {
         matches!(&refused, Error::Plugin { reason, .. } if reason.contains("wrong PIN")),
         "{refused}"
     );
-    assert!(unwrap(&files, &identities, key.id()).is_err(), "nobody answers");
+    assert!(
+        unwrap(&files, &identities, key.id()).is_err(),
+        "without a prompter the PIN is unanswered"
+    );
 }
 
 #[test]
-fn a_plugin_that_is_not_there_is_named() {
+fn missing_plugin_is_named_in_the_error() {
     let key = DataKey::generate(&SeededEntropy::new(1));
     let refused = wrap(&key, &RECIPIENT.parse().unwrap()).unwrap_err();
     assert!(
@@ -116,7 +119,7 @@ fn a_plugin_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_typo_in_a_plugins_recipient_or_identity_is_refused() {
+fn plugin_key_with_typo_is_refused() {
     let refused = Recipients::parse(&RECIPIENT.replace("6vy", "6vq")).unwrap_err();
     assert!(refused.to_string().contains("typo"), "{refused}");
     let refused = Identities::parse("plugin", &IDENTITY.replace("XAJ", "XAQ")).unwrap_err();

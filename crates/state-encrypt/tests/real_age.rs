@@ -1,4 +1,4 @@
-//! The program `age` of the distribution opens what is wrapped here, and its keys are read here.
+//! Tests that the program `age` of the distribution opens wrapped keys, and that its own keys are read.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -9,19 +9,19 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
-    if !there {
-        skip(program, "what the real age opens and makes");
+fn is_installed(program: &str) -> bool {
+    let installed = Command::new(program).arg("--version").output().is_ok();
+    if !installed {
+        skip(program, "compatibility with the real age");
     }
-    there
+    installed
 }
 
 fn key() -> DataKey {
     DataKey::generate(&SeededEntropy::new(1))
 }
 
-/// What `age -d` prints.
+/// Decrypts a file with `age -d`.
 fn decrypted(folder: &Path, identity: &str, file: &[u8]) -> String {
     std::fs::write(folder.join("identity"), identity).unwrap();
     std::fs::write(folder.join("key.age"), file).unwrap();
@@ -39,8 +39,8 @@ fn decrypted(folder: &Path, identity: &str, file: &[u8]) -> String {
 }
 
 #[test]
-fn plain_age_opens_the_wrapped_key_with_each_identity() {
-    if !is_there("age") {
+fn age_opens_the_wrapped_key_with_every_identity() {
+    if !is_installed("age") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -49,16 +49,16 @@ fn plain_age_opens_the_wrapped_key_with_each_identity() {
         .parse()
         .unwrap();
     let wraps = wrap(&key(), &recipients).unwrap();
-    for who in [anna, bert] {
-        let text = decrypted(folder.path(), who.file(), &wraps[0].bytes);
+    for person in [anna, bert] {
+        let text = decrypted(folder.path(), person.file(), &wraps[0].bytes);
         assert_eq!(text, *key().to_text());
     }
 }
 
 #[cfg(feature = "ssh")]
 #[test]
-fn plain_age_opens_a_key_that_is_wrapped_to_an_ssh_key() {
-    if !is_there("age") {
+fn age_opens_a_key_wrapped_to_an_ssh_key() {
+    if !is_installed("age") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -72,8 +72,8 @@ fn plain_age_opens_a_key_that_is_wrapped_to_an_ssh_key() {
 }
 
 #[test]
-fn a_key_of_age_keygen_opens_here_and_wraps_what_age_made() {
-    if !is_there("age-keygen") || !is_there("age") {
+fn keys_of_age_keygen_work_in_both_directions() {
+    if !is_installed("age-keygen") || !is_installed("age") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn a_key_of_age_keygen_opens_here_and_wraps_what_age_made() {
     let recipient = identities.recipients().remove(0);
     let wraps = wrap(&key(), &recipient.parse().unwrap()).unwrap();
     assert!(unwrap(&[&wraps[0].bytes], &identities, key().id()).unwrap() == key());
-    // What a person wraps by hand opens here too.
+    // A key that a person wrapped by hand with age must unwrap too.
     let mut age = Command::new("age")
         .args(["-r", &recipient, "-o", "by-hand.age"])
         .current_dir(folder.path())
@@ -100,8 +100,8 @@ fn a_key_of_age_keygen_opens_here_and_wraps_what_age_made() {
 }
 
 #[test]
-fn plain_age_opens_a_passphrases_file_at_a_terminal() {
-    if !is_there("age") || !is_there("script") {
+fn age_opens_a_passphrase_file_at_a_terminal() {
+    if !is_installed("age") || !is_installed("script") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn plain_age_opens_a_passphrases_file_at_a_terminal() {
     recipients.add_passphrase_with_work(passphrase, 10).unwrap();
     let wraps = wrap(&key(), &recipients).unwrap();
     std::fs::write(folder.path().join("key.age"), &wraps[0].bytes).unwrap();
-    // age asks the terminal, which `script` gives it.
+    // age reads the passphrase from a terminal, which `script` provides.
     let mut terminal = Command::new("script")
         .args(["-qec", "age -d -o opened key.age", "/dev/null"])
         .current_dir(folder.path())

@@ -77,7 +77,7 @@ impl Logger {
 /// What is said, unless a secret stands in it, and without pieces of secrets: in a command that is marked, nobody knows
 /// which part of it is the token.
 pub(crate) fn shown(said: &str, secrets: &SecretStrings) -> String {
-    match secrets.stand_in(said) {
+    match secrets.occur_in(said) {
         true => "something that isn't shown, because a secret stands in it".to_owned(),
         false => secrets.masked_in(said, "***").into_owned(),
     }

@@ -328,11 +328,11 @@ async fn in_reach(session: &Session, meant: Entry) -> Result<Entry> {
     let state = session.state();
     let key = meant.key();
     // What has no place yet stands behind everything.
-    let stands_before = |other: &SharedEntry| state.stands_before(&other.key(), &key);
+    let comes_before = |other: &SharedEntry| state.comes_before(&other.key(), &key);
     if state.entry(&key).is_none() {
         return Ok(meant);
     }
-    let reached = without(&meant, &state, stands_before);
+    let reached = without(&meant, &state, comes_before);
     if reached == meant {
         return Ok(meant);
     }

@@ -134,7 +134,7 @@ impl Step {
     pub fn is_change(&self) -> bool {
         match self.op {
             StepOp::Same | StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
-                (Some(old), Some(new)) => !new.says_the_same_as(old),
+                (Some(old), Some(new)) => !new.is_unchanged_from(old),
                 _ => true,
             },
             _ => true,

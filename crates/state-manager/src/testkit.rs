@@ -26,7 +26,7 @@ use state_core::head::SealingPolicy;
 use state_core::json::Properties;
 use state_core::mutation::StackOutputs;
 use state_core::persistent::{PersistentMeta, Persister, Refresher, Transient};
-use state_core::testkit::conformance::{Broken, Verdict};
+use state_core::testkit::conformance::{RuleViolation, Verdict};
 use state_core::{Backend, Entry, ErrorKind, FactoryInfo, Json, Result, Snapshot, SnapshotMeta, Timestamp};
 use std::sync::Arc;
 
@@ -121,23 +121,23 @@ fn set_output(snapshot: &mut Snapshot, name: &str, value: &str) {
 }
 
 /// Changes one output of what a manager holds, in memory.
-fn change(manager: &StateManager, name: &str, value: &str) -> std::result::Result<Snapshot, Broken> {
+fn change(manager: &StateManager, name: &str, value: &str) -> std::result::Result<Snapshot, RuleViolation> {
     let mut snapshot = held(manager)?;
     set_output(&mut snapshot, name, value);
     manager.write(snapshot.clone());
     Ok(snapshot)
 }
 
-fn held(manager: &StateManager) -> std::result::Result<Snapshot, Broken> {
+fn held(manager: &StateManager) -> std::result::Result<Snapshot, RuleViolation> {
     manager
         .read()
-        .ok_or_else(|| Broken::new("there is no snapshot after a refresh"))
+        .ok_or_else(|| RuleViolation::new("there is no snapshot after a refresh"))
 }
 
-fn meta(manager: &StateManager) -> std::result::Result<SnapshotMeta, Broken> {
+fn meta(manager: &StateManager) -> std::result::Result<SnapshotMeta, RuleViolation> {
     manager
         .snapshot_meta()
-        .ok_or_else(|| Broken::new("a persisted snapshot has no meta"))
+        .ok_or_else(|| RuleViolation::new("a persisted snapshot has no meta"))
 }
 
 /// Whether both say the same, apart from the header and from uids that the store gave.
@@ -153,14 +153,20 @@ fn same(left: &Snapshot, right: &Snapshot) -> bool {
 }
 
 fn ensure(kept: bool, otherwise: &str) -> Verdict {
-    if kept { Ok(()) } else { Err(Broken::new(otherwise)) }
+    if kept {
+        Ok(())
+    } else {
+        Err(RuleViolation::new(otherwise))
+    }
 }
 
 fn ensure_conflict<T>(result: Result<T>, call: &str) -> Verdict {
     match result {
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
-        Err(error) => Err(Broken::new(format!("{call} had to be a conflict: {error}"))),
-        Ok(_) => Err(Broken::new(format!("{call} succeeded"))),
+        Err(error) => Err(RuleViolation::new(format!(
+            "{call} had to be a conflict: {error}"
+        ))),
+        Ok(_) => Err(RuleViolation::new(format!("{call} succeeded"))),
     }
 }
 

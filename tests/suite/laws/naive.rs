@@ -10,7 +10,7 @@ use state_core::journal::{Record, ResetCause};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
 use state_core::snapshot::{Invalidation, Plugin};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{
     DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State, Timestamp,
     codec,
@@ -70,7 +70,7 @@ impl Naive {
     }
 
     /// Applies a record, and returns its effect.
-    pub(crate) fn apply(&mut self, record: &Record, loaded: &Loaded) -> Verdict {
+    pub(crate) fn apply(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Verdict {
         if let Record::End(end) = record {
             return self.end(end);
         }
@@ -84,7 +84,7 @@ impl Naive {
         }
     }
 
-    fn change(&mut self, record: &Record, loaded: &Loaded) -> Change {
+    fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::UpdateStart(update) => {
                 require(!self.update_open)?;
@@ -114,7 +114,7 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
-    fn change_within_update(&mut self, record: &Record, loaded: &Loaded) -> Change {
+    fn change_within_update(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::Begin(begin) => self.begin(begin)?,
             Record::Step(step) => self.step(step)?,

@@ -1,4 +1,4 @@
-//! The contract of backends, rule by rule.
+//! Runs the contract of backends, rule by rule.
 
 use super::*;
 use state_core::testkit::clock::SeededEntropy;

@@ -1,4 +1,4 @@
-//! Writes whose outcome the store doesn't report.
+//! Tests of writes whose outcome the store doesn't report.
 
 use super::*;
 use state_core::testkit::clock::SeededEntropy;
@@ -7,14 +7,15 @@ use state_core::{Backend, Error, ErrorKind, Lineage, Result};
 use std::task::Context;
 use store::Fault;
 
-/// A takeover, two frames, a head swap, an object and a release. The payloads that were acknowledged.
+/// Runs a takeover, two appends, a head swap, an object write and a release. Returns the acknowledged payloads and
+/// the result.
 async fn session(
     backend: &GenericBackend,
     bench: &Bench<'_>,
     lineage: Lineage,
 ) -> (Vec<Vec<u8>>, Result<()>) {
     let mut acknowledged = Vec::new();
-    let done = async {
+    let result = async {
         let held = bench.acquire(lineage, "anna").await?;
         let mut tail = held.tail;
         for payload in [&b"\"one\"\n"[..], b"\"two\"\n"] {
@@ -27,8 +28,8 @@ async fn session(
         assert_eq!(&backend.read(lineage, &name).await?[..], b"log");
         held.writer.release().await
     };
-    let done = done.await;
-    (acknowledged, done)
+    let result = result.await;
+    (acknowledged, result)
 }
 
 /// Runs the session with a fault at each of its writes.
@@ -41,12 +42,12 @@ fn at_every_write(fault: Fault, check: impl Fn(usize, &Result<()>)) {
         let lineage = block_on(bench.stack()).unwrap();
         let before = store.writes();
         store.fail(at, fault);
-        let (acknowledged, done) = block_on(session(&backend, &bench, lineage));
+        let (acknowledged, result) = block_on(session(&backend, &bench, lineage));
         if store.writes() - before <= at {
             assert!(at > 5, "{fault:?} was tried at {at} writes only");
             return;
         }
-        check(at, &done);
+        check(at, &result);
         store.heal();
         let view = block_on(backend.read_journal(lineage, None)).unwrap();
         let seen: Vec<_> = view.frames.iter().map(|frame| frame.payload().to_vec()).collect();
@@ -54,7 +55,7 @@ fn at_every_write(fault: Fault, check: impl Fn(usize, &Result<()>)) {
             let times = seen.iter().filter(|seen| *seen == payload).count();
             assert_eq!(
                 times, 1,
-                "{fault:?} at {at}: an acknowledged frame is there {times} times"
+                "{fault:?} at {at}: the journal contains an acknowledged frame {times} times"
             );
         }
     }
@@ -63,16 +64,16 @@ fn at_every_write(fault: Fault, check: impl Fn(usize, &Result<()>)) {
 #[test]
 fn lost_answers_are_settled_by_reading_back() {
     for fault in [Fault::Before, Fault::After, Fault::OwnConflict] {
-        at_every_write(fault, |at, done| {
-            assert!(done.is_ok(), "{fault:?} at {at}: {done:?}");
+        at_every_write(fault, |at, result| {
+            assert!(result.is_ok(), "{fault:?} at {at}: {result:?}");
         });
     }
 }
 
 #[test]
 fn outcome_that_cannot_be_settled_is_indeterminate() {
-    at_every_write(Fault::Dead, |at, done| {
-        let error = done.as_ref().unwrap_err();
+    at_every_write(Fault::Dead, |at, result| {
+        let error = result.as_ref().unwrap_err();
         assert!(matches!(error, Error::Indeterminate { .. }), "at {at}: {error:?}");
     });
 }
@@ -92,7 +93,7 @@ fn interrupted_append_closes_the_writer() {
         assert!(append.as_mut().poll(&mut context).is_pending());
     }
     store.heal();
-    // The first frame may be there: its slot is not tried with another one.
+    // The first frame may be stored: its slot must not be tried with another frame.
     let next = block_on(bench.append(&held, held.tail, b"\"two\"\n")).unwrap_err();
     assert_eq!(next.kind(), ErrorKind::Closed);
     let view = block_on(backend.read_journal(lineage, None)).unwrap();

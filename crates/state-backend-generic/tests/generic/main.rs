@@ -1,6 +1,6 @@
-//! What the generic backend promises, over a store in memory that fails as planned.
+//! Tests of the generic backend over an in-memory store with injected failures.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+#![expect(clippy::unwrap_used, reason = "a test that fails during its setup may panic")]
 
 mod conformance;
 mod faults;
@@ -29,5 +29,5 @@ fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
     }
-    panic!("it waits for something that doesn't come");
+    panic!("the future stays pending");
 }

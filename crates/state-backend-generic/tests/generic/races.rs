@@ -1,12 +1,12 @@
-//! Two handles on one stack.
+//! Tests of two handles that race for one stack.
 
 use super::*;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::Bench;
 use state_core::{Backend, ErrorKind};
 
-/// The guide's first backend failed this: the loser of a race for the lock freed the lock of the winner, because it had
-/// computed the same epoch.
+/// Two racing takeovers compute the same epoch. A loser that released the lock by its epoch would release the
+/// winner's lock.
 #[test]
 fn loser_of_a_takeover_race_leaves_the_lock_of_the_winner() {
     for overtaken_at in ["lease.json", "head.json"] {
@@ -20,7 +20,7 @@ fn loser_of_a_takeover_race_leaves_the_lock_of_the_winner() {
                 let held = block_on(bench.acquire(lineage, "before")).unwrap();
                 held.writer.epoch()
             });
-            // Bert takes the lock from beginning to end just before a write of Anna's takeover.
+            // Bert takes the lock, from beginning to end, just before a write of Anna's takeover.
             let (request, winner) = (bench.request("bert", break_epoch), bert.clone());
             store.before_write_of(overtaken_at, move || {
                 let seen = block_on(winner.lock_status(lineage)).unwrap().epoch;

@@ -1,4 +1,4 @@
-//! A store in memory whose requests fail as planned.
+//! An in-memory store with injected failures.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,18 +8,19 @@ use std::fmt;
 use std::future::pending;
 use std::sync::{Arc, Mutex};
 
-/// How a write fails.
+/// The kinds of injected write failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No effect, no answer.
+    /// The write has no effect and no answer.
     Before,
-    /// It takes effect, and the answer is lost.
+    /// The write takes effect, and the answer is lost.
     After,
-    /// It takes effect, and a retry of the client library meets it: the answer is that the condition wasn't met.
+    /// The write takes effect, and a retry of the client library conflicts with it: the answer is that the condition
+    /// was not met.
     OwnConflict,
-    /// It takes effect, and from then on the store answers nothing.
+    /// The write takes effect, and from then on the store answers no request.
     Dead,
-    /// It takes effect, and the answer never comes.
+    /// The write takes effect, and the request never completes.
     Never,
 }
 
@@ -31,7 +32,7 @@ struct Inner {
     writes: usize,
     fault: Option<(usize, Fault)>,
     dead: bool,
-    /// Runs before the first write of a key that ends so.
+    /// A hook that runs before the first write of a key with this suffix.
     hook: Option<(&'static str, Hook)>,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Debug for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Makes a write fail: the next one, after so many that don't.
+    /// Makes a write fail after a number of successful writes.
     pub(crate) fn fail(&self, after: usize, fault: Fault) {
         let mut inner = self.0.lock().unwrap();
         inner.fault = Some((inner.writes + after, fault));
@@ -60,7 +61,7 @@ impl MemoryStore {
         self.0.lock().unwrap().writes
     }
 
-    /// Runs something just before the next write of a key that ends so.
+    /// Runs a hook just before the next write of a key with this suffix.
     pub(crate) fn before_write_of(&self, file: &'static str, hook: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap().hook = Some((file, Box::new(hook)));
     }

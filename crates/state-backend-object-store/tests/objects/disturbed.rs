@@ -51,11 +51,11 @@ async fn judged(
 
 /// Their verdict is about a list: behind a store whose lists are old, which the contract rules out, it can't be kept.
 const RULES_OF_LISTS: [&str; 5] = [
-    "names_collide_when_they_differ_only_in_case",
-    "names_are_listed_in_order_with_tombstones",
+    "names_are_case_insensitive",
+    "names_are_listed_sorted_with_tombstones",
     "objects_are_listed_by_kind_in_order",
-    "what_lies_before_the_floor_goes_and_the_rest_stays",
-    "what_still_counts_is_not_deleted",
+    "collection_deletes_only_before_the_history_floor",
+    "items_in_use_are_not_deleted",
 ];
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn with_patience_every_rule_is_kept_behind_each_fault() {
 }
 
 /// It claims a longer journal than there is, on purpose.
-const DAMAGES: &str = "a_journal_that_ends_before_its_watermark_is_corrupt";
+const DAMAGES: &str = "journal_that_ends_before_its_watermark_is_corrupt";
 
 /// How many mixtures of faults there are without patience.
 const MIXTURES: u32 = 150;

@@ -1,4 +1,4 @@
-//! `backends`: the kinds of stores, and what can be configured.
+//! The command `backends`: lists store types and their configuration keys.
 
 use crate::context::{CommandResult, Context};
 use serde::Serialize;
@@ -14,7 +14,7 @@ struct Kind<'a> {
     configuration: &'a ConfigurationType,
 }
 
-/// Lists them.
+/// Runs the command `backends` and returns its report.
 pub(crate) fn run(context: &Context) -> CommandResult {
     let registry = BackendRegistry::default();
     let kinds: Vec<Kind<'_>> = registry.types().map(kind).collect();
@@ -36,7 +36,7 @@ pub(crate) fn run(context: &Context) -> CommandResult {
                     field.description().to_owned(),
                 ]
             });
-            page.table(["  KEY", "KIND", "DEFAULT", "WHAT"], rows);
+            page.table(["  KEY", "TYPE", "DEFAULT", "DESCRIPTION"], rows);
         }
     })
 }

@@ -1,4 +1,4 @@
-//! `blame`: which revision each property of an entry is from.
+//! The command `blame`: finds the revision that last changed each property of a resource.
 
 use crate::context::{CommandResult, Context};
 use crate::reading::{At, Reading};
@@ -7,10 +7,12 @@ use serde::Serialize;
 use state_core::{Address, ErrorKind};
 use state_manager::MaskedBlame;
 
-/// Tell for each property of an entry which revision last changed it, who made that, and when. Follows moves.
+/// Show which revision last changed each property
+///
+/// Prints the revision, its author and its time for each property of a resource. Follows moves of the resource.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Its address, as `list` prints it.
+    /// The resource's address, as printed by `list`
     #[arg(value_name = "ADDR")]
     address: Address,
     #[command(flatten)]
@@ -18,26 +20,26 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Blamed {
+struct BlameReport {
     stack: String,
     #[serde(flatten)]
     blame: MaskedBlame,
 }
 
-/// Blames.
+/// Runs the command `blame` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
-    let at = reading.standing.at.as_ref();
+    let at = reading.status.at.as_ref();
     let blame = match reading.stack.blame(&args.address, at).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(reading.missing(&args.address)),
         other => other?,
     };
-    let blamed = Blamed {
-        stack: reading.standing.stack.clone(),
+    let blamed = BlameReport {
+        stack: reading.status.stack.clone(),
         blame: blame.masked(context.settings.mask()),
     };
     let now = context.now();
-    context.report("blame", &blamed, reading.standing.warnings(), |page| {
+    context.report("blame", &blamed, reading.status.warnings(), |page| {
         let rows = blamed
             .blame
             .properties

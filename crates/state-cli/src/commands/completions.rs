@@ -1,4 +1,5 @@
-//! `completions`: scripts that let a shell complete the command line, and the names that they ask for.
+//! The command `completions`: prints shell completion scripts. The hidden command `__words` prints the names that these
+//! scripts query.
 
 mod meaning;
 
@@ -12,20 +13,24 @@ use serde::Serialize;
 use state_core::StackName;
 use state_engine::builtin;
 
-/// What the scripts do beyond what is known when they are made: they ask for names.
+/// The parts of the scripts that query `__words` for names that only the store knows.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
 const ZSH_WORDS: &str = include_str!("completions/words.zsh");
 const FISH_WORDS: &str = include_str!("completions/words.fish");
 
-/// Print the completion script of a shell, for example: `source <(statectl completions bash)`.
+/// Print a shell completion script
+///
+/// For example: `source <(statectl completions bash)`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// The shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Print the names of a kind, a line each: what the scripts ask. Whatever is in the way, there are just none; where
-/// no names are meant at all, it fails.
+/// Print names for shell completion
+///
+/// Prints one name per line. Prints none if the store can't be read, and fails if the argument doesn't name anything.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WordsArgs {
     #[arg(value_enum)]
@@ -43,7 +48,7 @@ enum Words {
     Nothing,
 }
 
-/// The shells.
+/// Shells with a completion script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Shell {
@@ -58,7 +63,7 @@ struct Script {
     script: String,
 }
 
-/// Makes the script.
+/// Runs the command `completions` and returns its report.
 pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) -> CommandResult {
     let (generator, words) = match args.shell {
         Shell::Bash => (clap_complete::Shell::Bash, BASH_WORDS),
@@ -69,7 +74,7 @@ pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) ->
     clap_complete::generate(generator, &mut command, "statectl", &mut script);
     script.extend_from_slice(words.as_bytes());
     if args.shell == Shell::Fish {
-        // Fish asks each flag apart for its values.
+        // Fish needs a completion rule for each flag that takes such a name.
         for flag in meaning::flags(&command) {
             script.extend_from_slice(
                 format!("complete -c statectl -l {flag} -x -a '(__statectl_words)'\n").as_bytes(),
@@ -86,7 +91,7 @@ pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) ->
     context.report("completions", &script, Vec::new(), |_| {})
 }
 
-/// Prints names.
+/// Runs `__words`. Errors result in an empty list, because a completion must not print errors into the command line.
 pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
     let mut text = String::new();
     for word in find(context, args.kind).await.unwrap_or_default() {

@@ -1,21 +1,24 @@
-//! `config`: which settings are in force, and where they come from.
+//! The command `config`: the settings in effect and their sources.
 
 use crate::context::{CommandResult, Context};
 use crate::settings::{Origin, Setting};
 use serde::Serialize;
 
+/// All subcommands of `statectl config`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Show the settings in force, from flags, environment, `statectl.toml` and the user's configuration.
+    /// Show the settings in effect
+    ///
+    /// Settings come from flags, the environment, `statectl.toml` and the user's configuration file, in this order.
     Show {
-        /// Say where each one comes from.
+        /// Also show the source of each setting
         #[arg(long)]
         origin: bool,
     },
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ConfigReport {
     files: Vec<String>,
     settings: Vec<Line>,
 }
@@ -25,7 +28,7 @@ struct Line {
     key: &'static str,
     value: Option<String>,
     origin: &'static str,
-    /// The flag, the variable or the file.
+    /// Name of the flag or environment variable, or path of the file.
     source: Option<String>,
     profile: Option<String>,
 }
@@ -49,18 +52,18 @@ impl Line {
 
     fn describe(&self) -> String {
         match (&self.source, &self.profile) {
-            (None, _) => "nobody set it".to_owned(),
+            (None, _) => "not set".to_owned(),
             (Some(source), None) => format!("{} {source}", self.origin),
             (Some(source), Some(profile)) => format!("{} {source}, profile {profile}", self.origin),
         }
     }
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `config`.
 pub(crate) fn run(context: &Context, command: &Command) -> CommandResult {
     let Command::Show { origin } = command;
     let settings = &context.settings.sources;
-    let shown = Shown {
+    let shown = ConfigReport {
         files: settings.files.clone(),
         settings: vec![
             Line::new("profile", "--profile", "STATECTL_PROFILE", &settings.profile),

@@ -1,4 +1,4 @@
-//! `copy`: stacks with their whole history go to another store.
+//! The command `copy`: copies stacks with their whole history to another store.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -12,40 +12,41 @@ use state_core::StackName;
 use state_core::backend::Opening;
 use state_manager::Copied;
 
-/// Copy a stack, or all of a store, to another store: the whole history, byte for byte, sealed or not.
+/// Copy stacks with their history to another store
 ///
-/// Both are named by their URLs. A copy that is cut short is finished by running it again. Afterwards the two are
-/// compared. The copy keeps its lineage: agree on which of the two goes on.
+/// Copies the stack named by `--stack`, or all stacks, byte for byte; no key is needed. Run an interrupted copy again to
+/// finish it. After copying, source and copy are compared. The copy has the same lineage as its source: use only one of
+/// the two for further changes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The store that the stacks are in.
+    /// URL of the source store
     #[arg(value_name = "FROM")]
     from: String,
-    /// The store that they go to. Made if it isn't there.
+    /// URL of the target store, which is created if missing
     #[arg(value_name = "TO")]
     to: String,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Done {
+struct CopyReport {
     from: String,
     to: String,
     stacks: Vec<Copied>,
 }
 
-/// Copies.
+/// Runs the command `copy` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let (from, to) = (settings::url_of(&args.from), settings::url_of(&args.to));
     let source = context.store.connect(&from, Opening::Existing).await;
-    let source = source.map_err(|error| store::not_there(error, &from))?;
+    let source = source.map_err(|error| store::missing_store(error, &from))?;
     let names: Vec<StackName> = match &context.settings.stack {
         Some(name) => vec![name.clone()],
         None => source.names().await?,
     };
     if names.is_empty() {
         let object = format!("store {}", settings::shown(&from));
-        return Err(CliError::not_found(object, "it has no stack to copy"));
+        return Err(CliError::not_found(object, "the store has no stacks to copy"));
     }
     let mut found = Vec::new();
     for name in &names {
@@ -61,7 +62,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         stacks.push(target.copy_from(stack).await?);
     }
-    let done = Done {
+    let done = CopyReport {
         from: settings::shown(&from),
         to: settings::shown(&to),
         stacks,
@@ -75,12 +76,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 
 fn describe(copied: &Copied) -> String {
     let word = if copied.was_there {
-        "was there already"
+        "already up to date"
     } else {
         "copied"
     };
     format!(
-        "{}: {word}, {} and {} compared",
+        "stack {}: {word}; compared {} and {}",
         copied.name,
         count(copied.frames, "frame", "frames"),
         count(copied.objects, "object", "objects")

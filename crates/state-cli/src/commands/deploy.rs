@@ -1,18 +1,18 @@
-//! `up`, `preview`, `refresh`, `destroy`: bring the world to what a program says, the record to what the world is, or
-//! both to nothing.
+//! The commands `up`, `preview`, `refresh` and `destroy`.
 //!
-//! All of them plan, show the plan, ask, and then execute that plan: the lock is held from planning to the end.
+//! All but `preview` plan, show the plan, ask for confirmation, and then execute exactly that plan: the writer lock is
+//! held from planning to the end, so that the state can't change between the plan and its execution.
 
 mod document;
 mod flags;
 mod live;
 mod outcome;
-mod place;
+mod preview_target;
 mod progress_view;
-mod record;
 mod run;
 mod step;
 mod tree;
+mod unfinished;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -21,91 +21,99 @@ use crate::output::Report;
 use crate::store;
 use crate::target::Target;
 use document::{Document, ProgramArgs};
-use flags::{Answers, Bounds, Flags};
+use flags::{Flags, PendingAnswers, ScopeArgs};
 use outcome::Outcome;
-use place::Place;
+use preview_target::PreviewTarget;
 use run::{Deploy, Goal};
 
-/// Bring the world to what a program says: make what lacks, change what differs, delete what isn't in it any more.
-/// Makes the store, and the stack `default`, where there is none.
+/// Create, update and delete resources to match a program
 ///
-/// The program is compared with what is recorded. What somebody changed behind its back is seen with `--refresh`, or after
-/// `statectl refresh`. Operations that a run before left pending are settled first, by asking their providers.
+/// Creates the store and the stack `default` if they don't exist.
 ///
-/// A run that began tells what it did, whether it went well or not, with `--json` too: look at `result` and the exit code,
-/// which is 18 when something stays pending, and 130 when it was interrupted.
+/// The program is compared with the recorded state. Drift (a change made outside of statectl) is detected only with
+/// `--refresh`, or after `statectl refresh`. Operations that an earlier run left pending are resolved first, by asking
+/// their providers.
+///
+/// A run that has begun always reports its outcome, also when it fails and with `--json`: check `result` and the exit
+/// code, which is 18 if an operation stays pending, and 130 if the run was interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
-    bounds: Bounds,
-    /// Only show what it would do.
+    bounds: ScopeArgs,
+    /// Only show the plan
     #[arg(long)]
     preview: bool,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
-    /// Exit with 3 when there are differences.
+    /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
     #[command(flatten)]
     sealing: NewStack,
 }
 
-/// Show what `up` would do. Nothing is written, no lock is taken, and the world isn't changed.
+/// Show what `up` would do
+///
+/// Takes no lock, writes nothing, and changes no resource.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Preview {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
-    bounds: Bounds,
-    /// Exit with 3 when there are differences.
+    bounds: ScopeArgs,
+    /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
 }
 
-/// Bring the record to what the world is: what is recorded is read, what differs is recorded, and what is gone goes.
-/// The world isn't changed.
+/// Update the state from the real resources
 ///
-/// Operations that are pending are settled first: each by what its provider says, or by what you say of it.
+/// Reads every recorded resource from its provider, records the differences, and removes resources that no longer
+/// exist. No real resource is changed.
+///
+/// Pending operations are resolved first: by asking their providers, or as `--clear-pending` and `--import-pending` say.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Refresh {
     #[command(flatten)]
-    bounds: Bounds,
+    bounds: ScopeArgs,
     #[command(flatten)]
-    answers: Answers,
-    /// Only show what it would record.
+    answers: PendingAnswers,
+    /// Only show what would be recorded
     #[arg(long)]
     preview: bool,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
-    /// Exit with 3 when there are differences.
+    /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
 }
 
-/// Delete all that is recorded, in the reverse order of its dependencies. The stack and its history stay.
+/// Delete all resources of a stack
+///
+/// Resources are deleted in reverse dependency order. The stack and its history stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]
-    bounds: Bounds,
-    /// Read all that is recorded before.
+    bounds: ScopeArgs,
+    /// Read all recorded resources from their providers first
     #[arg(long)]
     refresh: bool,
-    /// Only show what it would do.
+    /// Only show the plan
     #[arg(long)]
     preview: bool,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
-    /// Exit with 3 when there are differences.
+    /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
 }
 
-/// Brings the world to what a program says.
+/// Runs the command `up` and returns its report.
 pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError> {
     let document = Document::read(context, &args.program)?;
     let flags = Flags {
@@ -114,7 +122,8 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         message: args.message.as_deref(),
         ..Flags::new("up", &args.bounds)
     };
-    let place = Place::find(context).await?;
+    let place = PreviewTarget::find(context).await?;
+    // If the stack doesn't exist yet, the plan is confirmed before anything is created: a refusal leaves no trace.
     let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
         let done = deploy.preview(&place.name).await?;
@@ -126,15 +135,15 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         return reported(context, "up", &done, args.detailed_exitcode);
     }
     let target = Target::prepare(context, &args.sealing).await?;
-    deploy.go_to(store::with_spool(target.stacks.clone()), !target.created_stack);
-    let done = match deploy.hold(target.stack.name()).await {
-        Ok(done) => done.made_at(&target),
+    deploy.retarget(store::with_spool(target.stacks.clone()), !target.created_stack);
+    let done = match deploy.run_locked(target.stack.name()).await {
+        Ok(done) => done.with_target(&target),
         Err(error) => return Err(target.give_up(error).await),
     };
     reported(context, "up", &done, args.detailed_exitcode)
 }
 
-/// Shows what `up` would do.
+/// Runs the command `preview` and returns its report.
 pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report, CliError> {
     let document = Document::read(context, &args.program)?;
     let flags = Flags {
@@ -142,36 +151,36 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
         refresh: args.program.refresh,
         ..Flags::new("preview", &args.bounds)
     };
-    let place = Place::find(context).await?;
+    let place = PreviewTarget::find(context).await?;
     let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     let done = deploy.preview(&place.name).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
 }
 
-/// Brings the record to what the world is.
+/// Runs the command `refresh` and returns its report.
 pub(crate) async fn refresh(context: &Context, args: &Refresh) -> Result<Report, CliError> {
     let flags = Flags {
         message: args.message.as_deref(),
         answers: Some(&args.answers),
         ..Flags::new("refresh", &args.bounds)
     };
-    let done = of_record(context, &flags, Goal::Refresh, args.preview).await?;
+    let done = on_existing_stack(context, &flags, Goal::Refresh, args.preview).await?;
     reported(context, "refresh", &done, args.detailed_exitcode)
 }
 
-/// Deletes all that is recorded.
+/// Runs the command `destroy` and returns its report.
 pub(crate) async fn destroy(context: &Context, args: &Destroy) -> Result<Report, CliError> {
     let flags = Flags {
         refresh: args.refresh,
         message: args.message.as_deref(),
         ..Flags::new("destroy", &args.bounds)
     };
-    let done = of_record(context, &flags, Goal::Destroy, args.preview).await?;
+    let done = on_existing_stack(context, &flags, Goal::Destroy, args.preview).await?;
     reported(context, "destroy", &done, args.detailed_exitcode)
 }
 
-/// What needs no program, but a stack that is there.
-async fn of_record(
+/// Runs a command that needs an existing stack but no program: `refresh` or `destroy`.
+async fn on_existing_stack(
     context: &Context,
     flags: &Flags<'_>,
     goal: Goal<'_>,
@@ -182,7 +191,7 @@ async fn of_record(
     let deploy = Deploy::new(context, flags, goal, stacks);
     match preview {
         true => deploy.preview(stack.name()).await,
-        false => deploy.hold(stack.name()).await,
+        false => deploy.run_locked(stack.name()).await,
     }
 }
 

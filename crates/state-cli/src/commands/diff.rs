@@ -1,4 +1,4 @@
-//! `diff`: what differs between two revisions, entry by entry and property by property.
+//! The command `diff`: compares two revisions, resource by resource and property by property.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -11,33 +11,37 @@ use state_core::{RevisionId, Snapshot};
 use state_manager::{RevisionSpec, Stack, View};
 use std::collections::BTreeMap;
 
-/// Tell what differs between two revisions. Long values are cut; `--json` has them whole.
+/// Show changes between two revisions
+///
+/// Long values are shortened; `--json` prints them in full.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The old revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the one before the latest state.
+    /// The old revision [default: the one before the latest state]
+    ///
+    /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(value_name = "OLD")]
     old: Option<RevisionSpec>,
-    /// The new revision. Default: the latest state.
+    /// The new revision [default: the latest state]
     #[arg(value_name = "NEW", requires = "old")]
     new: Option<RevisionSpec>,
-    /// Exit with 3 when there are differences.
+    /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Compared {
+struct DiffReport {
     stack: String,
-    /// None: before the first revision.
+    /// The old revision; none means the empty state before the first revision.
     old: Option<RevisionId>,
-    /// None: the latest state, which is in no revision yet.
+    /// The new revision; none means the latest state, if no revision holds it yet.
     new: Option<RevisionId>,
     #[serde(flatten)]
     diff: MaskedDiff,
 }
 
-/// Compares.
+/// Runs the command `diff` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let history = stack.revision_list().await?;
@@ -54,15 +58,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let (old, old_snapshot) = match old {
         Some(id) => read(&stack, id).await?,
-        None => (None, emptied(&new_snapshot)),
+        None => (None, empty_snapshot(&new_snapshot)),
     };
-    // Two keys seal the same value to other bytes.
+    // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let open = async |snapshot| match context.settings.show_secrets {
         true => stack.reveal(snapshot).await,
         false => opened(&stack, snapshot).await,
     };
     let (old_snapshot, new_snapshot) = (open(old_snapshot).await?, open(new_snapshot).await?);
-    let compared = Compared {
+    let compared = DiffReport {
         stack: stack.name().to_string(),
         old,
         new,
@@ -73,15 +77,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(report.with_code_if(differs, ExitCode::Differences))
 }
 
-type Read = (Option<RevisionId>, Snapshot);
+/// A snapshot and the revision that holds it.
+type RevisionSnapshot = (Option<RevisionId>, Snapshot);
 
-async fn read(stack: &Stack, id: RevisionId) -> Result<Read, CliError> {
+async fn read(stack: &Stack, id: RevisionId) -> Result<RevisionSnapshot, CliError> {
     let snapshot = stack.get(&id).await?;
     Ok((Some(id), snapshot))
 }
 
-/// The current revision, if the latest state is what it holds: an update may be open, or a step may have been settled
-/// since.
+/// The current revision, if it holds the latest state. It doesn't while an update is open, or if a pending operation
+/// was resolved after the revision was written.
 async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliError> {
     let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
         return Ok(None);
@@ -91,8 +96,8 @@ async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliEr
     Ok(is_settled.then(|| current.clone()))
 }
 
-/// What was before the first revision.
-fn emptied(snapshot: &Snapshot) -> Snapshot {
+/// The empty state before the first revision.
+fn empty_snapshot(snapshot: &Snapshot) -> Snapshot {
     Snapshot {
         entries: Vec::new(),
         outputs: BTreeMap::new(),
@@ -100,13 +105,13 @@ fn emptied(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-fn print(page: &mut Page, compared: &Compared) {
+fn print(page: &mut Page, compared: &DiffReport) {
     let named =
         |id: &Option<RevisionId>, none: &str| id.as_ref().map_or(none.to_owned(), ToString::to_string);
     page.heading(&format!(
         "{} → {}",
         named(&compared.old, "nothing"),
-        named(&compared.new, "latest state, in no revision yet")
+        named(&compared.new, "latest state (not in a revision yet)")
     ));
     for line in compared.diff.lines() {
         page.diff_line(&line);

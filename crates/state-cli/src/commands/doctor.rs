@@ -1,4 +1,4 @@
-//! `doctor`: does the store keep the promises that everything here rests on?
+//! The command `doctor`: tests whether the store provides the guarantees that state storage needs.
 
 use crate::context::{CommandResult, Context};
 use crate::exit::ExitCode;
@@ -8,49 +8,51 @@ use crate::store;
 use serde::Serialize;
 use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
 
-/// Try on the live store whether it keeps the promises that state needs: creation and replacement with exactly one
-/// winner, reads and lists that see what was written. Works in a place of its own and leaves nothing.
+/// Test whether a store is safe for state
+///
+/// Tests on the live store that concurrent conditional writes have exactly one winner, and that reads and listings return
+/// completed writes. The tests use their own prefix and delete it afterwards.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The store; else the one that `--backend` and the settings name.
+    /// URL of the store [default: the store of the settings]
     #[arg(value_name = "URL")]
     url: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Examined {
+struct DoctorReport {
     backend: String,
     sound: bool,
     findings: Vec<Finding>,
 }
 
-/// Examines.
+/// Runs the command `doctor` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let url = match &args.url {
-        None => context.store.place()?.url,
+        None => context.store.location()?.url,
         Some(url) => settings::url_of(url),
     };
-    // It need not be there yet: what is tried is the place.
+    // The store itself may be missing: the tests need only its location.
     let stacks = context
         .store
         .reach(&url, Opening::Existing)
-        .map_err(|error| store::not_there(error, &url))?;
+        .map_err(|error| store::missing_store(error, &url))?;
     let StoreCheck { findings } = stacks.examine().await?;
-    let examined = Examined {
+    let examined = DoctorReport {
         backend: stacks.url(),
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
         findings,
     };
     let report = context.report("doctor", &examined, Vec::new(), |page| {
-        page.line(format_args!("examined the store {}", examined.backend));
+        page.line(format_args!("tested store {}", examined.backend));
         for finding in &examined.findings {
             print(page, finding);
         }
         if examined.sound {
-            page.styled(Style::Good, "state is safe there");
+            page.styled(Style::Good, "the store is safe for state");
         } else {
-            page.styled(Style::Bad, "state is not safe there: use another store");
+            page.styled(Style::Bad, "the store is not safe for state: use another store");
         }
         page.space("\n");
     })?;

@@ -1,6 +1,8 @@
-//! Changes of the record by hand: `mv`, `rm`, the marks, `edit`, `apply-edits`, `repair`, `undo`.
+//! Commands that edit the state directly, without changing real resources: `mv`, `rm`, `protect`, `taint`, `edit`,
+//! `apply-edits`, `repair`, `undo`.
 //!
-//! Each holds the lock from its first look to its one revision, shows what would change, and asks.
+//! Each command takes the writer lock before it reads the state, shows what would change, asks for confirmation, and
+//! writes one revision.
 
 mod across;
 mod batch;
@@ -16,59 +18,62 @@ mod undo;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use clap::Args;
-use operate::{Remember, Request, deposed_key, named};
+use operate::{MessageArg, Request, deposed_key, named};
 use state_core::edits::Operation;
 use state_core::{Address, DeposedKey, StackName};
 
+/// The commands that edit the state.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Mv(Mv),
     Rm(Rm),
-    /// Refuse to delete entries from now on.
-    Protect(Marked),
-    /// Allow to delete entries again.
-    Unprotect(Marked),
-    /// Have entries replaced at the next update.
-    Taint(Marked),
-    /// Have entries not replaced after all.
-    Untaint(Marked),
+    /// Protect resources from deletion
+    Protect(MarkArgs),
+    /// Allow resources to be deleted again
+    Unprotect(MarkArgs),
+    /// Mark resources for replacement
+    Taint(MarkArgs),
+    /// Remove the replacement mark from resources
+    Untaint(MarkArgs),
     Edit(edit::Args),
     ApplyEdits(batch::Args),
     Repair(repair::Args),
     Undo(undo::Args),
 }
 
-/// Give an entry another address. All of its generations move, and whatever refers to it follows; it stays the same
-/// object. The address of a group moves its members: `mv aws_instance.web aws_instance.app`.
+/// Change addresses, or move resources to another stack
 ///
-/// With `--to-stack` entries go to another stack of the store, under the address that they have, with all of their
-/// generations: one revision on each side. Refused while something that stays depends on them, or they on it.
+/// The real resource stays the same, references to it are updated, and replaced generations move along. The address of a
+/// group moves all its members: `mv aws_instance.web aws_instance.app`.
+///
+/// With `--to-stack`, the resources keep their addresses and move to another stack of the same store, with one revision in
+/// each stack. Refused if a resource that stays depends on a resource that moves, or the other way round.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "statectl mv [OPTIONS] SRC DST\n       statectl mv [OPTIONS] ADDR... --to-stack STACK"
 )]
 pub(crate) struct Mv {
-    /// The address now, and the address then; with `--to-stack` what is to go there.
+    /// Old and new address; with `--to-stack`, addresses to move
     #[arg(value_name = "ADDR", required = true)]
     addresses: Vec<Address>,
-    /// Move the entries to this stack.
+    /// Move the resources to this stack
     #[arg(long, value_name = "STACK")]
     to_stack: Option<StackName>,
-    /// What depends on them goes there too.
+    /// Also move the resources that depend on them
     #[arg(long, requires = "to_stack")]
     with_dependents: bool,
-    /// What they depend on goes there too.
+    /// Also move the resources that they depend on
     #[arg(long, requires = "to_stack")]
     with_dependencies: bool,
-    /// Only show what would go there.
+    /// Only show what would move
     #[arg(long, requires = "to_stack")]
     dry_run: bool,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
 impl Mv {
-    /// Another address in the same stack.
+    /// The edit for a new address in the same stack.
     fn request(&self) -> Result<Request, CliError> {
         if let [from, to] = self.addresses.as_slice() {
             let default = format!("mv {from} {to}");
@@ -76,29 +81,33 @@ impl Mv {
             let operation = Operation::Mv { from, to };
             return Ok(Request::of("mv", operation, &self.remember, default));
         }
-        let message = "it takes the address now and the address then";
+        let message = "expected the old and the new address";
         Err(CliError::usage("mv", message)
-            .with_hint("to move entries to another stack, say it with `--to-stack STACK`"))
+            .with_hint("to move resources to another stack, use `statectl mv ADDR... --to-stack STACK`"))
     }
 }
 
-/// Take entries out of the record; the world stays as it is. Refused while something depends on them.
+/// Remove resources from the state, keeping the real ones
+///
+/// Refused if another resource depends on them, unless `--cascade` or `--force` is given.
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// The addresses, each with all of its generations.
+    /// The resources to remove, with their replaced generations
     #[arg(value_name = "ADDR", required = true)]
     addresses: Vec<Address>,
-    /// Only the generation that was replaced under this key and awaits deletion.
+    /// Only remove the replaced generation with this key
     #[arg(long, value_name = "KEY", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
-    /// What depends on them goes too.
+    /// Also remove the resources that depend on them
     #[arg(long)]
     cascade: bool,
-    /// Remove them even if they are protected or pending; what depends on them is pruned, and gets their dependencies.
+    /// Remove protected, pending and referenced resources too
+    ///
+    /// Resources that depend on a removed resource inherit its dependencies.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
 impl Rm {
@@ -114,19 +123,20 @@ impl Rm {
     }
 }
 
+/// Arguments of the commands that set or remove a mark.
 #[derive(Debug, Args)]
-pub(crate) struct Marked {
-    /// The addresses.
+pub(crate) struct MarkArgs {
+    /// The resources to mark or unmark
     #[arg(value_name = "ADDR", required_unless_present = "all")]
     addresses: Vec<Address>,
-    /// All live entries; for `taint` all resources that are ours.
+    /// All live resources; for `taint`, all managed resources
     #[arg(long, conflicts_with = "addresses")]
     all: bool,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
-impl Marked {
+impl MarkArgs {
     fn request(&self, kind: &'static str, operation: fn(Vec<Address>, bool) -> Operation) -> Request {
         let all = if self.all { " --all" } else { "" };
         let default = format!("{kind}{all}{}", named(&self.addresses));
@@ -135,7 +145,7 @@ impl Marked {
     }
 }
 
-/// Runs one of them.
+/// Runs one of the edit commands.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     let request = match command {
         Command::Mv(args) => match &args.to_stack {

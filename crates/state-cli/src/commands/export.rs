@@ -1,10 +1,10 @@
-//! `export`: print the state in its system's own format.
+//! The command `export`: writes the state in the format of another system.
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::formats::{self, Format};
 use crate::identities::create_private;
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use crate::output::Report;
 use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
@@ -13,62 +13,65 @@ use state_core::{RevisionId, Snapshot};
 use state_manager::{RevisionSpec, Stack};
 use std::path::{Path, PathBuf};
 
-/// Print the state in the format of the system that it came from. That of a plain stack holds its secrets; of a sealed
-/// one they are masked, unless `--show-secrets` is said: then the document can be imported again.
+/// Export the state in the format of its system
+///
+/// The export of a plaintext stack contains its secrets. In the export of an encrypted stack, sensitive values are masked
+/// unless `--show-secrets` is given; a masked export can't be imported.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[arg(long, value_parser = formats::named, help = format!(
-        "The format: {}. Default: the one that it came in",
+        "Format: {} [default: the format it was imported from]",
         formats::listed("")
     ))]
     format: Option<Format>,
-    /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
+    /// Export this revision [default: the latest state]
+    ///
+    /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(long, visible_alias = "at", value_name = "REV")]
     rev: Option<RevisionSpec>,
-    /// Write to this file, readable by you only, instead of stdout.
+    /// Write to this file instead of stdout, readable only by you
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if it is there.
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Exported<'a> {
+struct ExportReport<'a> {
     #[serde(flatten)]
-    standing: &'a ResourceStatus,
-    /// The revision that was asked for; none for the latest state.
+    status: &'a StackStatus,
+    /// The revision given by `--rev`; none for the latest state.
     exported_revision: Option<RevisionId>,
     format: &'static str,
     bytes: usize,
     file: Option<String>,
-    /// The document as text, when it went to no file.
+    /// The exported document as text; none if it was written to a file.
     document: Option<&'a str>,
-    /// Whether sensitive values are masked in it.
+    /// Whether sensitive values are masked in the document.
     masked: bool,
 }
 
-/// Exports.
+/// Runs the command `export` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = context.store.open_stack().await?;
     let view = stack.tip().await?;
-    let (snapshot, standing) = match &args.rev {
+    let (snapshot, status) = match &args.rev {
         Some(wanted) => {
             let id = stack.revision_list().await?.resolve(wanted)?;
             let snapshot = stack.get(&id).await?;
-            let standing = ResourceStatus::at(stack.name(), id, &snapshot);
-            (snapshot, standing)
+            let status = StackStatus::at(stack.name(), id, &snapshot);
+            (snapshot, status)
         }
-        None => (view.snapshot(), ResourceStatus::of(&view)),
+        None => (view.snapshot(), StackStatus::of(&view)),
     };
-    let mut warnings = standing.warnings();
+    let mut warnings = status.warnings();
     let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
     let bytes = document(&stack, snapshot, format, is_masked).await?;
     if is_masked {
-        let masked =
-            "sensitive values are masked, so it can't be imported back; `--show-secrets` exports them";
+        let masked = "sensitive values are masked, so the export can't be imported; pass `--show-secrets` to export them";
         warnings.push(masked.to_owned());
     }
     if let Some(file) = &args.output {
@@ -76,16 +79,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     } else if !context.output.json {
         if context.output.terminal.stdout && !is_masked {
             warnings.push(
-                "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
+                "the output above contains secrets in plaintext; use `-o FILE` to write a file that only you can read"
                     .to_owned(),
             );
         }
         return Ok(Report::raw(bytes, warnings));
     }
     let text = String::from_utf8_lossy(&bytes);
-    let exported = Exported {
-        exported_revision: standing.at.clone(),
-        standing: &standing,
+    let exported = ExportReport {
+        exported_revision: status.at.clone(),
+        status: &status,
         format: format.name(),
         bytes: bytes.len(),
         file: args.output.as_ref().map(|file| file.display().to_string()),
@@ -99,15 +102,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             exported.bytes,
             exported.format,
             if is_masked {
-                "its secrets are masked"
+                "secrets are masked"
             } else {
-                "it holds secrets as they are"
+                "it contains secrets in plaintext"
             }
         ));
     })
 }
 
-/// The document, without secrets or with all values open.
+/// Encodes the document, either masked or with all values decrypted.
 async fn document(
     stack: &Stack,
     snapshot: Snapshot,
@@ -135,7 +138,7 @@ async fn document(
     Ok(bytes)
 }
 
-/// Puts the mark into a JSON object by which an import tells that secrets are missing.
+/// Adds the member by which `import` recognizes a masked export, so that it never stores placeholders as values.
 fn mark_as_masked(bytes: &mut Vec<u8>) {
     if bytes.first() == Some(&b'{') {
         let mark = format!("\n  \"{MASKED}\": true,");
@@ -147,12 +150,12 @@ fn failed(stack: &str, error: state_formats::Error) -> CliError {
     match error {
         state_formats::Error::Core(core) => core.into(),
         other => CliError::failed(format!("stack {stack}"), &other.to_string())
-            .with_hint("export it in our own format: `statectl export --format native`"),
+            .with_hint("use the native format: `statectl export --format native`"),
     }
 }
 
-/// Writes a file that only its owner may read. Without `replace` it must be new; with it, the old content stays until
-/// the new one is complete.
+/// Writes a file that only its owner can read. Without `replace`, an existing file is an error; with it, the old content
+/// stays in place until the new content is complete.
 fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> {
     let name = file.display().to_string();
     let written = if replace {
@@ -161,15 +164,15 @@ fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> 
         let beside = PathBuf::from(beside);
         let written = create_private(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
         if written.is_err() && std::fs::remove_file(&beside).is_err() {
-            // It was never made.
+            // Creating the temporary file was what failed, so there is none to remove.
         }
         written
     } else {
         create_private(file, bytes)
     };
     written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => CliError::refused(name, "the file is there already")
-            .with_hint("replace it with `--force`, or name another file"),
-        _ => CliError::io(name, &source).with_hint("name a file in a folder that you may write to"),
+        std::io::ErrorKind::AlreadyExists => CliError::refused(name, "the file already exists")
+            .with_hint("overwrite it with `--force`, or name another file"),
+        _ => CliError::io(name, &source).with_hint("name a file in a writable folder"),
     })
 }

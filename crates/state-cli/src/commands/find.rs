@@ -1,25 +1,25 @@
-//! `find`: the entries that have something.
+//! The command `find`: searches the resources of a stack.
 
 use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
-use crate::marks::{ResourceStatus, count, first};
+use crate::marks::{StackStatus, count, first};
 use crate::query::{self, Term};
 use crate::reading::{At, Reading};
 use crate::render::Style;
 use serde::Serialize;
 use state_core::PendingOperation;
 
-/// How many places of an entry a person is told.
-const TOLD: usize = 5;
+/// How many matching fields of a resource are printed on a terminal.
+const MAX_FIELDS: usize = 5;
 
-/// Find entries by address, kind, id or value. Sensitive values are never searched.
+/// Find resources by address, kind, id or value
 ///
-/// Entries must have all terms. A plain word is looked for everywhere, in any case: addresses, kinds, ids, values. With a
-/// place in front it is a pattern for the whole of it: `kind:aws_*`, `id:i-*`, `address:`, `provider:`, `uid:`,
-/// `mark:tainted`.
+/// A resource must match all terms. A plain word is searched, ignoring case, in addresses, kinds, ids and values. A word
+/// with a field name in front is a pattern for that whole field: `kind:aws_*`, `id:i-*`, `address:`, `provider:`,
+/// `uid:`, `mark:tainted`. Sensitive values are never searched.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to look for: `kind:aws_* id:i-* text`.
+    /// Search terms, for example `kind:aws_* id:i-* text`
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
     #[command(flatten)]
@@ -27,9 +27,9 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct SearchReport {
     #[serde(flatten)]
-    standing: ResourceStatus,
+    status: StackStatus,
     matches: Vec<Match>,
 }
 
@@ -38,11 +38,11 @@ struct Listed {
 struct Match {
     #[serde(flatten)]
     entry: EntryLine,
-    /// Fields, and values by JSON pointer without its first slash.
+    /// The matching fields; values are named by their JSON pointer without its first slash.
     found_in: Vec<String>,
 }
 
-/// Finds.
+/// Runs the command `find` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let terms: Vec<Term> = args
         .query
@@ -59,22 +59,22 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             found_in,
         })
     });
-    let listed = Listed {
+    let report = SearchReport {
         matches: matches.collect(),
-        standing: reading.standing,
+        status: reading.status,
     };
-    let warnings = listed.standing.warnings();
-    context.report("find", &listed, warnings, |page| {
-        for found in &listed.matches {
+    let warnings = report.status.warnings();
+    context.report("find", &report, warnings, |page| {
+        for found in &report.matches {
             page.styled(Style::Plain, &found.entry.name());
             if context.output.terminal.stdout {
-                let places = first(TOLD, &found.found_in, ", ");
+                let places = first(MAX_FIELDS, &found.found_in, ", ");
                 page.styled(Style::Dim, &format!("  {places}"));
             }
             page.space("\n");
         }
         if context.output.terminal.stdout {
-            page.line(count(listed.matches.len(), "match", "matches"));
+            page.line(count(report.matches.len(), "match", "matches"));
         }
     })
 }

@@ -1,4 +1,4 @@
-//! `gc`: drop the history that nobody asks for any more, and delete it a grace later.
+//! The command `gc`: drops old revisions from the history, and deletes their files after a grace period.
 
 use crate::context::{CommandResult, Context};
 use crate::marks::count;
@@ -8,22 +8,23 @@ use serde::Serialize;
 use state_manager::{Amount, CollectionReport, Retention, Session};
 use std::time::Duration;
 
-/// Drop old revisions, and delete what was dropped a grace ago.
+/// Delete old revisions and unused files
 ///
-/// A revision is kept if it is young enough or among the last ones; the current one always is. What is dropped is gone
-/// from the history at once; the next `gc` after the grace deletes its files.
+/// A revision is kept if it is younger than `--keep-days`, among the last `--keep-revisions`, or current. Dropped revisions
+/// disappear from the history at once. The first `gc` after the grace period deletes their files, so that concurrent
+/// readers can finish.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keep every revision that is younger than so many days.
+    /// Keep revisions younger than this many days
     #[arg(long, value_name = "N", default_value_t = 30)]
     keep_days: u32,
-    /// Keep so many of the last revisions, however old.
+    /// Keep this many of the last revisions, regardless of age
     #[arg(long, value_name = "N", default_value_t = 100)]
     keep_revisions: usize,
-    /// How long the files of what was dropped stay for those who are reading: `24h`, `7d`.
+    /// Keep the files of dropped revisions this long: `24h`, `7d`
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration)]
     grace: Duration,
-    /// Only tell what would be dropped and deleted.
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
 }
@@ -40,19 +41,19 @@ impl Args {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Collected {
+struct GcReport {
     stack: String,
     dry_run: bool,
     #[serde(flatten)]
     report: CollectionReport,
 }
 
-/// Collects.
+/// Runs the command `gc` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let retention = args.retention();
     let planned = stack.plan_collection(&retention).await?;
-    let collected = |dry_run, report| Collected {
+    let collected = |dry_run, report| GcReport {
         stack: stack.name().to_string(),
         dry_run,
         report,
@@ -61,7 +62,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         return report(context, &collected(args.dry_run, planned), Vec::new());
     }
     let planned = collected(true, planned);
-    context.output.announce(|page| tell(page, &planned));
+    context.output.announce(|page| print(page, &planned));
     let object = format!("stack {}", stack.name().short());
     context.prompt.confirm(&object, &question(&object, &planned))?;
     let work = async |session: &Session| Ok(session.collect(&retention).await?);
@@ -69,21 +70,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     report(context, &collected(false, done), warnings)
 }
 
-fn question(object: &str, planned: &Collected) -> String {
+fn question(object: &str, planned: &GcReport) -> String {
     if planned.report.dropped.is_empty() {
-        return format!("Delete what {object} doesn't need any more?");
+        return format!("Delete the unused files of {object}?");
     }
     let dropped = count(planned.report.dropped.len(), "revision", "revisions");
-    format!("Drop {dropped} of {object} for good?")
+    format!("Delete {dropped} of {object} permanently?")
 }
 
-fn report(context: &Context, describe: &Collected, warnings: Vec<String>) -> CommandResult {
-    context.report("gc", describe, warnings, |page| tell(page, describe))
+fn report(context: &Context, collection: &GcReport, warnings: Vec<String>) -> CommandResult {
+    context.report("gc", collection, warnings, |page| print(page, collection))
 }
 
-fn tell(page: &mut Page, describe: &Collected) {
-    let report = &describe.report;
-    let would = if describe.dry_run { "would be " } else { "" };
+fn print(page: &mut Page, collection: &GcReport) {
+    let report = &collection.report;
+    let would = if collection.dry_run { "would be " } else { "" };
     if let [first, .., last] = &*report.dropped {
         let dropped = count(report.dropped.len(), "revision", "revisions");
         page.line(format_args!("{would}dropped: {dropped}, {first} to {last}"));
@@ -92,25 +93,27 @@ fn tell(page: &mut Page, describe: &Collected) {
     }
     if !report.forgotten.is_empty() {
         let forgotten = count(report.forgotten.len(), "deleted revision", "deleted revisions");
-        page.line(format_args!("{would}dropped: the files of {forgotten}"));
+        page.line(format_args!(
+            "{would}scheduled for deletion: the files of {forgotten}"
+        ));
     }
     if report.deleted.files > 0 {
         page.line(format_args!("{would}deleted: {}", amount(report.deleted)));
     }
     if let Some(waiting) = &report.waiting {
         page.line(format_args!(
-            "{} for the grace: {}, to be deleted by a `gc` after {}",
-            if describe.dry_run && !report.dropped.is_empty() {
-                "would wait"
+            "{} in the grace period: {}, deleted by the first `gc` after {}",
+            if collection.dry_run && !report.dropped.is_empty() {
+                "would be"
             } else {
-                "waiting"
+                "kept"
             },
             amount(waiting.amount),
             waiting.until
         ));
     }
     if report.dropped.is_empty() && report.forgotten.is_empty() && report.deleted.files == 0 {
-        page.line("nothing to collect now");
+        page.line("nothing to delete now");
     }
     let kept = count(report.kept, "revision", "revisions");
     let oldest = report.oldest.as_ref();
@@ -118,8 +121,8 @@ fn tell(page: &mut Page, describe: &Collected) {
     page.line(format_args!("kept: {kept}{oldest}"));
     if report.held_back > 0 {
         page.line(format_args!(
-            "{} of them only because the journal can't be cut there",
-            report.held_back
+            "{} kept only because the journal can't be cut at a later revision",
+            count(report.held_back, "revision is", "revisions are")
         ));
     }
 }
@@ -129,7 +132,7 @@ fn amount(Amount { files, bytes }: Amount) -> String {
     format!("{files}, {}", size(bytes))
 }
 
-/// Bytes in the unit in which they are easily read.
+/// A number of bytes in the largest fitting decimal unit.
 fn size(bytes: u64) -> String {
     let units = ["kB", "MB", "GB", "TB"];
     let mut unit = None;
@@ -151,8 +154,8 @@ mod tests {
     use super::size;
 
     #[test]
-    fn sizes_are_told_in_a_unit_that_is_easily_read() {
-        for (bytes, describe) in [
+    fn sizes_use_the_largest_fitting_unit() {
+        for (bytes, text) in [
             (0, "0 bytes"),
             (1, "1 byte"),
             (999, "999 bytes"),
@@ -161,7 +164,7 @@ mod tests {
             (2_340_000, "2.3 MB"),
             (u64::MAX, "18446744.0 TB"),
         ] {
-            assert_eq!(size(bytes), describe);
+            assert_eq!(size(bytes), text);
         }
     }
 }

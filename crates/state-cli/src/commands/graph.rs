@@ -1,48 +1,51 @@
-//! `graph`: who needs whom.
+//! The command `graph`: prints the dependencies between resources.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::graph::{Graph, GroupBy, Link, NODES, Node, drawing, tree};
-use crate::marks::{ResourceStatus, count};
+use crate::marks::{StackStatus, count};
 use crate::reading::{At, Reading};
 use clap::ValueEnum;
 use serde::Serialize;
 use state_core::Address;
 
-/// Draw who needs whom, as a tree, or for Graphviz or Mermaid. Siblings are one node: `name x37`.
+/// Print the dependency graph
+///
+/// Prints a tree, or the source of a Graphviz or Mermaid drawing. Instances of one declaration are shown as one node:
+/// `name x37`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Draw what is near this entry, or near these siblings.
+    /// Only draw the neighbourhood of this resource
     #[arg(long, value_name = "ADDR")]
     around: Option<Address>,
-    /// How many steps away from it.
+    /// How many edges to follow from the `--around` resource
     #[arg(long, value_name = "N", default_value_t = 1, requires = "around")]
     depth: usize,
-    /// How nodes are grouped.
+    /// How to group the nodes
     #[arg(long, value_enum, default_value_t = GroupBy::Module, value_name = "WHAT")]
     group_by: GroupBy,
-    /// How it is drawn.
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Format::Tree)]
     format: Format,
     #[command(flatten)]
     at: At,
 }
 
-/// How a graph is drawn.
+/// Output format of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Indented text.
+    /// Tree as indented text
     Tree,
-    /// Graphviz.
+    /// Source of a Graphviz drawing
     Dot,
-    /// Mermaid.
+    /// Source of a Mermaid flowchart
     Mermaid,
 }
 
 #[derive(Serialize)]
-struct Drawn<'a> {
+struct GraphReport<'a> {
     #[serde(flatten)]
-    standing: ResourceStatus,
+    status: StackStatus,
     center: Option<&'a str>,
     omitted: usize,
     nodes: &'a [Node],
@@ -56,7 +59,7 @@ struct EdgeView<'a> {
     link: Link,
 }
 
-/// Draws.
+/// Runs the command `graph` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let center = args.around.as_ref();
@@ -70,17 +73,17 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     if graph.nodes.len() > NODES {
         let message = format!(
-            "a graph of {} nodes can't be read; {NODES} is the limit",
+            "the graph has {} nodes, more than the limit of {NODES}",
             graph.nodes.len()
         );
         return Err(CliError::refused(reading.place(), &message)
-            .with_hint("draw a part of it: `statectl graph --around ADDR --depth 2`"));
+            .with_hint("draw a part of the graph: `statectl graph --around ADDR --depth 2`"));
     }
-    let mut warnings = reading.standing.warnings();
+    let mut warnings = reading.status.warnings();
     if graph.omitted > 0 {
         warnings.push(format!(
-            "{} further away left out",
-            count(graph.omitted, "node is", "nodes are")
+            "left out {} farther away",
+            count(graph.omitted, "node", "nodes")
         ));
     }
     let name = |at: usize| &*graph.nodes[at].name;
@@ -89,8 +92,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         to: name(to),
         link,
     };
-    let drawn = Drawn {
-        standing: reading.standing,
+    let drawn = GraphReport {
+        status: reading.status,
         center: graph.center.map(name),
         omitted: graph.omitted,
         nodes: &graph.nodes,

@@ -1,4 +1,4 @@
-//! `history`: the revisions of a stack.
+//! The command `history`: the revisions of a stack.
 
 use crate::context::{CommandResult, Context};
 use crate::marks::count;
@@ -9,13 +9,17 @@ use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind};
 use std::collections::BTreeMap;
 
-/// List the revisions, newest first. `@` marks the current one. With `--json` each is a line of its own.
+/// List revisions, newest first
+///
+/// `@` marks the current revision. With `--json`, each revision is printed as one JSON document per line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// At most so many.
+    /// List at most this many revisions
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// Only those since then: a span back from now (`2h`, `7d`), a day (`2026-05-30`) or a moment (RFC 3339).
+    /// Only list revisions since this time
+    ///
+    /// A duration before now (`2h`, `7d`), a date (`2026-05-30`), or a date and time (RFC 3339).
     #[arg(long, value_name = "WHEN")]
     since: Option<Since>,
 }
@@ -28,7 +32,7 @@ struct Line {
     kind: String,
     current: bool,
     entries: u64,
-    /// The later revision that brought back one from before this.
+    /// The later rollback that undid this revision.
     undone_by: Option<RevisionId>,
     #[serde(flatten)]
     update: Option<Details>,
@@ -86,7 +90,7 @@ impl From<UpdateInfo> for Details {
     }
 }
 
-/// Lists.
+/// Runs the command `history` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = context.now();
     let since = args.since.as_ref();
@@ -119,27 +123,36 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     context.report("history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
             page.line(if since.is_none() {
-                "no revisions yet: `statectl import FILE` makes the first"
+                "no revisions yet; run `statectl up` or `statectl import FILE`"
             } else {
-                "no revisions since then"
+                "no revisions in this time"
             });
             return;
         }
         let rows = lines.iter().map(|line| row(line, &now));
         let header = [
-            "", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE",
+            "",
+            "REVISION",
+            "WHEN",
+            "WHO",
+            "KIND",
+            "STEPS",
+            "RESOURCES",
+            "MESSAGE",
         ];
         page.table(header, rows);
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
-            page.line(format_args!("what was before serial {begins} was collected"));
+            page.line(format_args!(
+                "revisions before serial {begins} were deleted by `gc`"
+            ));
         }
     })
 }
 
-/// Which later revision, if any, undid what comes next in a walk from the newest to the oldest.
+/// Finds the later rollback, if any, that undid each revision, in a walk from the newest revision to the oldest.
 #[derive(Default)]
 struct Undoing {
-    /// What was brought back, and by what; everything between the two is undone.
+    /// The revision that was restored, and the rollback that restored it; all revisions between the two are undone.
     rollback: Option<(RevisionId, RevisionId)>,
 }
 
@@ -158,7 +171,7 @@ impl Undoing {
     }
 }
 
-/// Whether an update ended before a moment. Only those that say when they did.
+/// Whether a revision was written before a point in time; false if its time is unknown.
 fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
     let (Some(since), RevisionKind::Update(update)) = (since, &revision.kind) else {
         return false;
@@ -182,15 +195,15 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
         who.unwrap_or_default(),
         update.map_or_else(|| line.kind.clone(), |update| kind(&line.kind, update)),
         update.map(|update| steps(&update.counts)).unwrap_or_default(),
-        count(line.entries, "entry", "entries"),
+        count(line.entries, "resource", "resources"),
         message(line),
     ]
 }
 
-/// How much of a commit's id is told.
+/// How many characters of a commit id are printed.
 const SHORT_COMMIT: usize = 10;
 
-/// Why it was made, from what, and whether it still counts.
+/// The update's message, the commit and CI run of its program, and whether a later rollback undid it.
 fn message(line: &Line) -> String {
     let mut parts = Vec::new();
     if let Some(update) = &line.update {
@@ -205,20 +218,20 @@ fn message(line: &Line) -> String {
     parts.join(" ")
 }
 
-/// The commit, the branch and the CI run that it came from: `main 0123456789, GitHub Actions 17`.
+/// The branch, commit and CI run of an update: `main 0123456789, GitHub Actions 17`.
 fn origin(environment: &BTreeMap<String, String>) -> String {
-    let describe = |name: &str| environment.get(name).map(String::as_str);
-    let commit = describe("git.commit").map(|commit| commit.get(..SHORT_COMMIT).unwrap_or(commit));
+    let value = |name: &str| environment.get(name).map(String::as_str);
+    let commit = value("git.commit").map(|commit| commit.get(..SHORT_COMMIT).unwrap_or(commit));
     let pairs = [
-        (describe("git.branch"), commit),
-        (describe("ci.system"), describe("ci.run")),
+        (value("git.branch"), commit),
+        (value("ci.system"), value("ci.run")),
     ];
     let pairs = pairs.map(|(one, other)| [one, other].into_iter().flatten().collect::<Vec<_>>().join(" "));
-    let describe: Vec<String> = pairs.into_iter().filter(|pair| !pair.is_empty()).collect();
-    describe.join(", ")
+    let parts: Vec<String> = pairs.into_iter().filter(|pair| !pair.is_empty()).collect();
+    parts.join(", ")
 }
 
-/// What an update did, and how it ended where that isn't what one expects.
+/// The kind of an update, with its result if it didn't succeed.
 fn kind(kind: &str, update: &Details) -> String {
     let mut text = kind.to_owned();
     if let Some(restored) = &update.restored {
@@ -233,7 +246,7 @@ fn kind(kind: &str, update: &Details) -> String {
     text
 }
 
-/// Made, changed and deleted.
+/// Numbers of created, updated and deleted resources: `+1 ~2 -0`.
 fn steps(counts: &BTreeMap<Op, u64>) -> String {
     let sum = |ops: &[Op]| ops.iter().filter_map(|op| counts.get(op)).sum::<u64>();
     let (made, changed, gone) = (

@@ -1,4 +1,4 @@
-//! `import`: take over a state from a file.
+//! The command `import`: imports the state of another system, or a native export, from a file.
 
 mod document;
 mod passphrases;
@@ -11,48 +11,54 @@ use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
 use crate::target::Target;
-use crate::{mending, store};
-use document::Wanted;
+use crate::{repair_steps, store};
+use document::FormatArg;
 use passphrases::{FilePassphrase, Secrets};
 use state_core::head::SealingPolicy;
-use state_core::repair::{self, Repaired};
+use state_core::repair::{self, RepairResult};
 use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
 use summary::{Content, Outcome, Summary};
 
-/// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
+/// Import a state from a file
 ///
-/// A stack that isn't empty takes only what follows its state: the same lineage and a higher serial. Entries that
-/// were there before keep their identity; the state before stays in the history.
+/// Creates the store and the stack `default` if they don't exist.
+///
+/// A stack that isn't empty accepts only a newer state: one with the same lineage and a higher serial. Resources that
+/// are in both states keep their uid, and the previous state stays in the history.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; `-` reads from stdin.
+    /// The file to import; `-` reads stdin
     file: PathBuf,
     #[arg(long, default_value = "auto", help = format!(
-        "The file's format: `{}`, or `auto`: told from the content",
+        "Format of the file: `{}`, or `auto` to detect it",
         formats::all().names().join("`, `")
     ))]
-    format: Wanted,
+    format: FormatArg,
     #[command(flatten)]
     passphrase: FilePassphrase,
-    /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
+    /// Import despite a wrong lineage or serial
+    ///
+    /// Also imports if operations are pending, and keeps them. The history records that the import was forced.
     #[arg(long)]
     force: bool,
-    /// Repair it first: entries in the wrong order move, references to nothing go. Every step is shown before.
+    /// Repair the state before the import
+    ///
+    /// Sorts resources into dependency order and removes dangling references. All steps are shown before they are done.
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
     secrets: Secrets,
     #[command(flatten)]
     sealing: NewStack,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
 }
 
-/// Imports.
+/// Runs the command `import` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let mut source = document::read(context, args.clone()).await?;
     let repaired = args.repair.then(|| repair(context, &mut source)).transpose()?;
@@ -64,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let content = Content::of(&source.imported.snapshot);
     let imported = &mut source.imported;
     let work = async |session: &Session| apply(context, args, session, imported).await;
-    let (outcome, mut warnings) = match store::held(session, work).await {
+    let (outcome, mut warnings) = match store::run_and_close(session, work).await {
         Ok(done) => done,
         Err(error) => return Err(target.give_up(error).await),
     };
@@ -77,24 +83,23 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     context.report("import", &done, warnings, |page| done.print(page))
 }
 
-/// Repairs what was read, once somebody has said yes to every step.
-fn repair(context: &Context, source: &mut document::Source) -> Result<Repaired, CliError> {
+/// Shows the repair steps, asks for confirmation, and repairs the imported snapshot.
+fn repair(context: &Context, source: &mut document::Source) -> Result<RepairResult, CliError> {
     let repaired = repair::repair(&source.imported.snapshot);
-    let object = "the snapshot";
-    mending::announce(context, &repaired);
+    let object = "imported state";
+    repair_steps::announce(context, &repaired);
     if !repaired.is_valid() {
-        return Err(mending::beyond(object, &repaired.remaining));
+        return Err(repair_steps::unrepairable(object, &repaired.remaining));
     }
     if !repaired.steps.is_empty() {
-        context
-            .prompt
-            .confirm(object, "Repair it like this and import it?")?;
+        context.prompt.confirm(object, "Repair and import the state?")?;
         source.imported.snapshot = repaired.snapshot.clone();
     }
     Ok(repaired)
 }
 
-/// Brings it into the stack. The snapshot is used up: a large one fits into memory only once.
+/// Imports the snapshot into the stack. Moves the snapshot out of `new`, because a large state fits into memory only
+/// once.
 async fn apply(
     context: &Context,
     args: &Args,
@@ -104,7 +109,8 @@ async fn apply(
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     let existing = session.stack().reveal(existing).await?;
-    // A state that is marked as unreliable is imported even if it says the same: whoever imports it vouches for it.
+    // An identical state is still imported if the stack is marked as unreliable: the import confirms the state, and its
+    // revision clears the mark.
     if state.current().is_some() && state.invalidated().is_none() && is_same(&existing, new) {
         return Ok(Outcome::Unchanged(state.current().cloned()));
     }
@@ -132,10 +138,10 @@ async fn apply(
         Error::Integrity { .. } if !args.repair => CliError::from(error).with_hint(REPAIR),
         other => other.into(),
     })?;
-    Ok(Outcome::Made { revision, forced })
+    Ok(Outcome::Imported { revision, forced })
 }
 
-/// Why the stack doesn't take this state, if it doesn't.
+/// The error that explains why the stack refuses this state; none if the stack accepts it.
 fn refusal(
     state: &State,
     existing: &Snapshot,
@@ -147,25 +153,25 @@ fn refusal(
         .check_import(Some(existing), new)
         .map_err(|error| failed(&object, error))?
     {
-        let error = CliError::conflict(&*object, &format!("{refusal}; nothing was imported"))
-            .with_hint("compare with `statectl export`; if it is right after all, import with `--force`, which the history records");
+        let error = CliError::conflict(&*object, &format!("cannot import: {refusal}"))
+            .with_hint("compare the file with `statectl export`; to import it anyway, use `--force`");
         return Ok(Some(error));
     }
     let pending = state.pending().count();
     if pending > 0 {
         let message = format!(
-            "{} pending; nothing was imported",
-            count(pending, "operation is", "operations are")
+            "cannot import: the stack has {}",
+            count(pending, "pending operation", "pending operations")
         );
-        let error = CliError::conflict(object, &message).with_hint(
-            "resolve them first: `statectl pending list`; or import with `--force`, which keeps them",
-        );
+        let error = CliError::conflict(object, &message)
+            .with_hint("resolve them first: `statectl pending list`; or keep them and import with `--force`");
         return Ok(Some(error));
     }
     Ok(None)
 }
 
-/// Whether the stack holds just this already. Uids, names and moments of ours don't count.
+/// Whether the stack already holds the same state. Compares the imported content, but not uids, names and times that
+/// statectl assigned itself.
 fn is_same(existing: &Snapshot, new: &Imported) -> bool {
     let snapshot = &new.snapshot;
     let is_same_serial = new.foreign.as_ref().is_none_or(|foreign| {

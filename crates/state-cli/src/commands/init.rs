@@ -1,4 +1,4 @@
-//! `init`: make a store.
+//! The command `init`: creates a store.
 
 use crate::context::{CommandResult, Context};
 use crate::identities::NewStack;
@@ -6,8 +6,10 @@ use crate::settings;
 use crate::store::FOLDER;
 use serde::Serialize;
 
-/// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is. With a
-/// policy that seals, makes an identity for you too, if you have none.
+/// Create a store
+///
+/// Creates `.state` in this folder, or the store named by `--backend`. An existing store is left unchanged. If you have
+/// no identity yet and the policy encrypts values, an identity is created too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -15,12 +17,12 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Made {
+struct InitReport {
     backend: String,
     created: bool,
 }
 
-/// Makes the store.
+/// Runs the command `init` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let url = match &context.settings.backend {
         Some(backend) => settings::url_of(backend),
@@ -28,15 +30,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let (_, created) = context.store.connect_or_make(&url).await?;
     let (_, warnings) = args.sealing.policy.prepare(&context.store.keys)?;
-    let made = Made {
+    let report = InitReport {
         backend: settings::shown(&url),
         created,
     };
-    context.report("init", &made, warnings, |page| {
+    context.report("init", &report, warnings, |page| {
         if created {
-            page.line(format_args!("made the store {}", made.backend));
+            page.line(format_args!("created store {}", report.backend));
         } else {
-            page.line(format_args!("the store {} is there already", made.backend));
+            page.line(format_args!("store {} already exists", report.backend));
         }
     })
 }

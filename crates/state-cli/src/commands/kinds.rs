@@ -1,4 +1,4 @@
-//! `kinds`: what a program can make, and what each kind takes and gives. It needs no store.
+//! The command `kinds`: the kinds of resources that a program can declare, with their inputs and outputs. Needs no store.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -8,10 +8,10 @@ use state_core::Json;
 use state_engine::builtin;
 use state_engine::kind::{InputProperty, KindDescription, OutputProperty};
 
-/// List the kinds of resources that a program can have; with a kind, what it takes and gives.
+/// List resource kinds with their inputs and outputs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Say all of this kind.
+    /// Describe this kind only
     #[arg(value_name = "KIND")]
     kind: Option<String>,
 }
@@ -22,7 +22,7 @@ struct Kind {
     description: &'static str,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// An object may have others as well.
+    /// Whether a resource may have outputs beyond those listed.
     #[serde(rename = "more-outputs")]
     more_outputs: bool,
 }
@@ -43,7 +43,7 @@ struct Output {
     description: &'static str,
 }
 
-/// Lists all of them, or says all of one. In JSON both are a list of whole descriptions.
+/// Runs `kinds`. With `--json`, the result is a list of full descriptions, also for a single kind.
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let all = builtin::kinds();
     let Some(wanted) = &args.kind else {
@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             let rows = kinds
                 .iter()
                 .map(|kind| [kind.kind.to_owned(), kind.description.to_owned()]);
-            page.table(["KIND", "WHAT"], rows);
+            page.table(["KIND", "DESCRIPTION"], rows);
         });
     };
     let found = all.iter().find(|kind| kind.kind == wanted);
@@ -61,9 +61,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
 }
 
 fn unknown(wanted: &str, all: &[KindDescription]) -> CliError {
-    let listing = "`statectl kinds` lists all kinds";
+    let listing = "list all kinds with `statectl kinds`";
     let object = format!("kind {wanted}");
-    CliError::not_found(object, "nothing that a program has is of it").with_nearest(
+    CliError::not_found(object, "unknown resource kind").with_nearest(
         wanted,
         all.iter().map(|kind| kind.kind),
         listing,
@@ -91,23 +91,23 @@ impl Kind {
                 [
                     input.name.to_owned(),
                     input.takes.clone(),
-                    input.unless_given(),
+                    input.default_text(),
                     input.description.to_owned(),
                 ]
             });
-            page.table(["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"], rows);
+            page.table(["INPUT", "TYPE", "DEFAULT", "DESCRIPTION"], rows);
         }
         if !self.outputs.is_empty() {
             page.space("\n");
             let rows = self.outputs.iter().map(|output| {
-                let shown = if output.sensitive { "secret" } else { "" };
-                [output.name, shown, output.description]
+                let sensitive = if output.sensitive { "yes" } else { "" };
+                [output.name, sensitive, output.description]
             });
             let more = self
                 .more_outputs
-                .then_some(["…", "", "whatever else an object has"]);
+                .then_some(["…", "", "other outputs of the resource"]);
             let rows = rows.chain(more).map(|row| row.map(str::to_owned));
-            page.table(["OUTPUT", "SHOWN", "WHAT"], rows);
+            page.table(["OUTPUT", "SENSITIVE", "DESCRIPTION"], rows);
         }
     }
 }
@@ -123,9 +123,9 @@ impl Input {
         }
     }
 
-    fn unless_given(&self) -> String {
+    fn default_text(&self) -> String {
         match &self.default {
-            _ if self.required => "must be given".to_owned(),
+            _ if self.required => "(required)".to_owned(),
             Some(default) => default.as_str().to_owned(),
             None => String::new(),
         }

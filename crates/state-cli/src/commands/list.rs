@@ -1,22 +1,24 @@
-//! `list`: the entries of a stack.
+//! The command `list`: the resources of a stack.
 
 use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
 use crate::glob;
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
 use serde::{Serialize, Serializer};
 use state_core::mask::Mask;
 use state_core::{Entry, PendingOperation};
 
-/// List the entries, in an order in which each stands after what it depends on.
+/// List resources in dependency order
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only addresses that match: `*` is any text, `?` one character, all else is literal.
+    /// Only list addresses that match this pattern
+    ///
+    /// `*` matches any text, `?` matches one character, and every other character matches itself.
     #[arg(value_name = "GLOB")]
     glob: Option<String>,
-    /// Print kind, id and marks too. What a terminal gets anyway.
+    /// Also print kind, id and marks; the default on a terminal
     #[arg(long, short)]
     long: bool,
     #[command(flatten)]
@@ -24,13 +26,13 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListReport<'a> {
     #[serde(flatten)]
-    standing: &'a ResourceStatus,
+    status: &'a StackStatus,
     entries: Lines<'a>,
 }
 
-/// Entries whose lines are made one by one as they are printed: a large state is never held twice.
+/// Resources whose lines are built one by one while they are printed, so that a large state is in memory only once.
 struct Lines<'a> {
     entries: Vec<&'a Entry>,
     pending: Vec<&'a PendingOperation>,
@@ -50,7 +52,7 @@ impl Serialize for Lines<'_> {
     }
 }
 
-/// Lists.
+/// Runs the command `list` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let is_wanted = |entry: &&Entry| {
@@ -58,27 +60,27 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         pattern.is_none_or(|pattern| glob::matches(pattern, entry.address.as_str()))
     };
     let entries = reading.state.entries().map(|entry| &**entry);
-    let listed = Listed {
+    let list = ListReport {
         entries: Lines {
             entries: entries.filter(is_wanted).collect(),
             pending: reading.state.pending().collect(),
             mask: context.settings.mask(),
         },
-        standing: &reading.standing,
+        status: &reading.status,
     };
-    let warnings = listed.standing.warnings();
+    let warnings = list.status.warnings();
     if context.output.json {
-        print_document("list", &listed, &warnings)?;
+        print_document("list", &list, &warnings)?;
         return Ok(Report::empty());
     }
     let is_long = args.long || context.output.terminal.stdout;
-    context.report("list", &listed, warnings, |page| {
+    context.report("list", &list, warnings, |page| {
         if !is_long {
-            for entry in listed.entries.iter() {
+            for entry in list.entries.iter() {
                 page.line(entry.name());
             }
-        } else if !listed.entries.entries.is_empty() {
-            let rows = listed.entries.iter().map(|entry| {
+        } else if !list.entries.entries.is_empty() {
+            let rows = list.entries.iter().map(|entry| {
                 [
                     entry.name(),
                     entry.kind.unwrap_or_else(|| entry.entry_type.to_owned()),

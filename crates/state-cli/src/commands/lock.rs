@@ -1,4 +1,4 @@
-//! `lock`: who holds a stack, holding it across commands, and taking a lock from a holder that is gone.
+//! The command `lock`: shows and breaks the writer lock of a stack. Client locks are in the module below.
 
 mod client;
 
@@ -8,19 +8,23 @@ use crate::store;
 use serde::Serialize;
 use state_core::Epoch;
 use state_core::backend::{Holder, LockStatus};
+use state_manager::client_lock;
 
+/// All subcommands of `statectl lock`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Show who holds the stack.
-    Status,
+    /// Show who holds the stack's locks
+    StatusReport,
     Acquire(client::AcquireArgs),
     Release(client::ReleaseArgs),
-    /// Take the lock from its holder. What the holder writes from then on is refused.
+    /// Take the writer lock away from its holder
+    ///
+    /// All later writes of that holder are refused.
     Break {
-        /// Break the client lock with this id instead, as `lock status` prints it.
+        /// Break the client lock with this id, not the writer lock
         #[arg(long, value_name = "ID", conflicts_with = "epoch")]
         id: Option<String>,
-        /// Only if this is still the epoch of the holder, as `lock status` prints it.
+        /// Only break the lock if it still has this epoch
         #[arg(long, value_name = "N")]
         epoch: Option<u64>,
     },
@@ -28,17 +32,17 @@ pub(crate) enum Command {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Status {
+struct StatusReport {
     stack: String,
     held: bool,
     #[serde(flatten)]
     lock: LockStatus,
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `lock`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
-        Command::Status => status(context).await,
+        Command::StatusReport => status(context).await,
         Command::Acquire(args) => client::acquire(context, args).await,
         Command::Release(args) => client::release(context, args).await,
         Command::Break { id: Some(id), .. } => client::break_by_id(context, id).await,
@@ -49,19 +53,25 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 async fn status(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let lock = stack.lock_status().await?;
-    let status = Status {
+    let status = StatusReport {
         stack: stack.name().to_string(),
         held: lock.holder.is_some(),
         lock,
     };
     context.report("lock-status", &status, Vec::new(), |page| {
         let name = stack.name().short();
-        match &status.lock.holder {
-            Some(holder) => page.line(format_args!("stack {name} is held by {holder}")),
-            None => page.line(format_args!("stack {name} is free")),
+        let client_lock = status.lock.client_lock.as_ref();
+        let active = client_lock.filter(|lock| client_lock::holds(lock, &context.now()));
+        match (&status.lock.holder, active) {
+            (Some(holder), _) => page.line(format_args!("stack {name} is locked by {holder}")),
+            (None, Some(lock)) => {
+                let describe = client::describe(context, lock);
+                page.line(format_args!("stack {name} is locked by {describe}"));
+            }
+            (None, None) => page.line(format_args!("stack {name} is unlocked")),
         }
         page.field("epoch", status.lock.epoch);
-        if let Some(lock) = &status.lock.client_lock {
+        if let Some(lock) = client_lock {
             let describe = client::describe(context, lock);
             page.field("client lock", format_args!("{} by {describe}", lock.id));
         }
@@ -70,7 +80,7 @@ async fn status(context: &Context) -> CommandResult {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Broken {
+struct BreakReport {
     stack: String,
     broken: bool,
     holder: Option<Holder>,
@@ -83,20 +93,21 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
     let seen = stack.lock_status().await?;
     if let Some(epoch) = epoch.filter(|&epoch| epoch != seen.epoch.get()) {
         let message = format!(
-            "its epoch is {}, not {epoch}: another holder is there now",
+            "cannot break the lock: its epoch is {}, not {epoch}, so the lock holder has changed",
             seen.epoch
         );
-        return Err(CliError::conflict(object, &message).with_hint("look again with `statectl lock status`"));
+        return Err(CliError::conflict(object, &message)
+            .with_hint("show the current holder with `statectl lock status`"));
     }
     let mut warnings = Vec::new();
     if let Some(holder) = &seen.holder {
         let question =
-            format!("{object} is held by {holder}. Its writes will be refused from now on. Break the lock?");
+            format!("{object} is locked by {holder}. All its later writes will be refused. Break the lock?");
         context.prompt.confirm(&object, &question)?;
         let session = stack.break_lock("lock break", Epoch(seen.epoch.get())).await?;
-        ((), warnings) = store::held(session, async |_| Ok(())).await?;
+        ((), warnings) = store::run_and_close(session, async |_| Ok(())).await?;
     }
-    let broken = Broken {
+    let broken = BreakReport {
         stack: stack.name().to_string(),
         broken: seen.holder.is_some(),
         fenced_epoch: seen.holder.as_ref().map(|_| seen.epoch.get()),
@@ -104,15 +115,15 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
     };
     if let (None, Some(lock)) = (&broken.holder, &seen.client_lock) {
         warnings.push(format!(
-            "{object} is kept locked by {}: `statectl lock break --id {}` frees it",
+            "{object} has a client lock of {}; break it with `statectl lock break --id {}`",
             client::describe(context, lock),
             lock.id
         ));
     }
     context.report("lock-break", &broken, warnings, |page| match &broken.holder {
         Some(holder) => page.line(format_args!(
-            "broke the lock of {object} that {holder} held; it is free now"
+            "broke the lock of {object} held by {holder}; the stack is unlocked now"
         )),
-        None => page.line(format_args!("{object} isn't held: there is nothing to break")),
+        None => page.line(format_args!("nothing to break: {object} has no writer lock")),
     })
 }

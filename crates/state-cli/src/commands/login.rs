@@ -1,4 +1,5 @@
-//! `login`, `logout`, `whoami`: which store is remembered, and who works on it.
+//! The commands `login`, `logout` and `whoami`: the store saved in the user's configuration, and the identity used for
+//! locks.
 
 use crate::context::{CommandResult, Context};
 use crate::settings;
@@ -8,93 +9,95 @@ use serde::Serialize;
 use state_core::backend::Opening;
 use state_manager::Actor;
 
-/// Remember a store, so that `--backend` isn't needed: in your own settings, without its secrets.
+/// Save a store as your default
+///
+/// Writes the store's URL to your own configuration file, without secrets, so that `--backend` isn't needed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoginArgs {
-    /// The store. It must be there and answer.
+    /// URL of an existing, reachable store
     #[arg(value_name = "URL")]
     url: String,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct LoggedIn {
+struct LoginReport {
     backend: String,
     file: String,
 }
 
-/// Remembers a store.
+/// Runs the command `login` and returns its report.
 pub(crate) async fn login(context: &Context, args: &LoginArgs) -> CommandResult {
     let given = file::absolute_here(&args.url)?;
     let stacks = context.store.connect(&given, Opening::Existing).await;
-    let stacks = stacks.map_err(|error| store::not_there(error, &given))?;
+    let stacks = stacks.map_err(|error| store::missing_store(error, &given))?;
     stacks.names().await?;
     let backend = settings::shown(&given);
     let file = file::remember(Some(&backend))?;
     let mut warnings = Vec::new();
     if backend != given {
         warnings.push(
-            "what is secret in the URL isn't remembered: give it by the environment variables of that store"
+            "secrets in the URL are not saved: pass them in the environment variables of that store"
                 .to_owned(),
         );
     }
-    let done = LoggedIn {
+    let done = LoginReport {
         backend,
         file: file.path,
     };
     context.report("login", &done, warnings, |page| {
-        page.line(format_args!("{} is used from now on", done.backend));
-        page.line(format_args!("remembered in {}", done.file));
+        page.line(format_args!("using store {} by default", done.backend));
+        page.line(format_args!("saved in {}", done.file));
     })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct LoggedOut {
-    /// The store that was remembered.
+struct LogoutReport {
+    /// The store that was saved before; none if there was none.
     backend: Option<String>,
     changed: bool,
 }
 
-/// Forgets the store that was remembered, and the credentials that it keeps for its user.
+/// Runs `logout`: removes the saved store, and the credentials that its backend stored for the user.
 pub(crate) async fn logout(context: &Context) -> CommandResult {
     let Remembered { backend, .. } = file::remembered()?;
     let mut warnings = Vec::new();
     if let Some(url) = &backend {
-        // One that can't be opened any more keeps nothing here.
+        // A store that can't be opened any more has no stored credentials to remove, so this error is ignored.
         if let Ok(stacks) = context.store.reach(url, Opening::Existing)
             && let Err(error) = stacks.logout().await
         {
-            warnings.push(format!("the store could not forget its credentials: {error}"));
+            warnings.push(format!("the credentials of the store were not removed: {error}"));
         }
         file::remember(None)?;
     }
-    let done = LoggedOut {
+    let done = LogoutReport {
         changed: backend.is_some(),
         backend,
     };
     context.report("logout", &done, warnings, |page| match &done.backend {
-        Some(backend) => page.line(format_args!("{backend} is forgotten")),
-        None => page.line("nothing was remembered"),
+        Some(backend) => page.line(format_args!("removed the default store {backend}")),
+        None => page.line("no default store is saved"),
     })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Who {
+struct WhoamiReport {
     who: String,
     host: String,
-    /// The store that a command here would use.
+    /// The store that a command in this folder would use.
     backend: String,
 }
 
-/// Says who a lock would name, and of which store.
+/// Runs the command `whoami` and returns its report.
 pub(crate) fn whoami(context: &Context) -> CommandResult {
     let Actor { who, host, .. } = context.environment.actor.clone();
-    let done = Who {
+    let done = WhoamiReport {
         who,
         host,
-        backend: settings::shown(&context.store.place()?.url),
+        backend: settings::shown(&context.store.location()?.url),
     };
     context.report("whoami", &done, Vec::new(), |page| {
         page.line(format_args!("{}@{}", done.who, done.host));

@@ -1,4 +1,4 @@
-//! `logs`: what engines and providers said during updates.
+//! The command `logs`: prints the log lines of engines and providers that were stored during updates.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -10,24 +10,32 @@ use serde::Serialize;
 use state_core::{LogLevel, Timestamp};
 use state_manager::{LogQuery, RevisionSpec, Stack, StoredLine};
 
-/// Print what was said during updates, the oldest first. With `--json` each line is a document of its own.
+/// Print the logs of updates, oldest first
 ///
-/// What was said of a sealed stack is sealed too, and shows with `--show-secrets`.
+/// With `--json`, each log line is printed as one JSON document per line. Logs of an encrypted stack are encrypted too, and
+/// are printed only with `--show-secrets`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only what is about this entry, or one below it; with `*` (any text) or `?` (one character), about entries that match.
+    /// Only print lines about this resource
+    ///
+    /// Includes the resources below it. With `*` (any text) or `?` (one character), prints lines about all resources whose
+    /// address matches.
     #[arg(long, value_name = "GLOB")]
     address: Option<String>,
-    /// At least this level: `trace`, `debug`, `info`, `warning` or `error`.
+    /// Minimum level: `trace`, `debug`, `info`, `warning` or `error`
     #[arg(long, value_name = "LEVEL")]
     level: Option<LogLevel>,
-    /// Not before then: a span back from now (`2h`, `7d`), a day (`2026-05-30`) or a moment (RFC 3339).
+    /// Only print lines since this time
+    ///
+    /// A duration before now (`2h`, `7d`), a date (`2026-05-30`), or a date and time (RFC 3339).
     #[arg(long, value_name = "WHEN")]
     since: Option<Since>,
-    /// Before then.
+    /// Only print lines before this time
     #[arg(long, value_name = "WHEN")]
     until: Option<Since>,
-    /// Only of the update that made this revision: an id, the beginning of one, a serial, `@` or `@-`.
+    /// Only print lines of the update that wrote this revision
+    ///
+    /// A revision is named by its id, a prefix of its id, its serial, `@` (current) or `@-` (the one before).
     #[arg(long, value_name = "REV")]
     update: Option<RevisionSpec>,
 }
@@ -56,7 +64,7 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
     }
 }
 
-/// Prints them.
+/// Runs the command `logs` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let (query, pattern) = query(context, args, &stack).await?;
@@ -66,15 +74,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let mut logs = stack.log_walk(&query).await?;
     while let Some(lines) = logs.next().await? {
-        if !describe(context, lines.iter().filter(fits))? {
+        if !print_lines(context, lines.iter().filter(fits))? {
             break;
         }
     }
     Ok(Report::empty())
 }
 
-/// Prints the lines of one update. Returns whether anybody still reads.
-fn describe<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
+/// Prints the lines of one update. Returns false if the reader of stdout has closed it.
+fn print_lines<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
     let lines = lines.map(Line::from);
     if !context.output.json {
         return context
@@ -89,7 +97,7 @@ fn describe<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) 
     Ok(true)
 }
 
-/// What to ask the library for, and the pattern that is left to match here.
+/// The query for the library, and the address pattern, which the library can't match, so that the caller filters by it.
 async fn query<'a>(
     context: &Context,
     args: &'a Args,

@@ -1,21 +1,21 @@
-//! `outputs`: the stack's own outputs.
+//! The command `outputs`: the outputs of a stack.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use crate::reading::{At, Reading};
 use serde::Serialize;
 use state_core::{Error, ErrorKind, Json, Snapshot};
 use std::collections::BTreeMap;
 
-/// Show the stack's outputs.
+/// Show the outputs of a stack
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this one, and nothing but its value.
+    /// Print only the value of this output
     #[arg(value_name = "OUTPUT")]
     name: Option<String>,
-    /// Print a string without quotes.
+    /// Print a string without quotes
     #[arg(long, requires = "name")]
     raw: bool,
     #[command(flatten)]
@@ -23,9 +23,9 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct OutputsReport {
     #[serde(flatten)]
-    standing: ResourceStatus,
+    status: StackStatus,
     outputs: BTreeMap<String, Output>,
 }
 
@@ -35,12 +35,12 @@ struct Output {
     sensitive: bool,
 }
 
-/// Shows.
+/// Runs the command `outputs` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let (standing, snapshot) = read(context, &args.at).await?;
-    let place = match &standing.at {
-        None => format!("stack {}", standing.stack),
-        Some(revision) => format!("stack {} at revision {revision}", standing.stack),
+    let (status, snapshot) = read(context, &args.at).await?;
+    let place = match &status.at {
+        None => format!("stack {}", status.stack),
+        Some(revision) => format!("stack {} at revision {revision}", status.stack),
     };
     let mut outputs: BTreeMap<String, Output> = context
         .settings
@@ -55,8 +55,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         outputs.retain(|other, _| other == name);
     }
-    let shown = Shown { standing, outputs };
-    let warnings = shown.standing.warnings();
+    let shown = OutputsReport { status, outputs };
+    let warnings = shown.status.warnings();
     context.report("outputs", &shown, warnings, |page| {
         for (name, output) in &shown.outputs {
             let text = output.value.view().as_str().filter(|_| args.raw);
@@ -73,10 +73,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     })
 }
 
-/// The stack; or for who can't read it what it published for those who may read its outputs only.
-async fn read(context: &Context, at: &At) -> Result<(ResourceStatus, Snapshot), CliError> {
+/// Reads the stack. If the user may not read the whole stack, reads the outputs that it publishes for output-only
+/// recipients.
+async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), CliError> {
     let refused = match Reading::open(context, at).await {
-        Ok(reading) => return Ok((reading.standing, reading.snapshot)),
+        Ok(reading) => return Ok((reading.status, reading.snapshot)),
         Err(refused) => refused,
     };
     let hidden = matches!(refused.code, ExitCode::Undecipherable | ExitCode::Unreachable);
@@ -96,7 +97,7 @@ async fn read(context: &Context, at: &At) -> Result<(ResourceStatus, Snapshot), 
         return Err(refused);
     }
     match stacks.published_outputs(&name).await {
-        Ok(Some(published)) => Ok(ResourceStatus::published(&name, published)),
+        Ok(Some(published)) => Ok(StackStatus::published(&name, published)),
         Ok(None) => Err(refused),
         Err(error) if error.kind() == ErrorKind::Sealed => Err(refused),
         Err(error) => Err(error.into()),
@@ -104,11 +105,11 @@ async fn read(context: &Context, at: &At) -> Result<(ResourceStatus, Snapshot), 
 }
 
 fn missing(outputs: &BTreeMap<String, Output>, name: &str, place: &str) -> CliError {
-    let message = format!("{place} has no such output");
+    let message = format!("no such output in {place}");
     CliError::not_found(format!("output {name}"), &message).with_nearest(
         name,
         outputs.keys().map(String::as_str),
-        "`statectl outputs` lists all of them",
-        "see what there is with `statectl outputs`",
+        "list all outputs with `statectl outputs`",
+        "list all outputs with `statectl outputs`",
     )
 }

@@ -1,4 +1,4 @@
-//! `pending`: settle what was begun and never ended.
+//! The command `pending`: lists and resolves operations that were begun and have no recorded outcome.
 
 mod moves;
 mod spool;
@@ -6,7 +6,7 @@ mod spool;
 use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::mutation::Resolution;
@@ -15,20 +15,25 @@ use state_manager::{Session, Stack, UpdateRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// All subcommands of `statectl pending`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List what was begun and never ended.
+    /// List the pending operations of a stack
     #[command(visible_alias = "ls")]
     List,
-    /// Say what became of one operation, after a look at the world.
+    /// Record the outcome of a pending operation
     Resolve(Resolve),
-    /// Say that the state is right, after a look at the world: a writer died who was changing it.
+    /// Mark an unreliable state as reliable again
+    ///
+    /// A state is unreliable if a writer crashed while it was changing resources. Compare the state with the real
+    /// resources before you run this command, or run `statectl refresh` instead.
     Trust,
 }
 
+/// Arguments of `pending resolve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resolve {
-    /// The operation's id, or the beginning of it.
+    /// The operation's id, or a prefix of it
     #[arg(
         value_name = "OPERATION",
         required_unless_present = "from",
@@ -36,30 +41,32 @@ pub(crate) struct Resolve {
     )]
     operation: Option<String>,
     #[command(flatten)]
-    answer: Answer,
-    /// With `--done`: the id that the provider gave to the object.
+    answer: ResolutionArgs,
+    /// With `--done`: the id that the provider assigned
     #[arg(long, value_name = "ID", requires = "done")]
     id: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Answer {
-    /// It never happened: the operation is forgotten.
+struct ResolutionArgs {
+    /// The operation did not happen; remove it from the state
     #[arg(long)]
     not_done: bool,
-    /// It happened as it was meant to: the entry is recorded, or goes.
+    /// The operation happened as planned; record its planned result
     #[arg(long)]
     done: bool,
-    /// Take the result that came back and was refused, and is on record.
+    /// Record the stored result that violates a rule
     #[arg(long)]
     accept: bool,
-    /// Take the result that is kept in this file, because the store was gone when it came back.
+    /// Record the result kept in this file
+    ///
+    /// A run keeps a result in a file if the store is unreachable.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `pending`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::List => list(context).await,
@@ -70,7 +77,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 
 async fn list(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    // Before the look: whoever ends meanwhile may have begun what it sees.
+    // The lock status is read before the state: a holder that ends between the two reads may have begun the operations
+    // that the state shows, and must still be reported.
     let holder = stack.lock_status().await?.holder;
     let view = stack.tip().await?;
     let kept = spool::waiting(&stack);
@@ -80,15 +88,18 @@ async fn list(context: &Context) -> CommandResult {
     });
     let lines: Vec<_> = operations.chain(moves::views(&view.state)).collect();
     let now = context.now();
-    let mut warnings: Vec<String> = ResourceStatus::of(&view).doubt().into_iter().collect();
+    let mut warnings: Vec<String> = StackStatus::of(&view)
+        .invalidation_warning()
+        .into_iter()
+        .collect();
     if let Some(holder) = holder.filter(|_| view.update_open() && !lines.is_empty()) {
         warnings.push(format!(
-            "a run is under way, of {holder}: what is begun and not ended belongs to it; don't settle it before that has ended"
+            "{holder} is changing the stack: these operations may belong to that run; wait until it ends before you resolve them"
         ));
     }
     context.report("pending-list", &lines, warnings, |page| {
         if lines.is_empty() {
-            page.line("nothing is pending");
+            page.line("no pending operations");
             return;
         }
         let rows = lines.iter().map(|line| {
@@ -101,7 +112,7 @@ async fn list(context: &Context) -> CommandResult {
                     .map(|begun| age(&now, begun))
                     .unwrap_or_default(),
                 if line.has_result {
-                    format!("refused: {}", line.violations.join("; "))
+                    format!("rejected: {}", line.violations.join("; "))
                 } else if line.kept_in.is_some() {
                     "kept in a file".to_owned()
                 } else {
@@ -118,7 +129,7 @@ async fn list(context: &Context) -> CommandResult {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Resolved {
+struct ResolveReport {
     stack: String,
     revision: Option<RevisionId>,
     operation: PendingView,
@@ -132,7 +143,7 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     }
     let wanted = args.operation.as_deref().unwrap_or_default();
     let stack = context.store.open_stack().await?;
-    // A first look without the lock: a mistake in the command line needs none.
+    // Check the arguments without the lock first, so that a typing mistake doesn't wait for it.
     let state = stack.tip().await?.state;
     if let Some(found) = moves::find(&state, wanted)? {
         return moves::resolve(context, &stack, args, found).await;
@@ -153,7 +164,7 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     };
     let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
     let (operation, revision, still_pending) = done;
-    let resolved = Resolved {
+    let resolved = ResolveReport {
         stack: stack.name().to_string(),
         revision: Some(revision),
         operation,
@@ -163,7 +174,7 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     self::resolved(context, &resolved, warnings)
 }
 
-fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> CommandResult {
+fn resolved(context: &Context, resolved: &ResolveReport, warnings: Vec<String>) -> CommandResult {
     context.report("pending-resolve", resolved, warnings, |page| {
         let operation = &resolved.operation;
         let mut line = format!(
@@ -181,7 +192,7 @@ fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> Co
 }
 
 #[derive(Serialize)]
-struct Trusted {
+struct TrustReport {
     stack: String,
     revision: RevisionId,
     changed: bool,
@@ -195,15 +206,15 @@ async fn trust(context: &Context) -> CommandResult {
         if let (false, Some(current)) = (changed, state.current()) {
             return Ok((current.clone(), changed));
         }
-        let message = "the state is right as it is";
+        let message = "marked the state as reliable";
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
         let revision = session.vouch(request).await.map_err(CliError::from);
-        let revision =
-            revision.map_err(|error| error.with_hint("`statectl pending list` lists what is pending"))?;
+        let revision = revision
+            .map_err(|error| error.with_hint("list pending operations with `statectl pending list`"))?;
         Ok((revision, changed))
     };
     let ((revision, changed), warnings) = context.store.locked(&stack, "pending trust", work).await?;
-    let trusted = Trusted {
+    let trusted = TrustReport {
         stack: stack.name().to_string(),
         revision,
         changed,
@@ -211,16 +222,16 @@ async fn trust(context: &Context) -> CommandResult {
     context.report("pending-trust", &trusted, warnings, |page| {
         if trusted.changed {
             page.line(format_args!(
-                "the state counts as reliable again: now revision {}",
+                "marked the state as reliable: now revision {}",
                 trusted.revision
             ));
         } else {
-            page.line("nothing to do: nobody marked the state as unreliable");
+            page.line("nothing to do: the state is not marked as unreliable");
         }
     })
 }
 
-const fn answer(answer: &Answer) -> &'static str {
+const fn answer(answer: &ResolutionArgs) -> &'static str {
     if answer.done {
         "done"
     } else if answer.accept {
@@ -230,7 +241,7 @@ const fn answer(answer: &Answer) -> &'static str {
     }
 }
 
-/// The one operation whose id begins so.
+/// The only pending operation whose id has this prefix.
 fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
     let object = || format!("pending operation {wanted}");
     let wanted_folded = wanted.to_ascii_lowercase();
@@ -239,19 +250,19 @@ fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
         .filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
     match (fitting.next(), fitting.next()) {
         (Some(one), None) => Ok(one.clone()),
-        (None, _) => Err(CliError::not_found(object(), "nothing like it is pending")
-            .with_hint("`statectl pending list` lists what is")),
+        (None, _) => Err(CliError::not_found(object(), "no such operation")
+            .with_hint("list pending operations with `statectl pending list`")),
         (Some(_), Some(_)) => Err(ambiguous(wanted)),
     }
 }
 
 fn ambiguous(wanted: &str) -> CliError {
     let object = format!("pending operation {wanted}");
-    CliError::usage(object, "several begin like this")
-        .with_hint("give more of the id, as `statectl pending list` prints it")
+    CliError::usage(object, "several operations have this id prefix")
+        .with_hint("use a longer prefix of the id, as printed by `statectl pending list`")
 }
 
-/// What to do about an operation whose answer was refused, and whose result waits in a file.
+/// Adds a hint to an error if the operation's result is saved in a file.
 fn kept(stack: &Stack, operation: &PendingOperation, error: CliError) -> CliError {
     match spool::waiting(stack).get(&operation.id) {
         Some(file) => error.with_hint(spool::hint(file)),
@@ -266,8 +277,8 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
     }
     if args.answer.accept {
         let result = operation.result.as_ref().ok_or_else(|| {
-            CliError::refused(object(), "no result came back, so there is none to accept")
-                .with_hint("say `--done` with the object's `--id`, or `--not-done`")
+            CliError::refused(object(), "cannot accept a result: the provider returned none")
+                .with_hint("use `--done --id ID` with the resource's id, or `--not-done`")
         })?;
         return Ok(Resolution::Done(result.entry.clone()));
     }
@@ -279,11 +290,10 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
         entry.id = Some(id.clone());
     }
     if entry.id.is_none() && matches!(operation.op, Op::Create | Op::Import) {
-        return Err(CliError::usage(
-            object(),
-            "what was made has an id in the world, and it isn't on record",
-        )
-        .with_hint("look it up there and say `--done --id ID`"));
+        return Err(
+            CliError::usage(object(), "the id of the created resource is unknown")
+                .with_hint("look the id up at the provider and pass it: `--done --id ID`"),
+        );
     }
     Ok(Resolution::Done(Some(Arc::new(entry))))
 }

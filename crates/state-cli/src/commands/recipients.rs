@@ -1,4 +1,4 @@
-//! `recipients`: who can open a sealed stack.
+//! The command `recipients`: lists and changes who can decrypt a stack.
 
 use super::rekey;
 use crate::context::{CommandResult, Context};
@@ -6,28 +6,36 @@ use crate::error::CliError;
 use serde::Serialize;
 use state_manager::{Rekey, Stack};
 
+/// All subcommands of `statectl recipients`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List them.
+    /// List the recipients of a stack
     #[command(visible_alias = "ls")]
     List,
-    /// Let others open the stack, all of its history with this key included.
+    /// Add recipients to a stack
+    ///
+    /// New recipients can also decrypt all earlier revisions that use the current data key.
     Add {
-        /// age1…, ssh-…, or `passphrase` for the one in STATECTL_PASSPHRASE.
+        /// `age1…`, `ssh-…`, or `passphrase`
+        ///
+        /// `passphrase` is the one in STATECTL_PASSPHRASE.
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
-        /// Let them read the stack's outputs, and nothing else of it. Whether they can fetch more is for the store's
-        /// access rules.
+        /// Let the recipients decrypt only the stack's outputs
+        ///
+        /// The store's access rules decide whether they can fetch the other, encrypted files.
         #[arg(long)]
         outputs: bool,
     },
-    /// Let somebody open nothing new: the stack gets a new data key.
+    /// Remove recipients and replace the data key
+    ///
+    /// Removed recipients can't decrypt later revisions. They can still decrypt revisions with an earlier data key.
     #[command(visible_alias = "rm")]
     Remove {
-        /// As `recipients list` shows them.
+        /// The recipients to remove, as in `recipients list`
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
-        /// Of those who read outputs only.
+        /// Remove output-only recipients
         #[arg(long)]
         outputs: bool,
     },
@@ -35,14 +43,14 @@ pub(crate) enum Command {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Listed {
+struct RecipientsReport {
     stack: String,
     recipients: Vec<String>,
-    /// Who can read the outputs, and nothing else.
+    /// Recipients who can decrypt only the stack's outputs.
     of_outputs: Vec<String>,
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `recipients`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::List => report(context, &context.store.open_stack().await?).await,
@@ -61,7 +69,7 @@ async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult
 }
 
 async fn report(context: &Context, stack: &Stack) -> CommandResult {
-    let listed = Listed {
+    let listed = RecipientsReport {
         stack: stack.name().to_string(),
         recipients: stack.recipients().await?,
         of_outputs: stack.output_recipients().await?,
@@ -71,7 +79,7 @@ async fn report(context: &Context, stack: &Stack) -> CommandResult {
             page.line(recipient);
         }
         if listed.recipients.is_empty() {
-            page.line("nobody: the stack is not sealed");
+            page.line("no recipients: the stack is not encrypted");
         }
         for recipient in &listed.of_outputs {
             page.line(format_args!("{recipient} (outputs only)"));
@@ -87,18 +95,20 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandRes
         false => stack.recipients().await?,
     };
     if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
-        let message = format!("{stranger} isn't one of its recipients; nothing was changed");
-        return Err(
-            CliError::not_found(object, &message).with_hint("see who is with `statectl recipients list`")
-        );
+        let message = format!("cannot remove {stranger}: not a recipient of the stack");
+        return Err(CliError::not_found(object, &message)
+            .with_hint("list recipients with `statectl recipients list`"));
     }
     recipients.retain(|one| !gone.contains(one));
     if recipients.is_empty() && !outputs {
-        let message = "nobody would be left who can open it; nothing was changed";
+        let message = "cannot remove the last recipient: no one could decrypt the stack";
         return Err(CliError::refused(object, message)
-            .with_hint("add another recipient first: `statectl recipients add`"));
+            .with_hint("add another recipient first: `statectl recipients add RECIPIENT`"));
     }
-    let question = format!("Give {object} a new data key without {}?", gone.join(", "));
+    let question = format!(
+        "Replace the data key of {object} and remove recipient {}?",
+        gone.join(", ")
+    );
     context.prompt.confirm(&object, &question)?;
     let (of_all, of_outputs) = match outputs {
         true => (None, Some(recipients)),

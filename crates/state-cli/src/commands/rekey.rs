@@ -1,4 +1,4 @@
-//! `rekey`: a new data key for a sealed stack.
+//! The command `rekey`: replaces the data key of an encrypted stack.
 
 use crate::context::{CommandResult, Context};
 use crate::marks::count;
@@ -6,35 +6,37 @@ use serde::Serialize;
 use state_core::RevisionId;
 use state_manager::{Rekey, Stack};
 
-/// Give the stack a new data key, for the same recipients, and seal its current state with it.
+/// Replace the data key of an encrypted stack
+///
+/// Creates a new data key for the same recipients and encrypts the current state with it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Drop and delete all earlier revisions: they open with the old key.
+    /// Delete all earlier revisions, which use the old data key
     #[arg(long)]
     forget_history: bool,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
 }
 
-/// What a new key changed.
+/// The result of a key replacement.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Changed {
+struct RekeyReport {
     stack: String,
     revision: RevisionId,
     recipients: Vec<String>,
-    /// Revisions that open with an earlier key, or are plain.
+    /// Revisions that can still be decrypted with an earlier key, or are in plaintext.
     older_revisions: Vec<RevisionId>,
 }
 
-/// Gives it a new key.
+/// Runs the command `rekey` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let question = match args.forget_history {
-        true => format!("Give {object} a new data key, and delete its whole history before now?"),
-        false => format!("Give {object} a new data key?"),
+        true => format!("Replace the data key of {object}, and delete all its earlier revisions?"),
+        false => format!("Replace the data key of {object}?"),
     };
     context.prompt.confirm(&object, &question)?;
     let request = Rekey {
@@ -45,7 +47,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     perform(context, &stack, "rekey", "rekey", request).await
 }
 
-/// Gives the stack a new key, and tells what that changed, and what it didn't.
+/// Replaces the stack's data key, and reports the new revision and the revisions that the old key still decrypts.
 pub(super) async fn perform(
     context: &Context,
     stack: &Stack,
@@ -54,7 +56,7 @@ pub(super) async fn perform(
     request: Rekey,
 ) -> CommandResult {
     let rekeyed = stack.rekey(operation, request).await?;
-    let changed = Changed {
+    let changed = RekeyReport {
         stack: stack.name().to_string(),
         revision: rekeyed.revision,
         recipients: rekeyed.recipients,
@@ -64,14 +66,14 @@ pub(super) async fn perform(
     if !changed.older_revisions.is_empty() {
         let older = changed.older_revisions.len();
         warnings.push(format!(
-            "{} as before: whoever could read {} still can; change the secrets that must not be known any more",
-            count(older, "older revision opens", "older revisions open"),
+            "{} not re-encrypted: former recipients can still read {}; rotate secrets that they must not know",
+            count(older, "older revision is", "older revisions are"),
             if older == 1 { "it" } else { "them" },
         ));
     }
     context.report(kind, &changed, warnings, |page| {
         page.line(format_args!(
-            "the current state is sealed with a new key: revision {}, for {}",
+            "encrypted the current state with a new data key: revision {}, for {}",
             changed.revision,
             count(changed.recipients.len(), "recipient", "recipients")
         ));

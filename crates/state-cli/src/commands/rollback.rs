@@ -1,4 +1,4 @@
-//! `rollback`: bring back an earlier revision, as a new one.
+//! The command `rollback`: restores an earlier revision as a new one.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -11,24 +11,28 @@ use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest};
 use std::collections::BTreeMap;
 
-/// How many entries a preview names.
+/// How many resources a preview names.
 const NAMED: usize = 50;
 
-/// Bring back what an earlier revision holds, as a new revision. Only the record changes, not the world.
+/// Restore the state of an earlier revision
+///
+/// Writes a new revision with the state of the earlier one. Only the state changes; no real resource is changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The revision: an id, the beginning of one, a serial, or `@-` for the one before the current.
+    /// The revision to restore: an id, a prefix of an id, a serial, or `@-`
     #[arg(value_name = "REV")]
     revision: RevisionSpec,
-    /// Even if entries moved to or from another stack since: they would be in both then, or in none.
+    /// Roll back even across moves between stacks
+    ///
+    /// Resources that moved to another stack since would then be in both stacks, and resources that moved here in none.
     #[arg(long)]
     force: bool,
-    /// What to remember in the history.
+    /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
 }
 
-/// What a rollback changes, by the names of entries.
+/// What a rollback changes, by the addresses of resources.
 #[derive(Debug, Default, Serialize)]
 struct Changes {
     added: Vec<String>,
@@ -38,29 +42,29 @@ struct Changes {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Done {
+struct RollbackReport {
     stack: String,
     restored: RevisionId,
     revision: RevisionId,
     changed: bool,
     changes: Changes,
-    /// Moves that it takes back on this side only.
+    /// Moves between stacks that the rollback reverts in this stack only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     crossed: Vec<CrossedView>,
 }
 
-/// Rolls back.
+/// Runs the command `rollback` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let target = stack.revision_list().await?.resolve(&args.revision)?;
     let view = stack.tip().await?;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;
-    // Two keys seal the same value to other bytes.
+    // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let now = opened(&stack, view.snapshot()).await?;
     let then = opened(&stack, stack.get(&target).await?).await?;
     let changes = changes(&State::from_snapshot(stack.lineage(), &now)?, &then);
-    let mut done = Done {
+    let mut done = RollbackReport {
         stack: stack.name().to_string(),
         revision: target.clone(),
         restored: target,
@@ -74,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     context.output.announce(|page| {
         preview(page, &done.changes);
     });
-    done.crossed = rollback_guard::look(context, &stack, &view.state, &done.restored).await?;
+    done.crossed = rollback_guard::inspect(context, &stack, &view.state, &done.restored).await?;
     rollback_guard::refuse(&object, &done.crossed, args.force)?;
     context.prompt.confirm(
         &object,
@@ -85,9 +89,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         if session.state().current() != seen.as_ref() {
             return Err(CliError::conflict(
                 &*object,
-                "another revision was made in the meantime; nothing was changed",
+                "cannot roll back: another revision was written in the meantime",
             )
-            .with_hint("look at it with `statectl history`, then roll back again"));
+            .with_hint("show the new revision with `statectl history`, then run the command again"));
         }
         refuse_pending(&object, &session.state())?;
         let request = UpdateRequest {
@@ -109,14 +113,14 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
         return Ok(());
     }
     let message = format!(
-        "{} pending; nothing was changed",
-        count(pending, "operation is", "operations are")
+        "cannot roll back: {}",
+        count(pending, "pending operation", "pending operations")
     );
     Err(CliError::conflict(object, &message)
-        .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"))
+        .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID`"))
 }
 
-/// What differs between a state and what it is to become, in the order of the two.
+/// The differences between the current state and the state to restore, each part in the order of its state.
 fn changes(now: &State, then: &Snapshot) -> Changes {
     let mut changes = Changes::default();
     let wanted: BTreeMap<EntryKey, &Entry> =
@@ -157,14 +161,14 @@ fn preview(page: &mut Page, changes: &Changes) {
 
 fn summary(changes: &Changes) -> String {
     format!(
-        "{} added, {} changed, {} removed in the record; the world stays as it is",
+        "{} added, {} changed, {} removed in the state; no real resource is changed",
         changes.added.len(),
         changes.changed.len(),
         changes.removed.len()
     )
 }
 
-fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResult {
+fn report(context: &Context, done: &RollbackReport, warnings: Vec<String>) -> CommandResult {
     context.report("rollback", done, warnings, |page| {
         if done.changed {
             page.line(format_args!(
@@ -173,7 +177,7 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResul
             ));
         } else {
             page.line(format_args!(
-                "nothing to do: {} is the current revision",
+                "nothing to do: {} is already the current revision",
                 done.revision
             ));
         }

@@ -1,6 +1,7 @@
-//! `schema`: what the documents that `--json` prints look like, as JSON Schema.
+//! The command `schema`: JSON Schemas of the documents that `--json` prints.
 //!
-//! Fields may be added within a format version; none goes or changes its meaning. So the schemas forbid no others.
+//! A release may add fields within a format version, but never removes one or changes its meaning. The schemas therefore
+//! allow additional properties.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -8,21 +9,23 @@ use crate::formats;
 use crate::output::FORMAT_VERSION;
 use serde_json::{Map, Value, json};
 
-/// The schema of each kind's data, that of errors, and what they share.
+/// The schemas of all kinds of documents and of errors, with their shared definitions.
 const DATA: &str = include_str!("../../schemas/data.json");
 
-/// Print the JSON Schema of what `--json` prints, or the list of kinds.
+/// Print the JSON Schema of a `--json` document
+///
+/// Without DOCUMENT, lists the kinds of documents.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The kind, as `kind` in the document says it; `error` for errors.
+    /// The document's `kind`; `error` for errors
     #[arg(value_name = "DOCUMENT")]
     kind: Option<String>,
 }
 
-/// Prints.
+/// Runs the command `schema` and returns its report.
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let mut data: Map<String, Value> = serde_json::from_str(DATA)
-        .map_err(|error| CliError::failed("the schemas of this build", &error.to_string()))?;
+        .map_err(|error| CliError::failed("built-in schemas", &error.to_string()))?;
     let names: Vec<_> = formats::all().iter().map(|format| format.name()).collect();
     data["$defs"]["format"]["enum"] = json!(names);
     let Some(kind) = &args.kind else {
@@ -34,8 +37,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         });
     };
     let schema = schema(&data, kind).ok_or_else(|| {
-        let listing = "`statectl schema` lists all kinds";
-        CliError::not_found(format!("kind {kind}"), "no document is of it").with_nearest(
+        let listing = "list all kinds with `statectl schema`";
+        CliError::not_found(format!("kind {kind}"), "unknown document kind").with_nearest(
             kind,
             kinds(&data),
             listing,
@@ -54,7 +57,7 @@ fn kinds(data: &Map<String, Value>) -> Vec<&str> {
     kinds.map(|(kind, _)| kind.as_str()).chain(["error"]).collect()
 }
 
-/// The schema of a whole document.
+/// The schema of a whole document, with its envelope; none for an unknown kind.
 fn schema(data: &Map<String, Value>, kind: &str) -> Option<Value> {
     let (field, content) = match kind {
         "error" => ("error", data.get("error")?),
@@ -80,7 +83,7 @@ fn schema(data: &Map<String, Value>, kind: &str) -> Option<Value> {
     }))
 }
 
-/// What a schema refers to, and what that refers to.
+/// Collects the definitions that a schema refers to, directly or through other definitions.
 fn collect(schema: &Value, defs: &Value, shared: &mut Map<String, Value>) {
     match schema {
         Value::Object(members) => {

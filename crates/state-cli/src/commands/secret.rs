@@ -1,4 +1,5 @@
-//! `secret`: single values sealed with the stack's key: what a tool keeps in its configuration.
+//! The command `secret`: encrypts and decrypts single values with the stack's data key, for tools that keep such values in
+//! their own configuration.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -10,32 +11,35 @@ use std::io::Read;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// More than that isn't read from stdin.
+/// Upper limit of the input from stdin.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What to do where there is no store: a store alone has no key.
-const NO_STORE: &str = "values are sealed with a stack's key: make a store and a stack first, with `statectl init` and \
-                        `statectl stack new NAME`, or name another store with `--backend URL`";
+/// Hint if there is no store. Mentions the stack too, because a store without a stack has no data key.
+const NO_STORE: &str = "values are encrypted with a stack's data key: run `statectl init` and `statectl stack new NAME` \
+                        first, or name another store with `--backend URL`";
 
+/// All subcommands of `statectl secret`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Seal what stdin says; print the sealed value.
+    /// Encrypt a value from stdin
     Encrypt(Args),
-    /// Open a sealed value from stdin; print it as it is.
+    /// Decrypt a value from stdin
     Decrypt(Args),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What the value is for, as the tool calls it. A value opens only under the name that it was sealed under.
+    /// Name of the value
+    ///
+    /// A value can be decrypted only under the name that it was encrypted with.
     #[arg(value_name = "NAME", required_unless_present = "batch")]
     name: Option<String>,
-    /// Read a JSON object of names and values, and print one.
+    /// Read and print a JSON object of names and values
     #[arg(long, conflicts_with = "name")]
     batch: bool,
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `secret`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     let given = stdin()?;
     let crypter = crypter(context).await?;
@@ -73,7 +77,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     }
 }
 
-/// The stack's crypter. A stack that has no key yet gets its first, as with its first writer.
+/// The stack's crypter. A stack without a data key gets its first one when its writer lock is taken.
 async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
     let stacks = context.store.open().await.map_err(|error| match error.code {
         ExitCode::NotFound => error.with_hint(NO_STORE),
@@ -95,27 +99,30 @@ fn stdin() -> Result<Zeroizing<Vec<u8>>, CliError> {
         .read_to_end(&mut bytes)
         .map_err(|source| CliError::io("stdin", &source))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(CliError::failed("stdin", "it is longer than a value may be"));
+        return Err(CliError::failed(
+            "stdin",
+            "the input is larger than the limit of 16 MiB",
+        ));
     }
     Ok(bytes)
 }
 
 fn text(bytes: &[u8]) -> Result<&str, CliError> {
-    std::str::from_utf8(bytes).map_err(|_| CliError::failed("stdin", "it isn't a sealed value"))
+    std::str::from_utf8(bytes).map_err(|_| CliError::failed("stdin", "not an encrypted value"))
 }
 
-/// A value that JSON can hold: another one would come out altered.
+/// A decrypted value as text. Other bytes are refused, because JSON could represent them only altered.
 fn value<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, CliError> {
     std::str::from_utf8(bytes).map_err(|_| {
         CliError::failed(
             format!("secret `{}`", name.escape_debug()),
-            "it isn't UTF-8, so JSON can't hold it",
+            "the value isn't UTF-8, so it can't be printed as JSON",
         )
-        .with_hint("`statectl secret decrypt NAME` prints it as it is: without `--json` and `--batch`")
+        .with_hint("print the raw bytes with `statectl secret decrypt NAME`, without `--json` and `--batch`")
     })
 }
 
-/// Names and values, which are wiped.
+/// Names and values of a batch. The values are wiped from memory on drop.
 struct Values(BTreeMap<String, String>);
 
 impl std::ops::Deref for Values {
@@ -133,10 +140,10 @@ impl Drop for Values {
 }
 
 fn batch(bytes: &[u8]) -> Result<Values, CliError> {
-    // The parser's message may quote a value: only the place is told.
+    // The parser's own message may quote a secret value, so only the position is reported.
     serde_json::from_slice(bytes).map(Values).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        let message = format!("it isn't a JSON object of strings, at line {line}, column {column}");
+        let message = format!("not a JSON object of strings, at line {line}, column {column}");
         CliError::failed("stdin", &message)
     })
 }
@@ -148,7 +155,7 @@ fn printed(context: &Context, value: &str) -> CommandResult {
 fn printed_batch<'a>(context: &Context, values: impl Iterator<Item = (&'a String, String)>) -> CommandResult {
     let values: BTreeMap<&String, String> = values.collect();
     context.report("secret-batch", &values, Vec::new(), |page| {
-        // Names and strings: it always has a JSON form.
+        // A map of strings can always be serialized, so the default is never used.
         let text = serde_json::to_string_pretty(&values).unwrap_or_default();
         text.lines().for_each(|line| page.line(line));
     })

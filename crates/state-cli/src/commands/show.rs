@@ -1,18 +1,18 @@
-//! `show`: one entry.
+//! The command `show`: all details of one resource.
 
 use crate::context::{CommandResult, Context};
 use crate::entry::{EntryView, PendingView};
-use crate::marks::ResourceStatus;
+use crate::marks::StackStatus;
 use crate::reading::{At, Reading};
 use crate::render::Page;
 use serde::Serialize;
 use state_core::Address;
 use std::fmt::Display;
 
-/// Show one entry: its fields, what it depends on, and what depends on it.
+/// Show a resource with its dependencies and dependents
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Its address, as `list` prints it.
+    /// The resource's address, as printed by `list`
     #[arg(value_name = "ADDR")]
     address: Address,
     #[command(flatten)]
@@ -20,14 +20,14 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ShowReport {
     #[serde(flatten)]
-    standing: ResourceStatus,
-    /// The live entry first, then those that were replaced and await deletion.
+    status: StackStatus,
+    /// The live resource first, then the replaced ones that still have to be deleted.
     entries: Vec<EntryView>,
 }
 
-/// Shows.
+/// Runs the command `show` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let state = &reading.state;
@@ -38,11 +38,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     if entries.is_empty() {
         return Err(reading.missing(&args.address));
     }
-    let shown = Shown {
-        standing: reading.standing,
+    let shown = ShowReport {
+        status: reading.status,
         entries,
     };
-    let warnings = shown.standing.warnings();
+    let warnings = shown.status.warnings();
     context.report("show", &shown, warnings, |page| {
         for (index, entry) in shown.entries.iter().enumerate() {
             if index > 0 {

@@ -1,4 +1,4 @@
-//! `stack`: list, make, remove and rename stacks.
+//! The command `stack`: lists, creates, removes and renames stacks.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -10,39 +10,41 @@ use state_core::backend::Holder;
 use state_core::{ErrorKind, Lineage, StackName};
 use state_manager::{Removal, StackSummary};
 
+/// All subcommands of `statectl stack`.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List the stacks.
+    /// List the stacks of a store
     Ls,
-    /// Make an empty stack.
+    /// Create an empty stack
     New {
-        /// Its name: `NAME` or `PROJECT/NAME`.
+        /// Name of the new stack: `NAME` or `PROJECT/NAME`
         name: StackName,
         #[command(flatten)]
         sealing: NewStack,
     },
-    /// Remove a stack, its history too.
+    /// Remove a stack with its history
     Rm {
-        /// Its name.
+        /// The stack to remove
         #[arg(value_name = "STACK")]
         name: StackName,
-        /// Remove it even if it has entries: the objects that they record stay in the world, and nobody knows of
-        /// them any more.
+        /// Remove the stack even if it has resources
+        ///
+        /// The real resources stay, and no state records them any more.
         #[arg(long)]
         force: bool,
     },
-    /// Give a stack another name.
+    /// Change the name of a stack
     Rename {
-        /// Its name.
+        /// The stack to rename
         #[arg(value_name = "STACK")]
         old: StackName,
-        /// Its name from now on.
+        /// The new name of the stack
         #[arg(value_name = "NAME")]
         new: StackName,
     },
 }
 
-/// Runs one of them.
+/// Runs a subcommand of `stack`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::Ls => list(context).await,
@@ -58,7 +60,7 @@ async fn list(context: &Context) -> CommandResult {
     let now = context.now();
     context.report("stack-list", &lines, Vec::new(), |page| {
         if lines.is_empty() {
-            page.line("no stacks yet: `statectl import FILE` or `statectl stack new NAME` makes one");
+            page.line("no stacks yet; create one with `statectl stack new NAME` or `statectl import FILE`");
             return;
         }
         let rows = lines.iter().map(|line| {
@@ -73,12 +75,12 @@ async fn list(context: &Context) -> CommandResult {
                 stack_marks(line.update_open, line.pending, line.invalidated.is_some()),
             ]
         });
-        let header = ["NAME", "ENTRIES", "REVISION", "UPDATED", "LOCK", "MARKS"];
+        let header = ["NAME", "RESOURCES", "REVISION", "UPDATED", "LOCK", "MARKS"];
         page.table(header, rows);
     })
 }
 
-/// Who holds it: a writer, else whoever keeps others out.
+/// The holder of the writer lock, else the holder of the client lock.
 fn lock(line: &StackSummary) -> String {
     let at = |holder: &Holder| format!("{}@{}", holder.who, holder.host);
     match (&line.holder, &line.client_lock) {
@@ -90,7 +92,7 @@ fn lock(line: &StackSummary) -> String {
 }
 
 #[derive(Serialize)]
-struct Made {
+struct NewReport {
     stack: String,
     lineage: Lineage,
 }
@@ -104,18 +106,17 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Command
         .new_stack_with(name, policy)
         .await
         .map_err(|error| match error.kind() {
-            ErrorKind::Conflict => {
-                CliError::from(error).with_hint("take another name; `statectl stack ls` lists those in use")
-            }
+            ErrorKind::Conflict => CliError::from(error)
+                .with_hint("choose another name; list existing stacks with `statectl stack ls`"),
             _ => error.into(),
         })?;
-    let made = Made {
+    let made = NewReport {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),
     };
     context.report("stack-new", &made, warnings, |page| {
         page.line(format_args!(
-            "made stack {} (lineage {})",
+            "created stack {} (lineage {})",
             name.short(),
             made.lineage
         ));
@@ -123,7 +124,7 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Command
 }
 
 #[derive(Serialize)]
-struct Removed {
+struct RemoveReport {
     stack: String,
 }
 
@@ -133,16 +134,17 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> CommandResu
     let session = context.store.lock(&stack, "stack rm").await?;
     if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
         let message = format!(
-            "it still has {}; nothing was removed",
-            count(entries, "entry", "entries")
+            "cannot remove the stack: it still has {}",
+            count(entries, "resource", "resources")
         );
         return Err(
             CliError::refused(format!("stack {}", name.short()), &message).with_hint(
-                "destroy what they record first, or run it again with `--force` to forget that it exists",
+                "delete its resources first with `statectl destroy`, or remove the stack and keep the real resources with \
+                 `--force`",
             ),
         );
     }
-    let removed = Removed {
+    let removed = RemoveReport {
         stack: name.to_string(),
     };
     context.report("stack-remove", &removed, Vec::new(), |page| {
@@ -151,7 +153,7 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> CommandResu
 }
 
 #[derive(Serialize)]
-struct Renamed {
+struct RenameReport {
     from: String,
     to: String,
 }
@@ -161,11 +163,11 @@ async fn rename(context: &Context, old: &StackName, new: &StackName) -> CommandR
     let stack = context.store.find(&stacks, old).await?;
     let session = context.store.lock(&stack, "stack rename").await?;
     stacks.rename_held(session, new).await?;
-    let renamed = Renamed {
+    let renamed = RenameReport {
         from: old.to_string(),
         to: new.to_string(),
     };
     context.report("stack-rename", &renamed, Vec::new(), |page| {
-        page.line(format_args!("stack {} is now {}", old.short(), new.short()));
+        page.line(format_args!("renamed stack {} to {}", old.short(), new.short()));
     })
 }

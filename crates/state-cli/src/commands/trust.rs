@@ -1,4 +1,4 @@
-//! `trust`: what this client remembers of a stack, and taking for true what is there now.
+//! The command `trust`: shows what this client remembers of a stack, and accepts a changed stack or pins its data key.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -8,52 +8,62 @@ use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
 use state_manager::{Authenticity, KnownStacks, StackPin, Stacks};
 
-/// Show which key and how much of the stack was seen before, beside what is there now. A stack that is sealed with a key
-/// that nobody vouched for, that went back in time, or that took another one's name is refused until it is accepted.
+/// Show, accept or pin the trusted state of a stack
+///
+/// Like ssh's `known_hosts`, each client remembers the data key and the serial of every stack that it has read. A stack
+/// is refused if its data key is not authenticated, if its history went back, or if another stack took its name. Run
+/// `trust` to compare, and `trust --accept` to accept the stack as it is now.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Forget what was seen, and take for true what is there now. Ask those who work with the stack first.
+    /// Accept the stack as it is now
+    ///
+    /// Replaces what this client remembers of the stack. Ask the other users of the stack first whether the change was
+    /// intended.
     #[arg(long, conflicts_with = "key")]
     accept: bool,
-    /// Take only a stack with this data key for true: before first contact, as somebody told it.
+    /// Pin the expected data key
+    ///
+    /// Use this before the first access to a stack, with a key id from one of its users.
     #[arg(long, value_name = "KEY-ID")]
     key: Option<KeyId>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Trusted {
+struct TrustReport {
     stack: String,
     lineage: Lineage,
-    /// What is there now.
-    found: Found,
-    /// What was seen last; none before first contact.
+    /// The stack as it is in the store now.
+    found: CurrentStack,
+    /// The stack as this client read it last; none before the first access.
     seen: Option<StackPin>,
-    /// Why it isn't taken for true; none if it is.
+    /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Found {
+struct CurrentStack {
     key: Option<KeyId>,
     serial: Option<Serial>,
-    /// Whether head and journal were made with that key, as far as an identity at hand tells.
+    /// Whether the head and the journal were authenticated with that key; false without an identity that decrypts it.
     authentic: bool,
 }
 
-/// Runs it.
+/// Runs the command `trust` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let place = context.store.place()?;
+    let place = context.store.location()?;
     let stacks = context.store.open().await?;
     let Some(name) = context.store.choose(&stacks).await? else {
         let object = format!("store {}", settings::shown(&place.url));
-        return Err(CliError::not_found(object, "it has no stack yet"));
+        return Err(CliError::not_found(object, "the store has no stacks"));
     };
     let object = format!("stack {}", name.short());
     let Some(known_stacks) = context.store.known_stacks(&stacks.url(), &place.url) else {
-        let message = "there is no home folder to remember anything in";
-        return Err(CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder of yours"));
+        let message = "cannot remember trusted stacks: there is no home folder";
+        return Err(
+            CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder that you own")
+        );
     };
     let lineage = lineage_of(&stacks, &name).await?;
     if let Some(key) = args.key {
@@ -62,32 +72,39 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     if args.accept {
         context
             .prompt
-            .confirm(&object, &format!("Take for true what {object} holds now?"))?;
+            .confirm(&object, &format!("Accept {object} as it is now?"))?;
         stacks.trust(&name).await?;
     }
-    let trusted = look(&stacks, &*known_stacks, &name, lineage).await?;
+    let trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     let warnings = trusted.distrusted.clone().into_iter().collect();
     context.report("trust", &trusted, warnings, |page| {
         let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
         page.line(format_args!("{object}, lineage {lineage}"));
         match &trusted.seen {
-            None => page.line("seen:  never"),
-            Some(seen) => page.line(format_args!("seen:  {}, serial {}", key(seen.key), seen.serial)),
+            None => page.line("remembered: nothing, because the stack was not read before"),
+            Some(seen) => page.line(format_args!(
+                "remembered: {}, serial {}",
+                key(seen.key),
+                seen.serial
+            )),
         }
         let found = &trusted.found;
         let serial = found
             .serial
             .map_or_else(String::new, |serial| format!(", serial {serial}"));
         let unchecked = if found.key.is_some() && !found.authentic {
-            ", unchecked"
+            ", not authenticated"
         } else {
             ""
         };
-        page.line(format_args!("found: {}{serial}{unchecked}", key(found.key)));
+        page.line(format_args!(
+            "in the store: {}{serial}{unchecked}",
+            key(found.key)
+        ));
     })
 }
 
-/// The stack behind the name, whether it is trusted or not.
+/// The lineage of the stack with this name, whether the stack is trusted or not.
 async fn lineage_of(stacks: &Stacks, name: &StackName) -> Result<Lineage, CliError> {
     match stacks.bound_head(name).await? {
         Some(head) => Ok(head.lineage),
@@ -104,21 +121,21 @@ async fn pin(
 ) -> Result<(), CliError> {
     let seen = known_stacks.seen(lineage).await?;
     if let Some(known) = seen.and_then(|seen| seen.key).filter(|known| *known != key) {
-        let message = format!("it was seen with key {known} before; nothing was changed");
+        let message = format!("cannot pin the key: this client remembers key {known}");
         return Err(CliError::conflict(format!("stack {}", name.short()), &message)
-            .with_hint("forget that with `statectl trust --accept` first"));
+            .with_hint("accept the current key with `statectl trust --accept` first"));
     }
     known_stacks.remember(lineage, Some(&StackPin::pinned(key))).await;
     stacks.get(name).await?;
     Ok(())
 }
 
-async fn look(
+async fn inspect(
     stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
-) -> Result<Trusted, CliError> {
+) -> Result<TrustReport, CliError> {
     let seen = known_stacks.seen(lineage).await?;
     let view = match stacks.get(name).await {
         Ok(Some(stack)) => stack.tip().await,
@@ -127,7 +144,7 @@ async fn look(
     };
     let (found, distrusted) = match view {
         Ok(view) => {
-            let found = Found {
+            let found = CurrentStack {
                 key: view.head.key_id,
                 serial: Some(view.state.serial()),
                 authentic: view.authenticity == Authenticity::Checked,
@@ -136,7 +153,7 @@ async fn look(
         }
         Err(error @ state_core::Error::Distrusted { .. }) => {
             let head = stacks.bound_head(name).await?;
-            let found = Found {
+            let found = CurrentStack {
                 key: head.and_then(|head| head.key_id),
                 serial: None,
                 authentic: false,
@@ -145,7 +162,7 @@ async fn look(
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Trusted {
+    Ok(TrustReport {
         stack: name.to_string(),
         lineage,
         found,

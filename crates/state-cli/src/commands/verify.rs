@@ -1,4 +1,4 @@
-//! `verify`: check every stored byte that counts, and every integrity rule.
+//! The command `verify`: checks the integrity of the stored data and of the state.
 
 use crate::context::{CommandResult, Context};
 use crate::exit::ExitCode;
@@ -9,10 +9,12 @@ use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_manager::VerifyReport;
 
-/// Check the stack: digests, the chain of the journal, and every integrity rule.
+/// Check the integrity of a stack
+///
+/// Checks digests, the hash chain of the journal, and every integrity rule of the state.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Read the whole history too, and compare each checkpoint with what led to it.
+    /// Also check the whole history and all checkpoints
     #[arg(long, conflicts_with = "at")]
     deep: bool,
     #[command(flatten)]
@@ -21,7 +23,7 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Verified {
+struct VerifyDocument {
     stack: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<RevisionId>,
@@ -31,7 +33,7 @@ struct Verified {
     found: VerifyReport,
 }
 
-/// Verifies.
+/// Runs the command `verify` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let at = args.at.resolve(&stack).await?;
@@ -39,7 +41,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         None => stack.verify(args.deep).await?,
         Some(revision) => verify_revision(&stack.get(revision).await?),
     };
-    let verified = Verified {
+    let verified = VerifyDocument {
         stack: stack.name().to_string(),
         at,
         deep: args.deep,
@@ -67,7 +69,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(report.with_code_if(!verified.valid, ExitCode::Integrity))
 }
 
-/// What one revision holds, by every rule. That its bytes are the ones that were written is checked by reading it.
+/// Checks the state in one revision against every integrity rule. Reading the revision has already checked its digest.
 fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
     VerifyReport {
         report: state_core::verify::verify(snapshot),
@@ -78,15 +80,18 @@ fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
     }
 }
 
-fn checked(stack: &str, verified: &Verified) -> String {
+fn checked(stack: &str, verified: &VerifyDocument) -> String {
     match &verified.at {
         Some(revision) => format!(
             "checked revision {revision} of stack {stack}: {}",
-            count(verified.found.entries, "entry", "entries")
+            count(verified.found.entries, "resource", "resources")
         ),
         None => format!(
-            "checked stack {stack}: {} journal frames, {} snapshots, {} revisions, {} entries",
-            verified.found.frames, verified.found.snapshots, verified.found.revisions, verified.found.entries
+            "checked stack {stack}: {}, {}, {}, {}",
+            count(verified.found.frames, "journal frame", "journal frames"),
+            count(verified.found.snapshots, "snapshot", "snapshots"),
+            count(verified.found.revisions, "revision", "revisions"),
+            count(verified.found.entries, "resource", "resources")
         ),
     }
 }

@@ -1,9 +1,9 @@
-//! The graph in the languages of programs that draw: DOT and Mermaid.
+//! Prints the graph as source text for drawing programs: Graphviz DOT and Mermaid.
 
 use super::{Graph, Link};
 use crate::render::Page;
 
-/// Prints the graph for Graphviz.
+/// Prints the graph as Graphviz DOT.
 pub(crate) fn print_dot(page: &mut Page, graph: &Graph) {
     page.line("digraph state {");
     page.line("  rankdir=LR;");
@@ -37,12 +37,12 @@ pub(crate) fn print_dot(page: &mut Page, graph: &Graph) {
     page.line("}");
 }
 
-/// A quoted string of DOT.
+/// A quoted DOT string.
 fn dot(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Prints the graph for Mermaid.
+/// Prints the graph as a Mermaid flowchart.
 pub(crate) fn print_mermaid(page: &mut Page, graph: &Graph) {
     page.line("flowchart LR");
     for (place, (group, nodes)) in graph.groups().into_iter().enumerate() {
@@ -69,7 +69,7 @@ pub(crate) fn print_mermaid(page: &mut Page, graph: &Graph) {
     }
 }
 
-/// A quoted string of Mermaid; what it would take for markup is written as an entity.
+/// A quoted Mermaid string, with markup characters written as entities.
 fn mermaid(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,21 +1,21 @@
-//! What siblings have in common, and which group an entry is in.
+//! Names of nodes and groups: the declaration of an instance, and the group of a resource.
 
 use clap::ValueEnum;
 use state_core::Entry;
 
-/// How nodes are grouped.
+/// How to group nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupBy {
-    /// By the module, or the entry, that contains them.
+    /// By module or parent resource
     Module,
-    /// By the resource's type.
+    /// By the kind of the resource
     Type,
-    /// By who manages them.
+    /// By the provider of the resource
     Provider,
 }
 
 impl GroupBy {
-    /// The group of an entry whose node has this name.
+    /// The group of a resource whose node has this name.
     pub(super) fn group(self, entry: &Entry, name: &str) -> String {
         let kind = || crate::entry::kind(entry);
         match self {
@@ -26,7 +26,7 @@ impl GroupBy {
             Self::Type => kind().unwrap_or_else(|| entry.entry_type.name().to_owned()),
             Self::Provider => match &*entry.provider {
                 Some(provider) => provider.address.to_string(),
-                // Where nothing says who it is, the type begins with it: `aws_instance`, `aws:s3/bucket:Bucket`.
+                // Without a provider in the state, use the prefix of the kind: `aws_instance`, `aws:s3/bucket:Bucket`.
                 None => kind()
                     .and_then(|kind| Some(kind.split(['_', ':']).next()?.to_owned()))
                     .unwrap_or_else(|| "(none)".to_owned()),
@@ -44,7 +44,7 @@ pub(super) fn declaration(address: &str) -> &str {
     }
 }
 
-/// The modules that an address of Terraform's begins with, without indices.
+/// The module path at the beginning of a Terraform address, without indices.
 fn module(address: &str) -> Option<String> {
     let mut plain = String::with_capacity(address.len());
     let mut at = 0;
@@ -61,7 +61,7 @@ fn module(address: &str) -> Option<String> {
     (!modules.is_empty()).then(|| modules.join("."))
 }
 
-/// Where indices begin and end: `[0]`, `["a]b"]`.
+/// The start and end of each index in an address: `[0]`, `["a]b"]`.
 fn indices(address: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let (mut start, mut is_quoted, mut is_escaped) = (None, false, false);
@@ -86,7 +86,7 @@ mod tests {
     use super::{declaration, module};
 
     #[test]
-    fn an_index_at_the_end_is_no_part_of_a_declaration() {
+    fn declaration_has_no_index_at_its_end() {
         assert_eq!(declaration("a.b[0]"), "a.b");
         assert_eq!(declaration(r#"m["x"].b["a]\"[b"]"#), r#"m["x"].b"#);
         assert_eq!(declaration("a[0].b"), "a[0].b");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_told_without_their_indices() {
+    fn module_path_has_no_indices() {
         assert_eq!(
             module(r#"module.a["x.y"].module.b.t.n[0]"#).as_deref(),
             Some("module.a.module.b")

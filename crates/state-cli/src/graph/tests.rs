@@ -1,4 +1,4 @@
-//! What graphs look like.
+//! Tests of the dependency graph and its drawings.
 
 use super::{Graph, GroupBy, Link, NODES, drawing, tree};
 use crate::render::Page;
@@ -14,7 +14,7 @@ fn entry(name: &str, on: &[&str]) -> SharedEntry {
     entry.into()
 }
 
-/// `net` ← three instances ← `lb` ← `dns`, and `other`.
+/// A state in which `dns` depends on `lb`, `lb` on three instances, and these on `net`; `other` is separate.
 fn shop() -> Vec<SharedEntry> {
     vec![
         entry("net", &[]),
@@ -43,7 +43,7 @@ fn names(graph: &Graph) -> Vec<String> {
 }
 
 #[test]
-fn siblings_are_one_node() {
+fn instances_of_one_declaration_are_one_node() {
     let graph = Graph::of(&shop(), GroupBy::Module, None).unwrap();
     assert_eq!(names(&graph), ["dns", "lb", "module.web.i x3", "net", "other"]);
     assert_eq!(
@@ -53,11 +53,11 @@ fn siblings_are_one_node() {
 }
 
 #[test]
-fn what_is_near_an_entry_is_reached_one_way_or_the_other() {
+fn neighbourhood_follows_edges_in_one_direction() {
     assert_eq!(names(&near("lb", 1)), ["dns", "lb", "module.web.i x3"]);
     assert_eq!(names(&near("lb", 2)), ["dns", "lb", "module.web.i x3", "net"]);
     assert_eq!(names(&near("lb", 0)), ["lb"]);
-    // The siblings of what it needs aren't near it.
+    // Other dependents of a dependency aren't part of the neighbourhood.
     assert_eq!(
         names(&near("module.web.i[1]", 1)),
         ["lb", "module.web.i[1]", "net"]
@@ -67,7 +67,7 @@ fn what_is_near_an_entry_is_reached_one_way_or_the_other() {
 }
 
 #[test]
-fn a_tree_around_an_entry_goes_both_ways() {
+fn tree_shows_dependencies_and_dependents() {
     assert_eq!(
         drawn(&near("lb", 2), tree::print),
         "lb\nneeds\n└─ module.web.i x3\n   └─ net\nneeded by\n└─ dns\n"
@@ -75,8 +75,8 @@ fn a_tree_around_an_entry_goes_both_ways() {
 }
 
 #[test]
-fn a_tree_unfolds_each_node_once() {
-    // Each level doubles the paths; the lines don't.
+fn tree_expands_each_node_once() {
+    // The number of paths doubles with each level, but the number of lines must not.
     let mut entries = vec![entry("l0a", &[]), entry("l0b", &[])];
     for level in 1..40 {
         let below = [format!("l{}a", level - 1), format!("l{}b", level - 1)];
@@ -91,7 +91,7 @@ fn a_tree_unfolds_each_node_once() {
 }
 
 #[test]
-fn the_nearest_are_kept_when_there_are_too_many() {
+fn nearest_nodes_are_kept_above_the_limit() {
     let mut entries = vec![entry("hub", &[])];
     for number in 0..300 {
         entries.push(entry(&format!("near{number:03}"), &["hub"]));
@@ -103,7 +103,7 @@ fn the_nearest_are_kept_when_there_are_too_many() {
 }
 
 #[test]
-fn groups_of_dependencies_lead_to_all_their_members() {
+fn group_dependency_points_to_all_members() {
     let member = |name: &str| {
         let mut entry = Entry::clone(&entry(name, &[]));
         entry.group = Some(address("m.g"));
@@ -123,12 +123,12 @@ fn groups_of_dependencies_lead_to_all_their_members() {
     assert_eq!(
         graph.edges.len(),
         3,
-        "it and its siblings are two nodes: {graph:?}"
+        "the centre and the other instances are two nodes: {graph:?}"
     );
 }
 
 #[test]
-fn names_cannot_break_out_of_a_drawing() {
+fn names_are_escaped_in_drawings() {
     let entries = [
         entry(r#"a["x\"];b"]"#, &[]),
         entry(r#"c"]<img> #"#, &[r#"a["x\"];b"]"#]),

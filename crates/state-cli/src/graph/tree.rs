@@ -1,13 +1,14 @@
-//! The graph as an indented tree: what a terminal shows best.
+//! Prints the graph as an indented tree for a terminal.
 
 use super::Graph;
 use crate::render::{Page, Style};
 use std::collections::BTreeSet;
 
-/// How many names a hint tells.
-const TOLD: usize = 3;
+/// How many dependencies are named behind a node.
+const NAMED: usize = 3;
 
-/// Prints a graph around its centre as two trees, else its groups with a hint at what each node needs.
+/// Prints the dependencies and dependents of the centre as two trees. Without a centre, prints the groups, and behind each
+/// node its first dependencies.
 pub(crate) fn print(page: &mut Page, graph: &Graph) {
     match graph.center {
         Some(center) => print_around(page, graph, center),
@@ -24,7 +25,8 @@ fn print_around(page: &mut Page, graph: &Graph, center: usize) {
             page.line("└─ nothing");
             continue;
         }
-        // Each node's branches are printed once: a graph unfolded as a tree could be endless.
+        // The branches of each node are printed only once: a graph expanded as a tree can have exponential or, with cycles,
+        // infinite size.
         let mut seen = BTreeSet::from([center]);
         let mut open: Vec<Branch> = branches(&neighbours[center], "");
         while let Some(Branch { at, lead, is_last }) = open.pop() {
@@ -51,7 +53,7 @@ struct Branch {
     is_last: bool,
 }
 
-/// In the order in which a stack gives them back.
+/// The branches in reverse order, because the caller takes them from the end of a stack.
 fn branches(nodes: &[usize], lead: &str) -> Vec<Branch> {
     let branches = nodes.iter().rev().enumerate();
     branches
@@ -77,11 +79,11 @@ fn print_groups(page: &mut Page, graph: &Graph) {
             page.styled(Style::Plain, &graph.nodes[at].label());
             let mut hint: Vec<String> = needs[at]
                 .iter()
-                .take(TOLD)
+                .take(NAMED)
                 .map(|&to| graph.nodes[to].label())
                 .collect();
-            if needs[at].len() > TOLD {
-                hint.push(format!("{} more", needs[at].len() - TOLD));
+            if needs[at].len() > NAMED {
+                hint.push(format!("{} more", needs[at].len() - NAMED));
             }
             if !hint.is_empty() {
                 page.styled(Style::Dim, &format!("  → {}", hint.join(", ")));

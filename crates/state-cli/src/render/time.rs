@@ -1,11 +1,11 @@
-//! Moments and durations as people tell and type them.
+//! Prints ages, and parses points in time and durations.
 
 use crate::error::CliError;
 use state_core::Timestamp;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long ago a moment was, in its largest unit: `2m ago`. A text that names no moment stays as it is.
+/// The age of a point in time in its largest unit: `2m ago`. A timestamp that can't be parsed is returned unchanged.
 pub(crate) fn age(now: &Timestamp, then: &Timestamp) -> String {
     let parse = |moment: &Timestamp| moment.as_str().parse::<jiff::Timestamp>().ok();
     let (Some(now), Some(moment)) = (parse(now), parse(then)) else {
@@ -22,12 +22,12 @@ pub(crate) fn age(now: &Timestamp, then: &Timestamp) -> String {
     }
 }
 
-/// A moment as people name one that is past.
+/// A point in the past, as given on the command line.
 #[derive(Clone, Debug)]
 pub(crate) enum Since {
-    /// So long before now.
+    /// A duration before now.
     Back(jiff::Span),
-    /// Then.
+    /// An absolute point in time.
     Moment(jiff::Timestamp),
 }
 
@@ -42,21 +42,21 @@ impl FromStr for Since {
             let start = day.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC);
             return start
                 .map(|start| Self::Moment(start.timestamp()))
-                .map_err(|_| "no such day".to_owned());
+                .map_err(|_| "no such date".to_owned());
         }
         text.parse::<jiff::Span>()
             .map(|span| Self::Back(span.abs()))
-            .map_err(|_| "neither a span such as `2h`, nor a day, nor a moment".to_owned())
+            .map_err(|_| "expected a duration such as `2h`, a date, or a date and time".to_owned())
     }
 }
 
 impl Since {
-    /// The moment, seen from now; `flag` named it. A day has 24 hours.
+    /// The point in time, relative to `now`; `flag` is named in errors. A day has 24 hours.
     ///
     /// # Errors
-    /// [`Usage`](crate::ExitCode::Usage) when the span has no fixed length, or leads out of time.
+    /// [`Usage`](crate::ExitCode::Usage) if the duration has no fixed length (months, years), or is too long.
     pub(crate) fn moment(&self, flag: &str, now: &Timestamp) -> Result<jiff::Timestamp, CliError> {
-        let refused = || CliError::usage(flag, "it names no moment");
+        let refused = || CliError::usage(flag, "not a valid time");
         match self {
             Self::Moment(moment) => Ok(*moment),
             Self::Back(span) => {
@@ -70,10 +70,10 @@ impl Since {
     }
 }
 
-/// The duration that a text spells.
+/// Parses a duration such as `90s` or `1d12h`.
 ///
 /// # Errors
-/// What is wrong with it, for the command line to tell.
+/// A message for the command line.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
@@ -103,12 +103,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
-/// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
+/// Parses a duration in the formats of jiff: `30s`, `1m 30s`, `500ms`, `PT5M`.
 pub(crate) fn friendly_duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| "a duration is a number with a unit, such as `30s` or `5m`".to_owned())
+        .ok_or_else(|| "expected a number with a unit, such as `30s` or `5m`".to_owned())
 }
 
 #[cfg(test)]
@@ -122,21 +122,21 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_told_in_its_largest_unit() {
+    fn age_is_printed_in_its_largest_unit() {
         let now = at("2026-03-01T12:00:00Z");
-        for (then, told) in [
+        for (then, expected) in [
             ("2026-03-01T12:00:00.5Z", "just now"),
             ("2026-03-01T11:59:30Z", "30s ago"),
             ("2026-03-01T11:58:00Z", "2m ago"),
             ("2026-03-01T09:00:00+00:00", "3h ago"),
             ("2026-02-27T12:00:00Z", "2d ago"),
         ] {
-            assert_eq!(age(&now, &at(then)), told);
+            assert_eq!(age(&now, &at(then)), expected);
         }
     }
 
     #[test]
-    fn since_is_a_span_a_day_or_a_moment() {
+    fn since_is_a_duration_a_date_or_a_time() {
         let now = at("2026-03-01T12:00:00Z");
         for (text, moment) in [
             ("2h", "2026-03-01T10:00:00Z"),
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_makes_no_sense_stays_as_it_is_spelled() {
+    fn invalid_timestamp_is_printed_unchanged() {
         let now = at("2026-03-01T12:00:00Z");
         assert_eq!(age(&now, &at("yesterday")), "yesterday");
         assert_eq!(age(&now, &at("2027-01-01T00:00:00Z")), "2027-01-01T00:00:00Z");
     }
 
     #[test]
-    fn durations_are_read_in_their_units() {
+    fn durations_are_parsed_in_all_units() {
         for (text, seconds) in [
             ("0s", 0),
             ("90s", 90),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_durations_are_refused() {
         for text in [
             "",
             "5",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn friendly_durations_are_parsed() {
         for (text, seconds) in [("0s", 0), ("30s", 30), ("5m", 300), ("1m 30s", 90), ("PT5M", 300)] {
             assert_eq!(
                 friendly_duration(text),

@@ -1,7 +1,7 @@
-//! The configuration files: `statectl.toml`, found upward from the working folder, and the user's own.
+//! The configuration files: the project's `statectl.toml` in the working folder or its nearest parent, and the user's file.
 //!
 //! ```toml
-//! profile = "dev"                      # what counts unless `--profile` says otherwise
+//! profile = "dev"                      # the default of `--profile`
 //! backend = "file://.state"            # a relative path is relative to this file
 //!
 //! [profiles.production]
@@ -15,10 +15,10 @@ use state_manager::file_url;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The file of a project.
+/// Name of the project's configuration file.
 pub(super) const PROJECT_FILE: &str = "statectl.toml";
 
-/// The file of a user, in the folder for such files.
+/// The user's configuration file, relative to the user's configuration folder.
 const USER_FILE: &str = "statectl/config.toml";
 
 #[derive(Debug, Default, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) struct Profile {
 /// A configuration file. The URLs of stores in it are absolute.
 pub(super) struct File {
     pub(super) path: String,
-    /// The profile that is selected unless the command line selects one.
+    /// The profile that is used unless the command line selects one.
     pub(super) profile: Option<String>,
     pub(super) outside: Profile,
     pub(super) profiles: BTreeMap<String, Profile>,
@@ -70,7 +70,7 @@ impl File {
     }
 }
 
-/// The URL of a store: a bare path is a file.
+/// The URL of a store; a path becomes a `file` URL.
 pub(crate) fn url_of(backend: &str) -> String {
     if backend.contains("://") {
         backend.to_owned()
@@ -79,7 +79,7 @@ pub(crate) fn url_of(backend: &str) -> String {
     }
 }
 
-/// A store's URL as it is meant in a file in this folder.
+/// A store's URL with its path made absolute, relative to the folder of the file that names it.
 fn absolute(folder: &Path, url: &str) -> String {
     let url = url_of(url);
     match url.strip_prefix("file://") {
@@ -88,7 +88,7 @@ fn absolute(folder: &Path, url: &str) -> String {
     }
 }
 
-/// The configuration files of a working folder, the nearest first.
+/// The configuration files for a working folder: the project's file first, then the user's.
 pub(super) fn read_all(here: &Path) -> Result<Vec<File>, CliError> {
     let project = here.ancestors().map(|folder| folder.join(PROJECT_FILE));
     let project = project.into_iter().find(|path| path.is_file());
@@ -102,7 +102,7 @@ pub(super) fn read_all(here: &Path) -> Result<Vec<File>, CliError> {
         .collect()
 }
 
-/// The folder of a user's configuration, by the rules of freedesktop.org.
+/// The user's configuration folder, by the XDG Base Directory Specification.
 pub(crate) fn user_folder() -> Option<PathBuf> {
     let of = |name| {
         std::env::var_os(name)
@@ -122,20 +122,20 @@ fn read_document(path: &Path) -> Result<Document, CliError> {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
         });
         CliError::usage(format!("{name}:{line}"), error.message()).with_hint(
-            "it may hold `profile`, `backend`, `stack`, and a table [profiles.NAME] with the latter two",
+            "allowed keys are `profile`, `backend`, `stack`, and `backend` and `stack` in tables `[profiles.NAME]`",
         )
     })
 }
 
-/// What the user's own file remembers.
+/// The default store saved in the user's configuration file.
 #[derive(Debug)]
 pub(crate) struct Remembered {
     pub(crate) path: String,
-    /// The store, outside of profiles.
+    /// URL of the default store, outside of profiles; none if there is none.
     pub(crate) backend: Option<String>,
 }
 
-/// The store that the user's own file names.
+/// Reads the default store from the user's configuration file.
 pub(crate) fn remembered() -> Result<Remembered, CliError> {
     let path = user_file()?;
     let backend = if path.is_file() {
@@ -149,7 +149,7 @@ pub(crate) fn remembered() -> Result<Remembered, CliError> {
     })
 }
 
-/// Writes a store into the user's own file, or takes it out. Everything else in there stays as it is.
+/// Writes the default store to the user's configuration file, or removes it. The rest of the file stays unchanged.
 pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     let path = user_file()?;
     let name = path.display().to_string();
@@ -160,10 +160,10 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
         Err(error) => return Err(failed(error)),
     };
     let after = with_backend(&before, backend);
-    // What isn't understood afterwards is not written.
+    // Check the new text before it is written: a hand-written file may use TOML that `with_backend` doesn't expect.
     let understood: Result<Document, _> = toml::from_str(&after);
     let document = understood.map_err(|error| {
-        CliError::usage(name.clone(), error.message()).with_hint("mend the file by hand first")
+        CliError::usage(name.clone(), error.message()).with_hint("correct the file by hand first")
     })?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -177,7 +177,7 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     })
 }
 
-/// The text with this `backend` before its first table, and no other there.
+/// The text with exactly this `backend` key before its first table.
 fn with_backend(text: &str, backend: Option<&str>) -> String {
     let table = text.lines().position(|line| line.trim_start().starts_with('['));
     let is_backend = |line: &str| {
@@ -202,16 +202,16 @@ fn with_backend(text: &str, backend: Option<&str>) -> String {
 
 fn user_file() -> Result<PathBuf, CliError> {
     let folder = user_folder()
-        .ok_or_else(|| CliError::usage("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
+        .ok_or_else(|| CliError::usage("user configuration", "neither HOME nor XDG_CONFIG_HOME is set"))?;
     Ok(folder.join(USER_FILE))
 }
 
-/// A store's URL as it is meant here, from wherever it is read later.
+/// A store's URL with its path made absolute, relative to the working folder.
 pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
     Ok(absolute(&here()?, url))
 }
 
-/// Folder of the user's data that programs write, by the rules of freedesktop.org.
+/// The user's state folder, by the XDG Base Directory Specification.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let of = |name| {
         std::env::var_os(name)
@@ -221,9 +221,9 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
     of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))
 }
 
-/// The working folder.
+/// The working folder of the process.
 pub(crate) fn here() -> Result<PathBuf, CliError> {
-    std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))
+    std::env::current_dir().map_err(|source| CliError::io("working folder", &source))
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn one_line_changes_and_the_rest_stays() {
+    fn only_the_backend_line_changes() {
         let file = "# mine\nprofile = \"dev\"\nbackend = \"file:///old\"\n\n[profiles.dev]\nbackend = \"file:///dev\"\n";
         let with = with_backend(file, Some("s3://b/c"));
         assert_eq!(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_store_is_relative_to_the_file_that_names_it() {
+    fn relative_store_path_is_relative_to_its_file() {
         let folder = Path::new("/srv/shop");
         assert_eq!(absolute(folder, ".state"), "file:///srv/shop/.state");
         assert_eq!(absolute(folder, "file://../x"), "file:///srv/shop/../x");

@@ -318,7 +318,7 @@ fn move_interrupted_before_its_commit_point_is_undone() {
         id = waiting(&sandbox)[0]["id"].as_str().unwrap().to_owned();
         let refused = resolve(&sandbox, &id).exits(11).json();
         let hint = refused["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains("may still let the entries go"), "{refused}");
+        assert!(hint.contains("may still finish the move"), "{refused}");
         on(&sandbox, "data", &["protect", "--all", "--yes"]).exits(0);
         assert_eq!(waiting(&sandbox).len(), 1, "other work goes on meanwhile");
     });
@@ -326,7 +326,10 @@ fn move_interrupted_before_its_commit_point_is_undone() {
     let document = resolved.json();
     assert_eq!(document["data"]["resolution"], "not done");
     assert!(
-        document["warnings"][0].as_str().unwrap().contains("knows better"),
+        document["warnings"][0]
+            .as_str()
+            .unwrap()
+            .contains("because the other stack records that outcome"),
         "{document}"
     );
     assert_eq!(all(&sandbox), before);

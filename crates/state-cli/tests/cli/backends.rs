@@ -53,7 +53,7 @@ fn the_url_and_the_flag_are_read_by_one_schema() {
     }
     let unknown = with("file://.state", &["patiense=3"]).exits(2);
     assert!(
-        unknown.stderr.contains("there is `path`, `patience`")
+        unknown.stderr.contains("known keys are `path`, `patience`")
             && unknown.stderr.contains("--backend file://.state backends`"),
         "{unknown:?}"
     );

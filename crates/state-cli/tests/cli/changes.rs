@@ -74,7 +74,7 @@ fn pending_operations_are_shown_and_block_other_changes() {
     for arguments in [&["list"][..], &["export"]] {
         let ran = sandbox.run(arguments).exits(0);
         assert!(
-            ran.stderr.contains("not reliable") && ran.stderr.contains("pending list"),
+            ran.stderr.contains("is unreliable") && ran.stderr.contains("pending list"),
             "{ran:?}"
         );
     }
@@ -87,7 +87,7 @@ fn pending_operations_are_shown_and_block_other_changes() {
     let rollback = sandbox.run(&["rollback", "1", "--yes"]).exits(13);
     assert!(rollback.stderr.contains("pending list"), "{rollback:?}");
     let import = sandbox.import("successor.tfstate").exits(13);
-    assert!(import.stderr.contains("1 operation is pending"), "{import:?}");
+    assert!(import.stderr.contains("1 pending operation"), "{import:?}");
     let successor = fixture("successor.tfstate");
     sandbox
         .run(&["import", "--force", successor.to_str().unwrap()])

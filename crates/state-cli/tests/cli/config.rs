@@ -61,7 +61,7 @@ fn flags_win_over_the_environment_and_that_over_files() {
     assert_eq!(setting(&shown, "backend")["source"], "--backend");
     let told = sandbox.run(&["config", "show", "--origin"]).exits(0);
     assert!(
-        told.stdout.contains("statectl.toml") && told.stdout.contains("nobody set it"),
+        told.stdout.contains("statectl.toml") && told.stdout.contains("not set"),
         "{told:?}"
     );
 }
@@ -113,5 +113,5 @@ fn a_file_that_is_not_understood_says_where() {
         .run(&["list", "--profile", "prod", "--json"])
         .exits(2)
         .json();
-    assert_eq!(unknown["error"]["hint"], "the profiles are: production");
+    assert_eq!(unknown["error"]["hint"], "existing profiles: production");
 }

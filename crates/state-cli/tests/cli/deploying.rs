@@ -109,7 +109,7 @@ fn example_is_created_and_a_second_run_changes_nothing() {
     let up = ["up", &*example, "--config", "dir=site", "--yes"];
     let made = sandbox.run(&up).exits(0);
     assert!(
-        made.stdout.contains("made stack default") && made.stdout.contains("8 created"),
+        made.stdout.contains("created stack default") && made.stdout.contains("8 created"),
         "{made:?}"
     );
     let site = sandbox.path().join("site");
@@ -186,7 +186,7 @@ fn each_command_does_what_its_preview_said() {
         .run(&["refresh", "--preview", "--detailed-exitcode"])
         .exits(3);
     assert!(
-        seen.stdout.contains("first") && seen.stdout.contains("it is gone"),
+        seen.stdout.contains("first") && seen.stdout.contains("no longer exists"),
         "{seen:?}"
     );
     let mended = as_previewed(&sandbox, &["up", "--refresh"]);
@@ -219,14 +219,8 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
     assert_eq!(lines[0], "+  folder (directory)");
     assert!(lines.contains(&"  +  first (file)"), "{lines:?}");
     assert!(first.stdout.contains("+ content: \"one\""), "{first:?}");
-    assert!(
-        first.stdout.contains("content: (known after it is done)"),
-        "{first:?}"
-    );
-    assert!(
-        first.stdout.contains("~ path: (known after it is done)"),
-        "{first:?}"
-    );
+    assert!(first.stdout.contains("content: (known after apply)"), "{first:?}");
+    assert!(first.stdout.contains("~ path: (known after apply)"), "{first:?}");
     assert!(first.stdout.ends_with("3 to create\n"), "{first:?}");
     up(&sandbox, &[]).exits(0);
     sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));

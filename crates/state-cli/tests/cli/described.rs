@@ -268,10 +268,10 @@ fn long_help_contains_the_full_description() {
         ("find", "mark:tainted"),
         ("apply-edits", "\"operations\""),
         ("import", "a higher serial"),
-        ("undo", "not the world"),
-        ("logs", "of a sealed stack is sealed too"),
-        ("up", "seen with `--refresh`"),
-        ("refresh", "settled first"),
+        ("undo", "no real resource is changed"),
+        ("logs", "Logs of an encrypted stack are encrypted too"),
+        ("up", "detected only with `--refresh`"),
+        ("refresh", "resolved first"),
     ] {
         let help = sandbox.run(&["help", command]).exits(0).stdout;
         let words: Vec<&str> = help.split_whitespace().collect();

@@ -13,7 +13,12 @@ fn a_local_store_is_sound_and_nothing_stays_behind() {
     };
     let before = files();
     let report = sandbox.run(&["doctor"]).exits(0);
-    for part in ["create-if-absent", "locks", "replacements", "state is safe there"] {
+    for part in [
+        "create-if-absent",
+        "locks",
+        "replacements",
+        "the store is safe for state",
+    ] {
         assert!(report.stdout.contains(part), "{report:?}");
     }
     let data = sandbox

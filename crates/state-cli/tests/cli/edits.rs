@@ -167,7 +167,7 @@ fn an_edit_of_an_entry_hides_secrets_and_keeps_them() {
     let script = r#"cp "$1" seen.json; stat -c %a "$1" > mode; sed -i 's/^  "type": "leaf"/  "protect": true,\n&/' "$1""#;
     edit(&sandbox, &["edit", DATABASE, "--yes"], script).exits(0);
     let seen = std::fs::read_to_string(sandbox.path().join("seen.json")).unwrap();
-    assert!(seen.starts_with("// Entry terraform_data.database."), "{seen}");
+    assert!(seen.starts_with("// Resource terraform_data.database."), "{seen}");
     assert!(seen.contains("(sensitive)"), "{seen}");
     let mode = std::fs::read_to_string(sandbox.path().join("mode")).unwrap();
     assert_eq!(mode.trim(), "600");
@@ -240,7 +240,7 @@ fn an_edit_of_the_snapshot_is_one_revision_and_loses_no_secret() {
     assert!(native.contains("9.9.9"));
     let serial = r#"sed -i 's/"serial": 2/"serial": 9/' "$1""#;
     let refused = edit(&sandbox, &["edit", "--yes"], serial).exits(14);
-    assert!(refused.stderr.contains("not for editing"), "{refused:?}");
+    assert!(refused.stderr.contains("can't be edited"), "{refused:?}");
     sandbox.run(&["verify", "--deep"]).exits(0);
 }
 
@@ -269,7 +269,11 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     let file = file.to_str().unwrap();
     sandbox.run(&["import", file]).exits(1);
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
-    for step in ["drop depends-on gone", "deposed as repair01", "b: move before a"] {
+    for step in [
+        "drop depends-on gone",
+        "depose the later one as repair01",
+        "b: move before a",
+    ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");
     }
     assert!(!sandbox.path().join(".state").exists(), "nothing was made yet");
@@ -298,7 +302,7 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     let beyond = sandbox
         .run(&["import", blank.to_str().unwrap(), "--repair", "--yes"])
         .exits(14);
-    assert!(beyond.stderr.contains("no repair can mend"), "{beyond:?}");
+    assert!(beyond.stderr.contains("cannot repair the state"), "{beyond:?}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn declined_first_up_leaves_nothing_behind() {
     assert_eq!(code, 0, "{screen}");
     assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
     assert!(
-        screen.contains("made your identity") && screen.contains("3 created"),
+        screen.contains("created your identity") && screen.contains("3 created"),
         "{screen}"
     );
 }

@@ -33,7 +33,10 @@ fn encrypted_state_is_imported_only_with_its_passphrase() {
     assert!(wrong.stderr.contains("it can't be decrypted"), "{wrong:?}");
     assert_nothing_written(&sandbox);
     let done = with("correct horse battery staple").exits(0);
-    assert!(done.stderr.contains("OpenTofu encrypted the file"), "{done:?}");
+    assert!(
+        done.stderr.contains("the file was encrypted with OpenTofu"),
+        "{done:?}"
+    );
     let plain = std::fs::read_to_string(format_fixture("opentofu/plain.tfstate")).unwrap();
     assert_eq!(sandbox.run(&["export"]).exits(0).stdout, plain);
 
@@ -123,7 +126,7 @@ fn repair_fixes_cycles_and_duplicates_of_a_state() {
     );
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
-        "t.c: make the later one deposed as repair01",
+        "t.c: depose the later one as repair01",
         "drop depends-on group t.",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");
@@ -176,12 +179,15 @@ fn hints_fit_the_error() {
     let refused = sandbox
         .run(&["import", file.to_str().unwrap(), "--format", "terraform"])
         .exits(1);
-    assert!(refused.stderr.contains("leave `--format` out"), "{refused:?}");
-    assert!(!refused.stderr.contains("mend the file"), "{refused:?}");
+    assert!(refused.stderr.contains("without `--format`"), "{refused:?}");
+    assert!(!refused.stderr.contains("correct the file"), "{refused:?}");
     let sealed = r#"{"meta": {"key_provider.aws_kms.main": "e30="}, "encrypted_data": "AAAA", "encryption_version": "v0"}"#;
     let file = sandbox.write("sealed.tfstate", sealed);
     let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(12);
-    assert!(refused.stderr.contains("with its own tool first"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("with the tool that wrote it"),
+        "{refused:?}"
+    );
     assert!(!refused.stderr.contains("check the passphrase"), "{refused:?}");
     assert_nothing_written(&sandbox);
 }

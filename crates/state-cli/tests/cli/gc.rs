@@ -116,7 +116,9 @@ fn every_command_says_that_a_revision_was_collected() {
     sandbox.run(&["list", "--at", "99"]).exits(10);
     let history = sandbox.run(&["history"]).exits(0);
     assert!(
-        history.stdout.contains("what was before serial 4 was collected"),
+        history
+            .stdout
+            .contains("revisions before serial 4 were deleted by `gc`"),
         "{history:#?}"
     );
     sandbox.run(&["verify", "--deep"]).exits(0);
@@ -132,7 +134,10 @@ fn dry_run_reports_and_changes_nothing() {
         told.stdout.contains("would be dropped: 3 revisions, 1-"),
         "{told:#?}"
     );
-    assert!(told.stdout.contains("would wait for the grace: "), "{told:#?}");
+    assert!(
+        told.stdout.contains("would be in the grace period: "),
+        "{told:#?}"
+    );
     let data = sandbox
         .run(&[&arguments[..], &["--json"]].concat())
         .exits(0)
@@ -152,7 +157,7 @@ fn gc_asks_for_confirmation_only_with_work_to_do() {
     assert!(refused.stderr.contains("--yes"), "{refused:#?}");
     assert_eq!(sandbox.history().len(), 3);
     let idle = sandbox.run(&["gc"]).exits(0);
-    assert!(idle.stdout.contains("nothing to collect now"), "{idle:#?}");
+    assert!(idle.stdout.contains("nothing to delete now"), "{idle:#?}");
     assert!(idle.stdout.contains("kept: 3 revisions"), "{idle:#?}");
     sandbox.run(&["gc", "--keep-days", "-1"]).exits(2);
     sandbox.run(&["gc", "--grace", "soon"]).exits(2);
@@ -166,8 +171,8 @@ fn what_was_dropped_waits_for_its_grace_and_is_then_deleted() {
     assert_eq!(first["deleted"]["files"], 0);
     assert!(first["waiting"]["files"].as_u64().unwrap() > 0);
     let again = sandbox.run(&gc).exits(0);
-    assert!(again.stdout.contains("waiting for the grace: "), "{again:#?}");
-    assert!(again.stdout.contains("nothing to collect now"), "{again:#?}");
+    assert!(again.stdout.contains("kept in the grace period: "), "{again:#?}");
+    assert!(again.stdout.contains("nothing to delete now"), "{again:#?}");
     let last = sandbox
         .run(&[&gc[..], &["--grace", "0s", "--json"]].concat())
         .exits(0)

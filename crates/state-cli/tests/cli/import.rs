@@ -24,7 +24,7 @@ fn import_creates_store_and_stack_and_warns_of_plaintext() {
     let ran = sandbox.import("shop.tfstate").exits(0);
     assert!(
         ran.stdout
-            .contains("imported 29 entries and 4 outputs into stack default"),
+            .contains("imported 29 resources and 4 outputs into stack default"),
         "{ran:?}"
     );
     assert!(

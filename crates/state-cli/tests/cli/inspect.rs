@@ -182,7 +182,7 @@ fn every_reading_command_looks_at_earlier_revisions() {
     assert!(!sandbox.run(&["outputs"]).stdout.contains("host-4.worker"));
     assert!(!at(&["graph"]).contains("backup") && sandbox.run(&["graph"]).stdout.contains("backup"));
     assert_eq!(at(&["find", "backup"]), "");
-    assert!(at(&["verify"]).contains("29 entries"));
+    assert!(at(&["verify"]).contains("29 resources"));
     let shop = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     assert_eq!(at(&["export"]), shop);
     let listed = sandbox

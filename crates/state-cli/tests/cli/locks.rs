@@ -36,7 +36,7 @@ fn a_frozen_stack_is_changed_by_its_holder_only() {
     assert_eq!(stacks[0]["client-lock"]["id"], id.as_str());
     let status = sandbox.run(&["lock", "status"]).exits(0);
     assert!(
-        status.stdout.contains(&id) && status.stdout.contains("is free"),
+        status.stdout.contains(&id) && status.stdout.contains("is locked by"),
         "{status:?}"
     );
     import_as(&sandbox, &id).exits(0);
@@ -112,7 +112,7 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     );
     assert!(!sandbox.path().join("later").exists(), "nothing more was begun");
     assert!(
-        told.contains("another took the lock") && told.contains("`statectl lock status`"),
+        told.contains("another client took over the lock") && told.contains("`statectl lock status`"),
         "{told}"
     );
     // The hint's way to record what came too late.

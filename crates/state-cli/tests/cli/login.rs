@@ -21,7 +21,10 @@ fn a_store_is_remembered_until_it_is_forgotten() {
     assert!(who["backend"].as_str().unwrap().ends_with("/.state"), "{who}");
 
     let forgotten = sandbox.run(&["logout"]).exits(0);
-    assert!(forgotten.stdout.contains("is forgotten"), "{forgotten:?}");
+    assert!(
+        forgotten.stdout.contains("removed the default store"),
+        "{forgotten:?}"
+    );
     run(sandbox.command(&["list"]).current_dir(elsewhere.path())).exits(10);
     let kept = std::fs::read_to_string(&config).unwrap();
     assert_eq!(kept, "# mine\n[profiles.dev]\nstack = \"shop\"\n");
@@ -30,7 +33,7 @@ fn a_store_is_remembered_until_it_is_forgotten() {
             .run(&["logout"])
             .exits(0)
             .stdout
-            .contains("nothing was remembered")
+            .contains("no default store is saved")
     );
 }
 

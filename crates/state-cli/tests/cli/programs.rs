@@ -224,11 +224,8 @@ fn first_interrupt_finishes_running_steps_only() {
         String::from_utf8(output.stderr).unwrap(),
     );
     assert_eq!(output.status.code(), Some(130), "{told} {said}");
-    assert!(
-        said.contains("stopping: what is in flight is let finish"),
-        "{said}"
-    );
-    assert!(told.contains("1 created, then interrupted"), "{told}");
+    assert!(said.contains("stopping after the steps in flight"), "{said}");
+    assert!(told.contains("interrupted: 1 created"), "{told}");
     sandbox.run(&["show", "slow"]).exits(0);
     assert!(!sandbox.path().join("later").exists());
     let again = sandbox.run(&["up", "--yes"]).exits(0);
@@ -256,13 +253,11 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     let nobody = ["refresh", "--import-pending", "nobody=1", "--yes"];
     sandbox.run(&nobody).exits(10);
     let cleared = sandbox.run(&["refresh", "--clear-pending", "--yes"]).exits(0);
-    let told = cleared.stdout.contains("settled the pending create of slow");
-    let said = cleared
-        .stdout
-        .contains("nothing else was to be done: now revision 2-");
+    let told = cleared.stdout.contains("resolved the pending create of slow");
+    let said = cleared.stdout.contains("nothing else to do: now revision 2-");
     assert!(told && said, "{cleared:?}");
     let pending = sandbox.run(&["pending", "list"]).exits(0);
-    assert_eq!(pending.stdout, "nothing is pending\n");
+    assert_eq!(pending.stdout, "no pending operations\n");
     for answer in [&["--import-pending", "slow=1"][..], &["--clear-pending"]] {
         for more in ["--yes", "--preview"] {
             let ran = sandbox.run(&[&["refresh", more][..], answer].concat()).exits(10);
@@ -317,7 +312,7 @@ fn interrupt_reports_resolved_operations_and_asks_no_more() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
-        said.contains("nothing else was changed; settled the pending create of "),
+        said.contains("nothing else was changed; resolved the pending create of "),
         "{said}"
     );
     assert!(!(asked("a") && asked("b")), "one was left alone: {said}");

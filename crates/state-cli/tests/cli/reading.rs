@@ -63,11 +63,11 @@ fn the_history_is_newest_first_and_marks_the_current_revision() {
     let printed = sandbox.run(&["history"]).exits(0).stdout;
     let lines: Vec<_> = printed.lines().collect();
     assert!(
-        lines[1].starts_with("@  2-") && lines[1].contains("30 entries"),
+        lines[1].starts_with("@  2-") && lines[1].contains("30 resources"),
         "{printed}"
     );
     assert!(
-        lines[2].starts_with("o  1-") && lines[2].contains("29 entries"),
+        lines[2].starts_with("o  1-") && lines[2].contains("29 resources"),
         "{printed}"
     );
     assert_eq!(sandbox.run(&["history", "-n", "1"]).stdout.lines().count(), 2);

@@ -7,9 +7,9 @@ use state_manager::{Actor, Environment};
 fn init_makes_a_store_once() {
     let sandbox = Sandbox::new();
     let made = sandbox.run(&["init"]).exits(0);
-    assert!(made.stdout.contains("made the store file://.state"), "{made:?}");
+    assert!(made.stdout.contains("created store file://.state"), "{made:?}");
     let again = sandbox.run(&["init"]).exits(0);
-    assert!(again.stdout.contains("is there already"), "{again:?}");
+    assert!(again.stdout.contains("already exists"), "{again:?}");
     let elsewhere = sandbox
         .run(&["init", "--backend", "file://deep/er", "--json"])
         .exits(0);
@@ -110,7 +110,7 @@ fn stacks_are_made_renamed_and_removed() {
     );
     let refused = sandbox.run(&["stack", "rm", "default"]).exits(4);
     assert!(
-        refused.stderr.contains("29 entries") && refused.stderr.contains("--force"),
+        refused.stderr.contains("29 resources") && refused.stderr.contains("--force"),
         "{refused:?}"
     );
     sandbox.run(&["stack", "rm", "net/prod"]).exits(0);

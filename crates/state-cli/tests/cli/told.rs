@@ -21,15 +21,14 @@ fn preview_during_a_run_names_the_lock_holder() {
     let pid = format!("(process {}) for `up`", child.id());
     let seen = sandbox.run(&["preview"]).exits(1);
     assert!(
-        seen.stderr.contains("a run is under way, of ") && seen.stderr.contains(&pid),
+        seen.stderr.contains("is changing the stack") && seen.stderr.contains(&pid),
         "{seen:?}"
     );
     assert!(
-        seen.stdout
-            .contains("the run that is under way is at it: it began its create"),
+        seen.stdout.contains("the other run has begun to create it"),
         "{seen:?}"
     );
-    assert!(seen.stdout.contains("hint: wait until the run"), "{seen:?}");
+    assert!(seen.stdout.contains("hint: wait until the other run"), "{seen:?}");
     assert!(
         !seen.stdout.contains("pending resolve") && !seen.stdout.contains("of a run before"),
         "{seen:?}"
@@ -52,7 +51,7 @@ fn preview_of_a_held_stack_without_a_run_says_so() {
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();
         let seen = sandbox.run(&["preview"]).exits(1);
-        assert!(seen.stderr.contains("held by ana@ci-17"), "{seen:?}");
+        assert!(seen.stderr.contains("locked by ana@ci-17"), "{seen:?}");
         assert!(
             seen.stdout.contains("of a run before"),
             "it isn't ana's: {seen:?}"
@@ -70,9 +69,14 @@ fn recorded_failure_is_reported_with_its_revision() {
             "exit 1",
             "1h",
             1,
-            "1 failed, recorded as unfinished: now revision 1-",
+            "failed: 0 done, 1 failed and recorded as unfinished: now revision 1-",
         ),
-        ("sleep 30", "1s", 18, "1 left pending: now revision 1-"),
+        (
+            "sleep 30",
+            "1s",
+            18,
+            "failed: 0 done, 1 left pending: now revision 1-",
+        ),
     ] {
         let sandbox = Sandbox::new();
         sandbox.write("state.yaml", command("bad", script, ""));
@@ -94,10 +98,7 @@ fn recorded_failure_is_reported_with_its_revision() {
     let ran = sandbox.run(&["up", "--yes", "--json"]).exits(1).data("up");
     assert_eq!(ran["changed"], false, "nothing was done: {ran}");
     let ran = sandbox.run(&["up", "--yes"]).exits(1);
-    assert!(
-        ran.stdout.ends_with("nothing done, and not all went well\n"),
-        "{ran:?}"
-    );
+    assert!(ran.stdout.ends_with("failed: 0 done, 1 failed\n"), "{ran:?}");
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn steps_skipped_after_a_failure_are_reported_in_one_line() {
     };
     assert!(
         line.starts_with("skipped: page0, ")
-            && line.ends_with(" and 2 more: not begun, because the run stopped before"),
+            && line.ends_with(" and 2 more: not started, because the run stopped"),
         "{line}"
     );
     let up = ["up", "--yes", "--parallel", "1", "--json"];
@@ -195,7 +196,7 @@ fn a_rename_is_to_be_done_until_it_is_and_named_in_the_question() {
     sandbox.write("state.yaml", renamed);
     let refused = sandbox.run(&["up", "--yes"]).exits(1);
     assert!(
-        refused.stdout.contains("1 to rename, and not all went well")
+        refused.stdout.contains("planning failed: 1 to rename")
             && refused.stdout.contains("nothing was changed"),
         "{refused:?}"
     );
@@ -206,7 +207,7 @@ fn a_rename_is_to_be_done_until_it_is_and_named_in_the_question() {
     };
     assert_eq!(code, 0, "{screen}");
     assert!(
-        screen.contains("Do this to stack default (b becomes c)?"),
+        screen.contains("Apply these changes to stack default (b becomes c)?"),
         "{screen}"
     );
     assert!(screen.contains("1 renamed: now revision 2-"), "{screen}");
@@ -246,7 +247,7 @@ fn pending_list_names_the_file_of_a_kept_result() {
     }
     sandbox.run(&["pending", "resolve", "--from", file]).exits(0);
     let listed = sandbox.run(&["pending", "list"]).exits(0);
-    assert_eq!(listed.stdout, "nothing is pending\n");
+    assert_eq!(listed.stdout, "no pending operations\n");
 }
 
 #[test]

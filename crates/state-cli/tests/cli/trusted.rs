@@ -228,7 +228,7 @@ fn a_new_stack_is_sealed_unless_plaintext_is_asked_for() {
     assert_eq!(listed["recipients"].as_array().unwrap().len(), 1);
     anna(&["stack", "new", "open", "--policy", "plaintext"]).exits(0);
     let open = anna(&["recipients", "list", "--stack", "open"]).exits(0).stdout;
-    assert!(open.contains("not sealed"), "{open}");
+    assert!(open.contains("not encrypted"), "{open}");
 }
 
 #[test]

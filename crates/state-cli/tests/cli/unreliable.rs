@@ -46,13 +46,13 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
             &["pending", "list"],
         ] {
             let ran = sandbox.run(arguments).exits(0);
-            assert!(ran.stderr.contains("isn't reliable"), "{ran:?}");
+            assert!(ran.stderr.contains("is unreliable"), "{ran:?}");
             assert_eq!(ran.stderr.contains("pending trust"), !open, "{ran:?}");
         }
-        assert!(sandbox.run(&["stack", "ls"]).stdout.contains("not reliable"));
+        assert!(sandbox.run(&["stack", "ls"]).stdout.contains("unreliable"));
         let exported = sandbox.run(&["export", "--json"]).exits(0).json();
         assert_eq!(exported["data"]["reliable"], false);
-        assert!(exported["warnings"].to_string().contains("isn't reliable"));
+        assert!(exported["warnings"].to_string().contains("is unreliable"));
         // A change by hand ends what the dead writer left open, and says nothing of the world.
         sandbox
             .run(&["protect", "terraform_data.database", "--yes"])
@@ -73,7 +73,7 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
     assert_eq!(before["reliable"], true);
     let exported = sandbox.run(&["export", "--rev", "@-"]).exits(0);
     assert!(
-        exported.stderr.contains("this revision isn't reliable"),
+        exported.stderr.contains("this revision is unreliable"),
         "{exported:?}"
     );
     assert!(sandbox.run(&["verify"]).exits(0).stderr.is_empty());
@@ -138,5 +138,8 @@ fn an_export_that_was_marked_says_so_where_it_is_imported() {
     let elsewhere = Sandbox::new();
     let file = sandbox.path().join("marked.json");
     let imported = elsewhere.run(&["import", file.to_str().unwrap()]).exits(0);
-    assert!(imported.stderr.contains("wasn't reliable"), "{imported:?}");
+    assert!(
+        imported.stderr.contains("exported from an unreliable state"),
+        "{imported:?}"
+    );
 }

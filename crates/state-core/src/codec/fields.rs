@@ -1,7 +1,7 @@
-//! Which fields a snapshot and an entry have in JSON, under which keys, in the order of seed 003.
+//! The JSON fields of snapshots and entries: their keys, their order in the pretty form, and their values.
 //!
-//! Both encoders go through here, and both functions take their structs apart by name: a new field of the model
-//! doesn't compile before it has a place in JSON.
+//! Both encoders use these functions, which destructure their structs completely: a new field of the model doesn't
+//! compile until it has a place in JSON.
 
 use super::value::Value;
 use crate::entry::Entry;
@@ -9,7 +9,7 @@ use crate::json::{Json, JsonMap};
 use crate::snapshot::{CURRENT_FORMAT_VERSION, Snapshot};
 use std::collections::BTreeMap;
 
-/// The members of one object.
+/// The members of one JSON object.
 pub(super) struct Fields<'a>(pub(super) Vec<(&'a str, Value<'a>)>);
 
 impl<'a> Fields<'a> {
@@ -37,14 +37,14 @@ impl<'a> Fields<'a> {
         self.some(key, (!map.is_empty()).then_some(Value::Rest(map)));
     }
 
-    /// Known fields win over unknown ones of their name: a key must not stand twice.
+    /// Adds unknown fields. Known fields take precedence over unknown ones of the same name, because a key must not
+    /// occur twice.
     fn unknown(&mut self, unknown: &'a JsonMap, known: &[&str]) {
-        let strangers = unknown.iter().filter(|(key, _)| !known.contains(key));
-        self.0
-            .extend(strangers.map(|(key, json)| (key, Value::Json(json))));
+        let others = unknown.iter().filter(|(key, _)| !known.contains(key));
+        self.0.extend(others.map(|(key, json)| (key, Value::Json(json))));
     }
 
-    /// By key, in the order of its bytes.
+    /// Sorts the members by the bytes of their keys.
     pub(super) fn sorted(mut self) -> Self {
         self.0.sort_unstable_by_key(|(key, _)| *key);
         self
@@ -86,7 +86,7 @@ const ENTRY_KEYS: [&str; 31] = [
     "extensions",
 ];
 
-/// The members of an entry.
+/// Returns the members of an entry, in the order of the pretty form.
 #[expect(
     clippy::too_many_lines,
     reason = "one line for each field; splitting it would lose the exhaustive check"
@@ -147,7 +147,7 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
     );
     fields.filled("depends-on", depends_on, Value::Dependencies);
     fields.text("deposed", deposed.as_ref().map(|key| key.as_str()));
-    fields.some("uid", uid.map(|uid| Value::Written(format!("\"{uid}\""))));
+    fields.some("uid", uid.map(|uid| Value::Canonical(format!("\"{uid}\""))));
     fields.text("group", group.as_ref().map(|group| group.as_str()));
     fields.text("id", id.as_deref());
     fields.text("parent", parent.as_ref().map(|parent| parent.as_str()));
@@ -169,7 +169,7 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
     fields
 }
 
-/// The keys of a snapshot.
+/// The keys that [`snapshot`] writes, and `entries`.
 const SNAPSHOT_KEYS: [&str; 15] = [
     "format-version",
     "stack",
@@ -188,7 +188,7 @@ const SNAPSHOT_KEYS: [&str; 15] = [
     "continuation",
 ];
 
-/// The members of a snapshot before and after its entries, which the encoders write themselves.
+/// Returns the members of a snapshot before and after its entries. The encoders write the entries themselves.
 pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
     let Snapshot {
         lineage,

@@ -1,7 +1,7 @@
-//! The stored form read line by line: nothing but the entries that were read is held.
+//! Reads the stored form line by line, so that only the decoded entries are in memory.
 
 use super::read;
-use super::reader::{self, Reader, Shared};
+use super::reader::{self, Reader, TextPool};
 use crate::entry::SharedEntry;
 use crate::error::{Error, Result};
 use crate::json::JsonError;
@@ -9,8 +9,9 @@ use crate::snapshot::Snapshot;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Reads the stored form, given one line after the other. Takes only what [`encode_stored`](super::encode_stored) lays
-/// out: whoever has the whole text reads any other with [`decode`](super::decode), and gets better errors from it.
+/// Decodes the stored form from one line after the other. Accepts only the layout of
+/// [`encode_stored`](super::encode_stored). If the whole text is available, use [`decode`](super::decode), which
+/// accepts every layout and reports better errors.
 ///
 /// ```
 /// use state_core::{FactoryInfo, Snapshot, Timestamp, codec};
@@ -26,78 +27,78 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct StoredReader {
     object: String,
-    shared: RefCell<Shared>,
+    shared: RefCell<TextPool>,
     snapshot: Option<Snapshot>,
     entries: Vec<SharedEntry>,
-    place: Place,
+    expected: NextLine,
 }
 
-/// What may come next.
+/// The line that may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum NextLine {
     Header,
-    /// The first entry, or the end.
+    /// The first entry, or the end of a snapshot without entries.
     First,
-    /// An entry: there was a comma.
+    /// Another entry, because the previous line ended with a comma.
     Entry,
-    /// The end: there was no comma.
+    /// The end, because the previous line had no comma.
     End,
     Ended,
 }
 
 impl StoredReader {
-    /// Reads a snapshot; `object` names it in errors.
+    /// Creates a reader; `object` names the snapshot in errors.
     pub fn new(object: impl Into<String>) -> Self {
         Self {
             object: object.into(),
             shared: RefCell::default(),
             snapshot: None,
             entries: Vec::new(),
-            place: Place::Header,
+            expected: NextLine::Header,
         }
     }
 
     /// Reads the next line, its newline included.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when it isn't what the stored form has there; positions count from the start of the line.
+    /// [`Error::Malformed`] when the line doesn't fit the stored form; positions count from the start of the line.
     /// [`Error::Format`] for another format version.
     pub fn line(&mut self, line: &[u8]) -> Result<()> {
         let Some(content) = line.strip_suffix(b"\n") else {
             return Err(self.misplaced());
         };
-        match self.place {
-            Place::Header => self.header(content),
-            Place::First | Place::End if content == b"]}" => {
-                self.place = Place::Ended;
+        match self.expected {
+            NextLine::Header => self.header(content),
+            NextLine::First | NextLine::End if content == b"]}" => {
+                self.expected = NextLine::Ended;
                 Ok(())
             }
-            Place::First | Place::Entry => {
+            NextLine::First | NextLine::Entry => {
                 let (entry, next) = match content.strip_suffix(b",") {
-                    Some(entry) => (entry, Place::Entry),
-                    None => (content, Place::End),
+                    Some(entry) => (entry, NextLine::Entry),
+                    None => (content, NextLine::End),
                 };
-                self.place = next;
+                self.expected = next;
                 self.entry(entry)
             }
-            Place::End | Place::Ended => Err(self.misplaced()),
+            NextLine::End | NextLine::Ended => Err(self.misplaced()),
         }
     }
 
-    /// The snapshot.
+    /// Returns the snapshot after the last line.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when lines are missing or two entries have one key.
+    /// [`Error::Malformed`] when lines are missing or two entries have the same key.
     pub fn finish(self) -> Result<Snapshot> {
         match self.snapshot {
-            Some(mut snapshot) if self.place == Place::Ended => {
-                if read::second_of_a_key(&self.entries).is_some() {
-                    return Err(malformed(&self.object, "two entries have one key"));
+            Some(mut snapshot) if self.expected == NextLine::Ended => {
+                if read::first_duplicate(&self.entries).is_some() {
+                    return Err(malformed(&self.object, "two entries have the same key"));
                 }
                 snapshot.entries = self.entries;
                 Ok(snapshot)
             }
-            _ => Err(malformed(&self.object, "it ends too early")),
+            _ => Err(malformed(&self.object, "lines are missing at its end")),
         }
     }
 
@@ -108,7 +109,7 @@ impl StoredReader {
         let text = [line, b"]}"].concat();
         let snapshot = super::decode_with(&self.object, &text, &self.shared, false)?;
         self.snapshot = Some(snapshot);
-        self.place = Place::First;
+        self.expected = NextLine::First;
         Ok(())
     }
 

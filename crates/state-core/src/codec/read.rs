@@ -1,4 +1,4 @@
-//! Reading a snapshot and its entries from a parsed document.
+//! Decodes a snapshot and its entries from a parsed document.
 
 use super::reader::Reader;
 use crate::address::{Dependency, DeposedKey};
@@ -11,12 +11,12 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The format version that the document says it has.
+/// Reads the format version of the document.
 pub(super) fn format_version(reader: &Reader<'_, '_>) -> Result<u64, JsonError> {
     reader.number(reader.required(reader.root(), "format-version")?)
 }
 
-/// The snapshot that the document is.
+/// Decodes the whole document as a snapshot.
 pub(super) fn snapshot(reader: &Reader<'_, '_>) -> Result<Snapshot, JsonError> {
     let root = reader.root();
     let factory: FactoryInfo = reader.model(reader.required(root, "stack")?, "a factory")?;
@@ -59,30 +59,30 @@ fn snapshot_field<'a>(
     Ok(())
 }
 
-/// Go writes an empty list as `null`.
+/// Decodes the list of entries. `null` is an empty list, because Go writes it so.
 fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntry>, JsonError> {
     if view.is_null() {
         return Ok(Vec::new());
     }
     let entries = reader.list(view, |one| entry(reader, one).map(Arc::new))?;
-    if let Some(index) = second_of_a_key(&entries).filter(|_| !reader.allows_twins()) {
+    if let Some(index) = first_duplicate(&entries).filter(|_| !reader.allows_duplicates()) {
         let second = view.index(index).unwrap_or(view);
         let key = entries[index].key().to_string();
         let shown: String = key.chars().take(120).collect();
-        return Err(reader.error(second, format!("the second entry of `{}`", shown.escape_debug())));
+        return Err(reader.error(second, format!("duplicate entry `{}`", shown.escape_debug())));
     }
     Ok(entries)
 }
 
-/// Where the first entry stands whose key another has before it.
-pub(super) fn second_of_a_key(entries: &[SharedEntry]) -> Option<usize> {
+/// Returns the index of the first entry whose key an earlier entry has.
+pub(super) fn first_duplicate(entries: &[SharedEntry]) -> Option<usize> {
     let mut keys = HashSet::with_capacity(entries.len());
     entries
         .iter()
         .position(|entry| !keys.insert((&entry.address, &entry.deposed)))
 }
 
-/// The entry that stands at `view`.
+/// Decodes the entry at `view`.
 pub(super) fn entry<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Entry, JsonError> {
     let address = reader.address(reader.required(view, "address")?)?;
     let entry_type = entry_type(reader, reader.required(view, "type")?)?;
@@ -143,10 +143,7 @@ fn entry_type<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<EntryType, 
     let known = EntryType::ALL.into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| {
         let names = EntryType::ALL.map(EntryType::name).join(", ");
-        reader.error(
-            view,
-            format!("not a type of entry that this build knows ({names})"),
-        )
+        reader.error(view, format!("unknown entry type: this build knows {names}"))
     })
 }
 
@@ -159,7 +156,7 @@ fn dependency<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Dependency,
         .ok_or_else(|| reader.expected(view, "an address or {\"group\": address}"))?;
     match (members.next(), members.next()) {
         (Some((key, value)), None) if key == "group" => Ok(Dependency::Group(reader.address(value)?)),
-        _ => Err(reader.error(view, "a group has the field `group` and no other")),
+        _ => Err(reader.error(view, "a group reference must have the field `group` only")),
     }
 }
 
@@ -170,13 +167,18 @@ fn provider<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Provider, Jso
         match &*key {
             "address" => {}
             "id" => id = Some(reader.string(value)?),
-            _ => return Err(reader.error(value, "a provider has the fields `address` and `id` only")),
+            _ => {
+                return Err(reader.error(
+                    value,
+                    "a provider reference may have the fields `address` and `id` only",
+                ));
+            }
         }
     }
     Ok(Provider { address, id })
 }
 
-/// Kept in its spelling.
+/// Reads a timestamp, which keeps its spelling.
 fn timestamp<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Timestamp, JsonError> {
     reader.parsed(view, |text| Ok(Timestamp::new(text)))
 }

@@ -1,4 +1,4 @@
-//! Typed reading of one document's values, each error with its place.
+//! Reads typed values from a document; every error contains the position of the value.
 
 use crate::address::Address;
 use crate::ids::ParseIdError;
@@ -9,16 +9,18 @@ use std::collections::BTreeMap;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// How deep a value of a user may be: inputs, outputs, extensions, unknown fields.
+/// The depth limit of user values: inputs, outputs, extensions, unknown fields.
 const MAX_VALUE_DEPTH: usize = 64;
-/// How many containers of ours a value can stand in: an entry's extensions in a pending operation's result.
+/// The number of containers of the format around a user value; the deepest place is an entry's extensions in the
+/// result of a pending operation.
 const OUR_DEPTH: usize = 8;
-/// The largest document of ours.
+/// The largest document that is decoded, in bytes.
 const MAX_BYTES: usize = 4 << 30;
-/// More than an entry may be (32 MiB): whatever was written can be read.
+/// The largest string, in bytes. More than the size limit of an entry (32 MiB), so that every written entry can be
+/// read.
 const MAX_STRING: usize = 64 << 20;
 
-/// Parses a document of ours, and says whether it is so shallow that no value in it needs a look at its depth.
+/// Parses a document. Also returns whether the document is so shallow that no value in it needs a depth check.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
     let shallow = Limits {
         max_depth: MAX_VALUE_DEPTH,
@@ -39,10 +41,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
 pub(super) struct Reader<'d, 'a> {
     document: &'d Document<'a>,
     is_shallow: bool,
-    /// Whether two entries may have one key.
-    allows_twins: bool,
-    /// Where texts are kept that stand more than once.
-    shared: Option<&'d RefCell<Shared>>,
+    /// Whether two entries may have the same key.
+    allows_duplicates: bool,
+    /// The pool of repeated texts, if texts are shared.
+    shared: Option<&'d RefCell<TextPool>>,
 }
 
 impl<'d, 'a> Reader<'d, 'a> {
@@ -50,13 +52,13 @@ impl<'d, 'a> Reader<'d, 'a> {
         Self {
             document,
             is_shallow,
-            allows_twins: false,
+            allows_duplicates: false,
             shared: None,
         }
     }
 
-    /// The same; texts that stand more than once are kept once.
-    pub(super) const fn sharing(self, shared: &'d RefCell<Shared>) -> Self {
+    /// Shares repeated texts through a pool.
+    pub(super) const fn sharing(self, shared: &'d RefCell<TextPool>) -> Self {
         Self {
             shared: Some(shared),
             ..self
@@ -70,17 +72,20 @@ impl<'d, 'a> Reader<'d, 'a> {
         }
     }
 
-    /// The same; two entries may have one key or not.
-    pub(super) const fn allowing_twins(self, allows_twins: bool) -> Self {
-        Self { allows_twins, ..self }
+    /// Sets whether two entries may have the same key.
+    pub(super) const fn allowing_duplicates(self, allows_duplicates: bool) -> Self {
+        Self {
+            allows_duplicates,
+            ..self
+        }
     }
 
-    /// Whether two entries may have one key.
-    pub(super) const fn allows_twins(&self) -> bool {
-        self.allows_twins
+    /// Returns whether two entries may have the same key.
+    pub(super) const fn allows_duplicates(&self) -> bool {
+        self.allows_duplicates
     }
 
-    /// The whole document's value.
+    /// Returns the value of the whole document.
     pub(super) fn root(&self) -> View<'a> {
         self.document.root()
     }
@@ -93,7 +98,7 @@ impl<'d, 'a> Reader<'d, 'a> {
         self.error(view, format!("expected {what}, found {}", with_article(view)))
     }
 
-    /// A member that must be there.
+    /// Returns a required member.
     pub(super) fn required(&self, object: View<'a>, key: &str) -> Result<View<'a>, JsonError> {
         self.members(object)?;
         object
@@ -101,7 +106,7 @@ impl<'d, 'a> Reader<'d, 'a> {
             .ok_or_else(|| self.error(object, format!("the field `{key}` is missing")))
     }
 
-    /// The members of what must be an object.
+    /// Returns the members of a value that must be an object.
     pub(super) fn members(&self, view: View<'a>) -> Result<Members<'a>, JsonError> {
         view.members().ok_or_else(|| self.expected(view, "an object"))
     }
@@ -122,7 +127,8 @@ impl<'d, 'a> Reader<'d, 'a> {
         view.as_bool().ok_or_else(|| self.expected(view, "true or false"))
     }
 
-    /// Text that a type of the model parses and may refuse. Of its error only the rule is shown, not the text.
+    /// Reads a string with a parser of the model. The error contains the rule that the parser names, but not the
+    /// text, which may be secret.
     pub(super) fn parsed<T>(
         &self,
         view: View<'a>,
@@ -169,7 +175,7 @@ impl<'d, 'a> Reader<'d, 'a> {
             .collect()
     }
 
-    /// A value of a user, as it is.
+    /// Reads a user value without interpreting it.
     pub(super) fn json(&self, view: View<'_>) -> Result<Json, JsonError> {
         if !self.is_shallow && depth(view.text()) > MAX_VALUE_DEPTH {
             return Err(self.error(view, format!("nested deeper than {MAX_VALUE_DEPTH} levels")));
@@ -181,11 +187,12 @@ impl<'d, 'a> Reader<'d, 'a> {
         Properties::new(self.json(view)?).ok_or_else(|| self.expected(view, "an object"))
     }
 
-    /// A type of the model that reads itself. What its reader says is not shown: it may quote values.
+    /// Reads a model type that implements its own deserialization. The message of its error is dropped, because it
+    /// may quote values.
     pub(super) fn model<T: DeserializeOwned>(&self, view: View<'_>, what: &str) -> Result<T, JsonError> {
         serde_json::from_str(view.text()).map_err(|error| {
             let end = offset_of(view.text(), error.line(), error.column());
-            // Of a scalar the reader names the end, of a container the start.
+            // serde_json reports the end of a scalar, but the start of a container.
             let around = [end.saturating_sub(1), end].map(|at| deepest(view, view.offset() + at));
             let [scalar, container] = around;
             let culprit = if container.text().len() < scalar.text().len() {
@@ -193,7 +200,7 @@ impl<'d, 'a> Reader<'d, 'a> {
             } else {
                 scalar
             };
-            self.error(culprit, format!("not what {what} has here"))
+            self.error(culprit, format!("not a valid part of {what}"))
         })
     }
 }
@@ -209,7 +216,7 @@ fn with_article(view: View<'_>) -> &'static str {
     }
 }
 
-/// How many arrays and objects stand inside one another.
+/// Returns the nesting depth of arrays and objects in a text.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let (mut in_string, mut escaped) = (false, false);
@@ -229,7 +236,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// The offset in bytes of a line and column of `serde_json`: lines from 1, columns in bytes.
+/// Converts a line and column of `serde_json` to an offset in bytes: lines from 1, columns in bytes.
 fn offset_of(text: &str, line: usize, column: usize) -> usize {
     let before: usize = text
         .split_inclusive('\n')
@@ -239,7 +246,7 @@ fn offset_of(text: &str, line: usize, column: usize) -> usize {
     (before + column).min(text.len())
 }
 
-/// The innermost value that `offset` lies in.
+/// Returns the innermost value that contains `offset`.
 fn deepest(view: View<'_>, offset: usize) -> View<'_> {
     let holds = |child: &View<'_>| child.range().contains(&offset);
     let mut here = view;
@@ -256,15 +263,15 @@ fn deepest(view: View<'_>, offset: usize) -> View<'_> {
     }
 }
 
-/// Longer values are seldom alike.
+/// The size limit of shared texts, in bytes. Longer texts are seldom repeated.
 const LONGEST: usize = 256;
 
-/// The texts that were seen while a snapshot is read. What it gives out lives on without it.
+/// A pool of the texts of a snapshot while it is decoded. Shared texts outlive the pool.
 #[derive(Debug, Default)]
-pub(super) struct Shared(HashSet<Arc<str>>);
+pub(super) struct TextPool(HashSet<Arc<str>>);
 
-impl Shared {
-    /// The text, the same one for the same content if it is short.
+impl TextPool {
+    /// Returns a shared text with this content; long texts are not shared.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if text.len() > LONGEST {
             return text.into();

@@ -1,4 +1,4 @@
-//! The rules of the codec.
+//! Tests of the codec.
 
 mod forms;
 mod laws;
@@ -7,7 +7,7 @@ mod strictness;
 use super::{decode, encode_pretty, encode_stored};
 use crate::{Error, Snapshot};
 
-/// As unobin 0.4.0 wrote it.
+/// A snapshot as unobin 0.4.0 writes it.
 const UNOBIN: &str = r#"{
   "format-version": 1,
   "stack": {
@@ -77,7 +77,7 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// A snapshot with these entries, one a line from line 2 on.
+/// Returns the text of a snapshot with these entries, which begin on line 2.
 fn with_entries(entries: &str) -> String {
     format!(
         "{{\"deployment-id\":\"s\",\"format-version\":1,\"generated-at\":\"t\",\"stack\":{{}},\"entries\":[\n{entries}\n]}}\n"

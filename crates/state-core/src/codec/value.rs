@@ -1,4 +1,4 @@
-//! One field's value on its way out, borrowed from the model.
+//! The value of one field while it is encoded, borrowed from the model.
 
 use crate::address::{Address, Dependency};
 use crate::entry::Provider;
@@ -7,7 +7,7 @@ use crate::snapshot::FactoryInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What the encoders write. Its text is canonical.
+/// A value that the encoders write as canonical text.
 pub(super) enum Value<'a> {
     Text(&'a str),
     Number(u64),
@@ -20,20 +20,20 @@ pub(super) enum Value<'a> {
     Map(&'a BTreeMap<String, Json>),
     Rest(&'a JsonMap),
     Provider(&'a Provider),
-    /// Its keys have an order of their own in the pretty form.
+    /// A factory, whose keys have a special order in the pretty form.
     Factory(&'a FactoryInfo),
-    /// Text that is canonical already.
-    Written(String),
+    /// A text that is canonical already.
+    Canonical(String),
 }
 
 impl Value<'_> {
-    /// A type of the model that describes its own JSON.
+    /// Encodes a model type that implements its own serialization.
     pub(super) fn of<T: Serialize>(value: &T) -> Self {
-        // The model holds only strings, numbers, lists and maps with string keys: it always serialises.
+        // The model contains only strings, numbers, lists and maps with string keys, so that it always serialises.
         let text = serde_json::to_string(value).unwrap_or_default();
         let mut sorted = String::with_capacity(text.len());
         with_unlimited_document(&text, |document| canonical(document.root(), &mut sorted));
-        Self::Written(sorted)
+        Self::Canonical(sorted)
     }
 
     /// Appends the canonical text.
@@ -51,15 +51,15 @@ impl Value<'_> {
             Self::Rest(map) => object(out, map.iter(), |out, json| out.push_str(json.as_str())),
             Self::Provider(value) => provider(out, value),
             Self::Factory(info) => Value::of(info).write(out),
-            Self::Written(text) => out.push_str(text),
+            Self::Canonical(text) => out.push_str(text),
         }
     }
 }
 
-/// Hands over what was just written: it may be larger than what is taken from outside.
+/// Parses a text that an encoder just wrote. It may exceed the limits for external texts.
 pub(super) fn with_unlimited_document(text: &str, read: impl FnOnce(&Document<'_>)) {
     let document = Document::parse(text.as_bytes(), &Limits::UNLIMITED);
-    debug_assert!(document.is_ok(), "an encoder wrote what isn't JSON");
+    debug_assert!(document.is_ok(), "an encoder wrote invalid JSON");
     if let Ok(document) = document {
         read(&document);
     }

@@ -1,20 +1,23 @@
 //! The contract between a store and the manager: bytes, names, locks and fences.
 //!
-//! A backend knows nothing of entries, records or secrets. It keeps, for each stack, one [`Head`] that changes
-//! by compare-and-swap, objects that are created once and never rewritten, and a journal of [`Frame`]s that
-//! only the holder of the writer lock may extend. Whoever implements [`Backend`] gets all the rest.
+//! A backend knows nothing about entries, records or secrets. For each stack it keeps one [`Head`] that changes by
+//! compare-and-swap, objects that are written once and never changed, and a journal of [`Frame`]s that only the lock
+//! holder may extend. An implementation of [`Backend`] is enough to use everything else.
 //!
 //! # Contract
-//! - **Durable:** when a method that writes returns `Ok`, the effect survives a crash of everything.
-//! - **Fenced:** after [`Backend::acquire`] returned to a new owner, an append of an older owner fails with
-//!   [`Error::Fenced`](crate::Error::Fenced) and isn't visible, or was already part of what the new owner got.
-//! - **Once:** [`Writer::create`] of a name that exists with the same bytes is fine, with others a conflict.
-//! - **Ordered:** frames come back in slot order, without a gap, each linked to the one before by its chain.
-//! - **Collected:** a store that can delete deletes only pieces that it is told to, never one that its head names, and
-//!   of the journal nothing from the head's floor on. Whoever reads before the floor hears
-//!   [`Error::Collected`](crate::Error::Collected), whether or not the bytes are still there.
-//! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
-//! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
+//! - **Durable:** when a writing method returns `Ok`, the effect survives a crash of all machines.
+//! - **Fenced:** after [`Backend::acquire`] has returned to a new lock holder, an append of an older holder either
+//!   fails with [`Error::Fenced`](crate::Error::Fenced) and stays invisible, or was already part of the journal that
+//!   the new holder received.
+//! - **Idempotent:** [`Writer::create`] of an existing name succeeds if the bytes are equal and returns a conflict
+//!   otherwise.
+//! - **Ordered:** frames are returned in slot order, without gaps, each linked to its predecessor by the digest
+//!   chain.
+//! - **Collected:** a store that can delete deletes only the items it is asked to delete, never an item that its head
+//!   names, and never journal frames from the head's floor on. A read before the floor returns
+//!   [`Error::Collected`](crate::Error::Collected), whether or not the bytes still exist.
+//! - **Explicit outcome:** a failed write reports whether it had no effect or its outcome is unknown.
+//! - **Cancellation:** dropping a future leaves a step either complete or without effect, never partial.
 
 mod chain_anchors;
 mod extension;
@@ -49,138 +52,138 @@ use std::sync::Arc;
 /// A store of stacks.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// The store's URL, without secrets: for messages.
+    /// URL of the store without secrets, for messages.
     fn url(&self) -> String;
 
-    /// What the store can and can't do.
+    /// The guarantees that the store gives.
     fn capabilities(&self) -> Capabilities;
 
-    /// All name pointers, tombstones included, sorted by name.
+    /// All name pointers, including tombstones, sorted by name.
     async fn names(&self) -> Result<Vec<NamePointer>>;
 
-    /// The pointer of one name; none if the name was never used.
+    /// The pointer of one name; `None` if the name was never used.
     async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>>;
 
-    /// Replaces a name's pointer if its nonce is still `expected` (none: if the name was never used).
+    /// Replaces a name's pointer if its nonce is still `expected` (`None`: if the name was never used).
     ///
     /// # Errors
-    /// `Conflict` when another pointer stands there.
+    /// `Conflict` if the current pointer has another nonce.
     async fn swap_name(&self, name: &StackName, expected: Option<Nonce>, pointer: &NamePointer)
     -> Result<()>;
 
-    /// Makes the place of a new stack, with its first head. It is found only once a name points to it.
+    /// Creates the storage of a new stack with its first head. The stack can be found only after a name points to it.
     async fn create_stack(&self, head: &Head) -> Result<()>;
 
-    /// The head of a stack.
+    /// Reads the head of a stack.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Corrupt` when there is one without a readable head.
+    /// `NotFound` if the stack does not exist; `Corrupt` if it exists without a readable head.
     async fn read_head(&self, lineage: Lineage) -> Result<Head>;
 
-    /// The bytes of an object.
+    /// Reads the bytes of an object.
     ///
     /// # Errors
-    /// `NotFound` when it isn't there.
+    /// `NotFound` if the object does not exist.
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes>;
 
-    /// The objects of one kind, sorted by name.
+    /// Lists the objects of one kind, sorted by name.
     async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>>;
 
-    /// A consistent view of head and journal: all frames from `from` (none: from the head's base) to the end.
+    /// Reads a consistent view of head and journal: all frames from `from` (`None`: from the head's base) to the end.
     ///
-    /// Takes no lock and never waits for a writer. What it returns is durable. Checks every frame: header,
-    /// chain, epochs, no gap, and the head's watermark.
+    /// Takes no lock and never waits for a writer. All returned frames are durable. Verifies every frame: header,
+    /// chain, epochs, gaps, and the head's watermark.
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView>;
 
-    /// Takes the writer lock of a stack, or breaks it, and fences whoever held it before.
+    /// Acquires the writer lock of a stack, or breaks it, and fences the previous lock holder.
     ///
-    /// Doesn't wait. The head that comes back has the new epoch.
+    /// Never waits. The returned head has the new epoch.
     ///
     /// # Errors
-    /// `Locked` with the holder; `Conflict` when the stack was removed or somebody was quicker.
+    /// `Locked` with the lock holder; `Conflict` if the stack was removed or another writer acquired the lock first.
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired>;
 
-    /// Who holds the writer lock.
+    /// Reads the status of the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
 
-    /// The optional abilities of the store: see [`Extensions`]. The default has none.
+    /// The optional capabilities of the store: see [`Extensions`]. The default has none.
     fn extensions(&self) -> Extensions<'_> {
         Extensions::none()
     }
 }
 
-/// What a store can do. The conformance suite checks each claim both ways.
+/// The guarantees of a store. The conformance suite verifies that each flag is neither wrong nor missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// What is written survives the process.
+    /// Whether written data survives the process.
     pub durable: bool,
-    /// Several processes may use the store at once.
+    /// Whether several processes may use the store at once.
     pub shared: bool,
-    /// A holder that died frees its lock at once, without a break.
-    pub frees_lock_of_the_dead: bool,
+    /// Whether the lock of a crashed holder is released at once, without a break.
+    pub frees_lock_on_crash: bool,
 }
 
 impl Capabilities {
-    /// All claims.
-    pub const fn new(durable: bool, shared: bool, frees_lock_of_the_dead: bool) -> Self {
+    /// Creates the set of guarantees from all flags.
+    pub const fn new(durable: bool, shared: bool, frees_lock_on_crash: bool) -> Self {
         Self {
             durable,
             shared,
-            frees_lock_of_the_dead,
+            frees_lock_on_crash,
         }
     }
 }
 
-/// Who wants a stack's writer lock, and how badly.
+/// A request for a stack's writer lock.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Who asks; others are shown this.
+    /// Lock holder as other clients will see it.
     pub holder: Holder,
-    /// Take the lock from a holder that is alive. Only at the epoch that was seen: a newer holder is not
-    /// broken by accident.
+    /// Epoch at which to break the lock of a live holder. The break fails at any other epoch, so that it can't hit a
+    /// newer holder by accident.
     pub break_epoch: Option<Epoch>,
-    /// Makes the new head's bytes unique.
+    /// Makes the bytes of the new head unique.
     pub head_nonce: Nonce,
-    /// Makes the fence's bytes unique.
+    /// Makes the bytes of the fence unique.
     pub fence_nonce: Nonce,
 }
 
-/// The writer lock, and the state of things when it was taken.
+/// The writer lock, and the stack's head and journal at the time it was acquired.
 #[derive(Debug)]
 pub struct Acquired {
     /// The head with the new epoch.
     pub head: Head,
-    /// All frames from the head's base to the end, the new fence included.
+    /// All frames from the head's base to the end, including the new fence.
     pub frames: Vec<Frame>,
-    /// The end of the journal.
+    /// End of the journal.
     pub tail: Tail,
-    /// The way to write.
+    /// Handle for writing to the stack.
     pub writer: Arc<dyn Writer>,
 }
 
-/// Head and journal of one moment.
+/// A consistent view of head and journal.
 #[derive(Clone, Debug)]
 pub struct JournalView {
-    /// The head.
+    /// The head of the stack.
     pub head: Head,
-    /// Frames in slot order.
+    /// The frames in slot order.
     pub frames: Vec<Frame>,
-    /// The end of the journal.
+    /// End of the journal.
     pub tail: Tail,
 }
 
-/// The end of a journal.
+/// The end of a journal: the position of the next frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// The slot that the next frame gets.
+    /// Slot of the next frame.
     pub next: Slot,
-    /// The chain before it.
+    /// Digest chain before that slot.
     pub chain: Digest,
 }
 
 impl Tail {
-    /// The end of a journal without frames.
+    /// Returns the end of a journal without frames.
     pub fn genesis(lineage: Lineage) -> Self {
         Self {
             next: Slot::ZERO,
@@ -188,7 +191,7 @@ impl Tail {
         }
     }
 
-    /// The end of a journal whose last frame is this one.
+    /// Returns the end of a journal whose last frame is this one.
     pub const fn after(frame: &Frame) -> Self {
         Self {
             next: frame.slot().next(),
@@ -197,62 +200,62 @@ impl Tail {
     }
 }
 
-/// A change of head: run on the head as it is read afresh, perhaps more than once.
+/// A change of the head. The store calls it with a freshly read head, possibly more than once.
 pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) + Send + Sync);
 
 /// The writer lock of one stack.
 ///
-/// Methods take `&self`: a checkpoint writes objects and swaps the head while frames are appended. Dropping it
-/// frees the lock without closing cleanly.
+/// Methods take `&self`, because a checkpoint writes objects and swaps the head while frames are appended. Dropping
+/// the writer releases the lock without a clean close.
 #[async_trait]
 pub trait Writer: fmt::Debug + Send + Sync {
     /// The epoch of this lock.
     fn epoch(&self) -> Epoch;
 
-    /// Appends one frame: one write, one sync, then a look at the head's epoch, then the acknowledgement.
-    /// Frames come one at a time, each in the slot after the one before.
+    /// Appends one frame: one write, one sync, then a check of the head's epoch, then the acknowledgment. Frames are
+    /// appended one at a time, each in the slot after its predecessor.
     ///
     /// # Errors
-    /// `Fenced`, `NotApplied` or `Indeterminate`, or `Conflict` for a frame that doesn't follow. After any of them
-    /// the writer is poisoned: it answers `Closed`, or `Fenced` again.
+    /// `Fenced`, `NotApplied`, `Indeterminate`, or `Conflict` for a frame that doesn't follow its predecessor. After
+    /// any of them the writer is unusable: it returns `Closed`, or `Fenced` again.
     async fn append(&self, frame: &Frame) -> Result<()>;
 
-    /// Makes the next frame the first of a segment, so that a base can start there. Stores without segments
-    /// change nothing. Not while an append is under way.
+    /// Makes the next frame the first of a segment, so that a base can start there. Stores without segments do
+    /// nothing. Must not be called while an append is running.
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
-    /// Swaps the head: reads it afresh, requires the own epoch, applies the change, sets the nonce.
-    /// Epoch, generation, lineage, fold and nonce are the backend's: a change to them is ignored.
+    /// Swaps the head: reads it again, requires this writer's epoch, applies the change, sets the nonce. The backend
+    /// owns the epoch, generation, lineage, compaction and nonce: changes to them are ignored.
     ///
     /// # Errors
-    /// `Fenced` when the epoch is another's.
+    /// `Fenced` if another writer has raised the epoch.
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head>;
 
-    /// Removes the stack: its head becomes a tombstone with the next epoch, so nobody can write to it again.
+    /// Removes the stack: its head becomes a tombstone with the next epoch, so that all later writes are refused.
     async fn remove(&self, nonce: Nonce) -> Result<()>;
 
     /// Creates an object.
     ///
     /// # Errors
-    /// `Conflict` when it exists with other bytes.
+    /// `Conflict` if the object exists with other bytes.
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
-    /// Deletes pieces, in this order. One that isn't there any more is fine. A failure may leave some of them.
+    /// Deletes items in this order. A missing item is not an error. A failure may leave some of the items.
     ///
     /// # Errors
-    /// `Invalid` when one of them still counts: a part of the journal that doesn't lie wholly before the floor of the
-    /// head's collection, or a snapshot that the head names; neither it nor one behind it is deleted. `Fenced`.
+    /// `Invalid` if an item is still in use: a part of the journal that isn't entirely before the floor of the head's
+    /// collection, or a snapshot that the head names; neither this item nor a later one is deleted. `Fenced`.
     /// `Unsupported` by a store that isn't a [`CollectableStore`], which is the default.
     async fn delete(&self, _pieces: &[StoredItemName]) -> Result<()> {
         Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
     }
 
-    /// Whether the lock is still ours: to be asked before the caller touches the world.
+    /// Checks that this writer still holds the lock. Callers ask before they change real resources.
     ///
     /// # Errors
-    /// `Fenced` when it isn't.
+    /// `Fenced` if another writer has taken over.
     async fn check(&self) -> Result<()>;
 
-    /// Frees the lock. Nothing may be in flight.
+    /// Releases the lock. No other call may be running.
     async fn release(&self) -> Result<()>;
 }

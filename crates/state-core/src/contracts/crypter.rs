@@ -1,4 +1,4 @@
-//! The contract between a stack and what seals its values.
+//! The contract of encryption for single values outside the state.
 
 use crate::error::Result;
 use crate::id::Lineage;
@@ -6,26 +6,27 @@ use crate::name::StackName;
 use std::fmt;
 use std::sync::Arc;
 
-/// Seals and opens single values: a stack's configuration secrets (seed 001's `GetStackCrypter`).
+/// Encrypts and decrypts single values, such as a stack's configuration secrets.
 ///
-/// `context` is authenticated with the value: what was sealed in one context doesn't open in another.
+/// `context` is authenticated together with the value: a value can be decrypted only in the context of its
+/// encryption.
 pub trait Crypter: fmt::Debug + Send + Sync {
-    /// Seals a value.
+    /// Encrypts a value.
     ///
     /// # Errors
-    /// `Unsupported` when there is no key.
+    /// `Unsupported` if no key is available.
     fn encrypt(&self, context: &str, plaintext: &[u8]) -> Result<String>;
 
-    /// Opens a value.
+    /// Decrypts a value.
     ///
     /// # Errors
-    /// `Invalid` when it isn't one of ours, was changed, or belongs to another context.
+    /// `Invalid` if the text was not produced by this crypter, was changed, or belongs to another context.
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>>;
 
-    /// Seals several values, each in its context: all of them, or none.
+    /// Encrypts several values, each in its context: all of them, or none.
     ///
     /// # Errors
-    /// Those of the first that fails.
+    /// The error of the first value that fails.
     fn encrypt_all(&self, plaintexts: &[(&str, &[u8])]) -> Result<Vec<String>> {
         let sealed = plaintexts
             .iter()
@@ -33,10 +34,10 @@ pub trait Crypter: fmt::Debug + Send + Sync {
         sealed.collect()
     }
 
-    /// Opens several values, each in its context: all of them, or none.
+    /// Decrypts several values, each in its context: all of them, or none.
     ///
     /// # Errors
-    /// Those of the first that fails.
+    /// The error of the first value that fails.
     fn decrypt_all(&self, ciphertexts: &[(&str, &str)]) -> Result<Vec<Vec<u8>>> {
         let opened = ciphertexts
             .iter()
@@ -45,11 +46,12 @@ pub trait Crypter: fmt::Debug + Send + Sync {
     }
 }
 
-/// Gives each stack its crypter.
+/// Returns the crypter of each stack.
 pub trait CrypterProvider: fmt::Debug + Send + Sync {
-    /// The crypter of a stack. The lineage counts, not the name: a stack keeps its secrets when it is renamed.
+    /// Returns the crypter of a stack. The key depends on the lineage, not on the name, so that a renamed stack keeps
+    /// its secrets.
     ///
     /// # Errors
-    /// `Unsupported` when there is no key for it.
+    /// `Unsupported` if no key is available for the stack.
     fn crypter(&self, name: &StackName, lineage: Lineage) -> Result<Arc<dyn Crypter>>;
 }

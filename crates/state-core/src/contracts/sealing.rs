@@ -1,9 +1,9 @@
-//! The contract between stacks and what keeps their values secret at rest.
+//! The contract of encryption at rest.
 //!
-//! A stack that is sealed has a data key. A [`KeyProvider`] makes data keys, wrapped to recipients, and unwraps them
-//! with the identities at hand: once an opening. A [`StackKey`] seals and opens values, and tags stored bytes, so that
-//! whoever can write to the store but has no key can't forge them. What is on disk is said by the implementation in
-//! `state-encrypt`; this crate knows no cipher.
+//! A sealed stack has a data key. A [`KeyProvider`] generates data keys, wraps them for recipients, and unwraps them
+//! with the available identities once per opening of a stack. A [`StackKey`] encrypts and decrypts values, and
+//! authenticates stored bytes with tags, so that write access to the store is not enough to forge them. The crate
+//! `state-encrypt` implements both and defines the stored form; this crate contains no cipher.
 
 pub use crate::format::tag::{MacKey, Tag, TagDomain};
 
@@ -20,101 +20,102 @@ use crate::snapshot::Snapshot;
 use std::fmt;
 use std::sync::Arc;
 
-/// A data key as it goes to the store: age files, each of which opens with plain `age`.
+/// A wrapped data key as it is stored: age files, each of which plain `age` can decrypt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
-    /// The files.
+    /// Content of the age files.
     pub files: Vec<Vec<u8>>,
-    /// To whom they are wrapped, as people write recipients; a passphrase is `passphrase`.
+    /// Recipients of the files, as people write them; a passphrase is `passphrase`.
     pub recipients: Vec<String>,
 }
 
-/// Makes, wraps and unwraps the data keys of stacks.
+/// Generates, wraps and unwraps the data keys of stacks.
 pub trait KeyProvider: fmt::Debug + Send + Sync {
-    /// Makes a data key.
+    /// Generates a data key.
     ///
     /// # Errors
-    /// `Sealed` when there is no randomness to make it from.
+    /// `Sealed` if no source of randomness is available.
     fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>>;
 
-    /// Wraps a data key, which this provider made or unwrapped, to these recipients; none: to those that it wraps new
-    /// keys to.
+    /// Wraps a data key that this provider generated or unwrapped. `None` selects the provider's default recipients.
     ///
     /// # Errors
-    /// `Sealed` when there is no recipient, `Invalid` for one that isn't one.
+    /// `Sealed` if there is no recipient, `Invalid` if a recipient can't be parsed.
     fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey>;
 
     /// Unwraps the data key with this id.
     ///
     /// # Errors
-    /// `Sealed` when no identity at hand opens one of the files, or what is in it isn't that key.
+    /// `Sealed` if no available identity decrypts one of the files, or the decrypted key has another id.
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>>;
 
-    /// Opens what [`StackKey::outputs_document`] made.
+    /// Decrypts a document that [`StackKey::outputs_document`] created.
     ///
     /// # Errors
-    /// `Sealed` when no identity at hand opens it, or it was changed; `Unsupported` by providers that can't.
+    /// `Sealed` if no available identity decrypts it, or it was changed; `Unsupported` by providers without this
+    /// feature.
     fn open_outputs(&self, lineage: Lineage, _document: &[u8]) -> Result<OpenedOutputs> {
         let object = format!("stack {lineage}");
         Err(Error::unsupported(object, "outputs with recipients of their own"))
     }
 }
 
-/// The data key of a stack, unwrapped.
+/// The unwrapped data key of a stack.
 pub trait StackKey: MacKey {
-    /// Seals what the policy says. What is sealed under this key already stays as it is; what didn't change gets the
-    /// same bytes again.
+    /// Encrypts the values that the policy selects. Values that are already sealed under this key stay unchanged, and
+    /// an unchanged value gets the same bytes again.
     ///
     /// # Errors
-    /// `Sealed` when it has no uid, or a part is sealed under another key or doesn't belong there.
+    /// `Sealed` if the entry has no uid, or a part is sealed under another key or belongs to another place.
     fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry>;
 
-    /// Opens all that is sealed.
+    /// Decrypts all sealed values of an entry.
     ///
     /// # Errors
-    /// `Sealed` when a part is under another key, was changed, or stood elsewhere.
+    /// `Sealed` if a part is sealed under another key, was changed, or was moved from another place.
     fn open_entry(&self, entry: &Entry) -> Result<Entry>;
 
-    /// Seals the stack's own outputs, as [`StackKey::seal_entry`].
+    /// Encrypts the stack's own outputs, as [`StackKey::seal_entry`] does for an entry.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`StackKey::seal_entry`].
     fn seal_outputs(&self, policy: SealingPolicy, outputs: &StackOutputs) -> Result<StackOutputs>;
 
-    /// Opens the stack's own outputs.
+    /// Decrypts the stack's own outputs.
     ///
     /// # Errors
-    /// As [`StackKey::open_entry`].
+    /// As for [`StackKey::open_entry`].
     fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs>;
 
-    /// Seals a snapshot: entries, those of pending operations, outputs, and what may hold secrets in extensions.
+    /// Encrypts a snapshot: entries, those of pending operations, outputs, and extension fields that may contain
+    /// secrets.
     ///
     /// # Errors
-    /// As [`StackKey::seal_entry`].
+    /// As for [`StackKey::seal_entry`].
     fn seal_snapshot(&self, policy: SealingPolicy, snapshot: &Snapshot) -> Result<Snapshot>;
 
-    /// Opens a snapshot.
+    /// Decrypts a snapshot.
     ///
     /// # Errors
-    /// As [`StackKey::open_entry`].
+    /// As for [`StackKey::open_entry`].
     fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot>;
 
-    /// What says, under this key, that another one takes its place as the `generation`-th.
+    /// Returns a tag under this key that authenticates `successor` as the stack's data key number `generation`.
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag;
 
-    /// Seals and opens single values that are no part of a state, under a key derived from this one.
+    /// Returns a crypter for single values outside the state, with a key derived from this one.
     ///
     /// # Errors
-    /// `Unsupported` by keys that can't.
+    /// `Unsupported` by keys without this feature.
     fn crypter(&self, _entropy: Arc<dyn Entropy>) -> Result<Arc<dyn Crypter>> {
-        Err(self.lacks("the sealing of single values"))
+        Err(self.unsupported("encryption of single values"))
     }
 
-    /// The stack's outputs, as they are stored, in a document of their own for these recipients. It is sealed with a
-    /// key derived from this one, which opens nothing else.
+    /// Encodes the stack's outputs in their stored form as a separate document for these recipients. The document is
+    /// encrypted with a derived key that decrypts nothing else.
     ///
     /// # Errors
-    /// `Invalid` for what isn't a recipient; `Unsupported` by keys that can't.
+    /// `Invalid` if a recipient can't be parsed; `Unsupported` by keys without this feature.
     fn outputs_document(
         &self,
         _policy: SealingPolicy,
@@ -122,22 +123,22 @@ pub trait StackKey: MacKey {
         _outputs: &StackOutputs,
         _recipients: &[String],
     ) -> Result<Vec<u8>> {
-        Err(self.lacks("outputs with recipients of their own"))
+        Err(self.unsupported("outputs with recipients of their own"))
     }
 
-    /// That it can't do something.
-    fn lacks(&self, what: &str) -> Error {
+    /// Returns the error for a feature that this key does not support.
+    fn unsupported(&self, what: &str) -> Error {
         Error::unsupported(format!("key {}", self.id()), what)
     }
 }
 
-/// Outputs that were read from their document.
+/// Outputs that were decrypted from their document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenedOutputs {
-    /// The revision that they are of.
+    /// Serial of the revision that the outputs belong to.
     pub serial: Serial,
-    /// The key that sealed them.
+    /// Id of the data key that the document is derived from.
     pub key: KeyId,
-    /// The outputs, open.
+    /// Outputs with decrypted values.
     pub outputs: StackOutputs,
 }

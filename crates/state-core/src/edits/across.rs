@@ -1,4 +1,4 @@
-//! Which entries can go to another stack, and what both stacks are then.
+//! Planning of moves to another stack: selects the entries, and computes both stacks after the move.
 
 use super::refusal::refuse_pending;
 use super::{Dependent, Refusal};
@@ -11,21 +11,21 @@ use crate::state::State;
 use crate::verify;
 use std::collections::BTreeSet;
 
-/// Which entries are to go to another stack.
+/// A request to move entries to another stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveRequest {
-    /// Their addresses, each with all of its generations, or groups with all of their members.
+    /// Addresses of entries, each with all generations, or groups with all members.
     pub addresses: Vec<Address>,
-    /// What depends on them goes too.
+    /// Also moves the entries that depend on them.
     pub with_dependents: bool,
-    /// What they depend on goes too.
+    /// Also moves the entries that they depend on.
     pub with_dependencies: bool,
 }
 
-/// A move that both stacks come through whole: nothing that stays depends on an entry that goes, nor the other way
-/// round, and the destination has room for all of them.
+/// A validated move that leaves both stacks consistent: no entry that stays depends on a moved one or the reverse,
+/// and no address or uid in the destination collides.
 ///
-/// Entries keep their order, their uids and their marks. In the destination they are the last ones.
+/// Entries keep their order, uids and flags. They are appended to the destination.
 #[derive(Clone, Debug)]
 pub struct MovePlan {
     entries: Vec<SharedEntry>,
@@ -34,27 +34,27 @@ pub struct MovePlan {
 }
 
 impl MovePlan {
-    /// Plans it. Neither state changes.
+    /// Plans the move. Neither state changes.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for refusing the move.
     pub fn new(source: &State, destination: &State, request: &MoveRequest) -> Result<Self, Refusal> {
         if source.lineage() == destination.lineage() {
             return Err(Refusal::SameStack);
         }
-        let going = Going::of(source, request)?;
+        let moving = MoveSet::of(source, request)?;
         let entries: Vec<SharedEntry> = source
             .entries()
-            .filter(|entry| going.has(&entry.address))
+            .filter(|entry| moving.has(&entry.address))
             .cloned()
             .collect();
-        going.refuse_bonds(&entries)?;
-        going.refuse_pending(source)?;
-        going.refuse_pending(destination)?;
-        if let Some(address) = going
+        moving.refuse_bonds(&entries)?;
+        moving.refuse_pending(source)?;
+        moving.refuse_pending(destination)?;
+        if let Some(address) = moving
             .addresses
             .iter()
-            .find(|address| is_there(destination, address))
+            .find(|address| exists(destination, address))
         {
             let address = address.clone();
             return Err(Refusal::Taken { address });
@@ -71,28 +71,28 @@ impl MovePlan {
         })
     }
 
-    /// The entries that go, in order.
+    /// The moved entries, in topological order.
     pub fn entries(&self) -> &[SharedEntry] {
         &self.entries
     }
 
-    /// The source as it would be.
+    /// The source after the move.
     pub const fn source(&self) -> &State {
         &self.source
     }
 
-    /// The destination as it would be.
+    /// The destination after the move.
     pub const fn destination(&self) -> &State {
         &self.destination
     }
 
-    /// The current revisions, of source and destination, that it was planned on.
+    /// The current revisions of source and destination at the time of planning.
     pub const fn planned_on(&self) -> (Option<&RevisionId>, Option<&RevisionId>) {
         (self.source.current(), self.destination.current())
     }
 }
 
-/// The state after the changes, if both the rules of changes and the verifier find it whole.
+/// Returns the state after the changes if neither the incremental check nor the full verifier reports a violation.
 fn changed(state: &State, changes: &[EditChange]) -> Result<State, Refusal> {
     let after = state
         .edited(changes)
@@ -104,25 +104,25 @@ fn changed(state: &State, changes: &[EditChange]) -> Result<State, Refusal> {
     Err(Refusal::Breaks { violations })
 }
 
-fn is_there(state: &State, address: &Address) -> bool {
+fn exists(state: &State, address: &Address) -> bool {
     state.generations(address).next().is_some()
 }
 
-/// The addresses that go, each with all of its generations.
-struct Going<'a> {
+/// The addresses that move, each with all generations.
+struct MoveSet<'a> {
     state: &'a State,
     addresses: BTreeSet<Address>,
 }
 
-impl<'a> Going<'a> {
+impl<'a> MoveSet<'a> {
     fn of(state: &'a State, request: &MoveRequest) -> Result<Self, Refusal> {
-        let mut going = Self {
+        let mut moving = Self {
             state,
             addresses: BTreeSet::new(),
         };
         let mut open = Vec::new();
         for address in &request.addresses {
-            if is_there(state, address) {
+            if exists(state, address) {
                 open.push(address.clone());
                 continue;
             }
@@ -138,26 +138,27 @@ impl<'a> Going<'a> {
         }
         let mut groups = BTreeSet::new();
         while let Some(address) = open.pop() {
-            if !going.addresses.insert(address.clone()) {
+            if !moving.addresses.insert(address.clone()) {
                 continue;
             }
             for generation in state.generations(&address) {
                 if request.with_dependents {
-                    open.extend(going.dependents(generation, &mut groups));
+                    open.extend(moving.dependents(generation, &mut groups));
                 }
                 if request.with_dependencies {
-                    open.extend(going.dependencies(generation));
+                    open.extend(moving.dependencies(generation));
                 }
             }
         }
-        Ok(going)
+        Ok(moving)
     }
 
     fn has(&self, address: &Address) -> bool {
         self.addresses.contains(address)
     }
 
-    /// What refers to an entry, or to its group. Groups that were looked at are left out.
+    /// Addresses of the entries that refer to an entry or to its group. Groups in `groups` have been visited and are
+    /// skipped.
     fn dependents(&self, entry: &Entry, groups: &mut BTreeSet<Address>) -> Vec<Address> {
         let own = Dependency::Entry(entry.address.clone());
         let group = entry.live_group().filter(|group| groups.insert((*group).clone()));
@@ -170,7 +171,7 @@ impl<'a> Going<'a> {
             .collect()
     }
 
-    /// What an entry refers to: addresses, and the members of groups.
+    /// Addresses of the dependencies of an entry, including the members of groups.
     fn dependencies(&self, entry: &Entry) -> Vec<Address> {
         let mut addresses = Vec::new();
         for reference in entry.references() {
@@ -185,7 +186,7 @@ impl<'a> Going<'a> {
         addresses
     }
 
-    /// Refused while something on one side of the cut depends on the other.
+    /// Refuses the move if an entry that stays depends on a moved one, or the reverse.
     fn refuse_bonds(&self, entries: &[SharedEntry]) -> Result<(), Refusal> {
         let mut targets = BTreeSet::new();
         let mut dependencies = BTreeSet::new();
@@ -221,7 +222,7 @@ impl<'a> Going<'a> {
         Ok(())
     }
 
-    /// Refused while an operation is pending on what goes, or refers to it.
+    /// Refuses the move if an operation is pending on a moved entry, or refers to one.
     fn refuse_pending(&self, state: &State) -> Result<(), Refusal> {
         let concerns = |key: &EntryKey| self.has(&key.address);
         refuse_pending(state, concerns, |to| match to {

@@ -1,4 +1,4 @@
-//! Marks of live entries.
+//! Flags of live entries that can be set manually.
 
 use super::{Refusal, put};
 use crate::address::{Address, EntryKey};
@@ -6,7 +6,7 @@ use crate::entry::{Entry, EntryType};
 use crate::mutation::EditChange;
 use crate::state::State;
 
-/// What can be marked by hand.
+/// The flags that can be set manually.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EntryFlag {
     Protect,
@@ -14,7 +14,7 @@ pub(super) enum EntryFlag {
 }
 
 impl EntryFlag {
-    /// The changes that give entries the mark, or take it from them; none for those that have it as it should be.
+    /// Returns the changes that set or clear the flag. Entries that already have the value are skipped.
     pub(super) fn plan(
         self,
         state: &State,
@@ -46,15 +46,15 @@ impl EntryFlag {
                 Self::Taint => marked.tainted = value,
             }
             let change = put(entry, marked);
-            let says_something = matches!(&change, EditChange::Put { entry: new, .. } if new != entry);
-            if says_something && !changes.contains(&change) {
+            let is_change = matches!(&change, EditChange::Put { entry: new, .. } if new != entry);
+            if is_change && !changes.contains(&change) {
                 changes.push(change);
             }
         }
         Ok(changes)
     }
 
-    /// Whether `all` includes it: only what is ours to replace can be tainted.
+    /// Whether `all` selects the entry. Only a managed resource can be tainted.
     fn concerns(self, entry: &Entry) -> bool {
         match self {
             Self::Protect => true,

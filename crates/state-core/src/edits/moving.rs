@@ -1,15 +1,15 @@
-//! Another address for an entry, or for the members of a group.
+//! Changes of address for an entry, or for the members of a group.
 
 use super::refusal::refuse_pending;
-use super::{Refusal, Surgery, put};
+use super::{Refusal, StateEditor, put};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::Entry;
 use crate::mutation::EditChange;
 use crate::state::State;
 use std::collections::BTreeSet;
 
-impl Surgery {
-    /// Moves the entry at `from`, or the members of that group.
+impl StateEditor {
+    /// Moves the entry at `from`, or the members of the group with this name.
     pub(super) fn move_all(&mut self, from: &Address, to: &Address) -> Result<(), Refusal> {
         if self.state.generations(from).next().is_some() {
             return self.change(plan(&self.state, from, to)?);
@@ -42,7 +42,7 @@ impl Surgery {
     }
 }
 
-/// The changes that move all generations of an address.
+/// Returns the changes that move all generations of an address.
 fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, Refusal> {
     if state.generations(to).next().is_some() {
         return Err(Refusal::Taken { address: to.clone() });
@@ -76,15 +76,15 @@ fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, 
     Ok(changes)
 }
 
-/// What references to the moved entry become.
+/// The mapping of references to the moved entry and its group.
 struct Groups<'a> {
     from: &'a Address,
     to: &'a Address,
-    /// The group that follows the address, and what it becomes.
+    /// Group that is renamed together with the address: old and new name.
     renamed: Option<(Address, Address)>,
-    /// Whether the group waits for the moved entry, so that those that wait for the group follow.
+    /// Whether the moved entry is a live member of the group, so that dependents of the group follow.
     is_member: bool,
-    /// Whether the old group has no other member.
+    /// Whether the moved entry is the only member of the old group.
     is_last: bool,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// What the dependents refer to.
+    /// Targets whose dependents have to be updated.
     fn targets(&self) -> Vec<Dependency> {
         let group = self.renamed.iter().map(|(old, _)| Dependency::Group(old.clone()));
         std::iter::once(Dependency::Entry(self.from.clone()))
@@ -119,10 +119,10 @@ impl<'a> Groups<'a> {
             .collect()
     }
 
-    /// The entry with its references changed; none if it has no such reference.
+    /// Returns the entry with updated references; `None` if none of them changes.
     fn follow(&self, entry: &Entry) -> Option<Entry> {
         let group = self.renamed.as_ref().filter(|_| self.is_member);
-        // A member can't wait for its own group: it waits for the one that is new there.
+        // A member can't depend on its own group, so it depends on the moved entry instead.
         let new_group = |new: &Address| match &entry.group {
             Some(own) if own == new && entry.is_live() => Dependency::Entry(self.to.clone()),
             _ => Dependency::Group(new.clone()),
@@ -153,7 +153,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// An address without its indexes: `module.m.web` of `module.m["a"].web[0]`.
+/// Strips the indexes of an address: `module.m.web` for `module.m["a"].web[0]`.
 fn without_indexes(address: &Address) -> String {
     let (mut quoted, mut escaped, mut depth) = (false, false, 0_u32);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Why an operation is refused.
+//! Reasons for refusing an edit operation.
 
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::SharedEntry;
@@ -6,64 +6,67 @@ use crate::error::Error;
 use crate::state::State;
 use crate::verify::{Rule, Violation};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
-/// Why an operation is refused. Names, never values.
+/// The reason for refusing an edit operation. Contains names but never property values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Nothing has this address.
-    #[error("there is no {} entry {address}", if *live { "live" } else { "such" })]
+    /// No entry has this address.
+    #[error("no {} `{address}`", if *live { "live resource" } else { "resource" })]
     NoEntry {
-        /// The address.
+        /// Address that was requested.
         address: Address,
-        /// Whether a live entry was looked for.
+        /// Whether only a live entry would have matched.
         live: bool,
     },
-    /// Something has this address already.
-    #[error("there is an entry {address} already")]
+    /// An entry already has this address.
+    #[error("resource `{address}` already exists")]
     Taken {
-        /// The address.
+        /// Address that is in use.
         address: Address,
     },
-    /// A member of a group has an address that says nothing of the group.
-    #[error("{member} belongs to group {group}, but its address doesn't begin with it: move it by itself")]
+    /// The address of a group's member doesn't begin with the group's name.
+    #[error(
+        "{member} belongs to group {group}, but its address doesn't begin with the group's name: move it separately"
+    )]
     Unprefixed {
-        /// The group.
+        /// Group that was to be moved.
         group: Address,
-        /// The member.
+        /// Member with an unrelated address.
         member: EntryKey,
     },
-    /// Entries that stay depend on those that would go.
-    #[error("{} still depended on: {}", plural(.0.len()), listed(.0))]
+    /// Entries that stay depend on entries that would be removed.
+    #[error("other resources depend on {}: {}", pronoun(.0), listed(.0))]
     Dependents(Vec<Dependent>),
-    /// Entries that would go depend on those that stay.
-    #[error("depending on what stays: {}", listed(.0))]
+    /// Entries that would be moved depend on entries that stay.
+    #[error("the selection depends on resources that are not selected: {}", listed(.0))]
     Dependencies(Vec<Dependent>),
-    /// Entries can't move to the stack that they are in.
-    #[error("it is the same stack")]
+    /// The destination is the stack that the entries are already in.
+    #[error("source and destination are the same stack")]
     SameStack,
-    /// Entries that would go are protected.
-    #[error("protected: {}", listed(.0))]
+    /// Entries that would be removed are protected.
+    #[error("protected resources can't be removed: {}", listed(.0))]
     Protected(Vec<EntryKey>),
-    /// Operations on these entries, or with references to them, were begun and not ended.
-    #[error("operations are pending: {}", listed(.0))]
+    /// Operations are pending on these entries, or refer to them.
+    #[error("operations are pending on: {}", listed(.0))]
     Pending(Vec<EntryKey>),
-    /// The change would break rules.
-    #[error("it breaks {} integrity rule(s): {}", violations.len(), listed(violations))]
+    /// The change would violate integrity rules.
+    #[error("the result would break {} integrity rule{}: {}", violations.len(), if violations.len() == 1 { "" } else { "s" }, listed(violations))]
     Breaks {
-        /// All of them.
+        /// All violations that the change would cause.
         violations: Vec<Violation>,
     },
 }
 
-/// An entry and what it refers to on the other side of a cut: one of them stays, the other one would go.
+/// An entry and its dependency, of which only one would be removed or moved.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Dependent {
-    /// The entry.
+    /// Key of the entry.
     pub entry: EntryKey,
-    /// What it refers to.
+    /// Dependency of the entry.
     pub on: Dependency,
 }
 
@@ -73,11 +76,13 @@ impl fmt::Display for Dependent {
     }
 }
 
-const fn plural(number: usize) -> &'static str {
-    if number == 1 { "it is" } else { "they are" }
+/// The pronoun for the dependencies that would be removed, in the number of distinct targets.
+fn pronoun(dependents: &[Dependent]) -> &'static str {
+    let targets: BTreeSet<&Dependency> = dependents.iter().map(|dependent| &dependent.on).collect();
+    if targets.len() == 1 { "it" } else { "them" }
 }
 
-/// How many are named before the rest is counted.
+/// The number of items that a message names before it counts the rest.
 const NAMED: usize = 20;
 
 fn listed<T: fmt::Display>(all: &[T]) -> String {
@@ -88,8 +93,8 @@ fn listed<T: fmt::Display>(all: &[T]) -> String {
     named.join("; ")
 }
 
-/// Refuses a change while an operation is pending on an entry that the change `concerns`, or carries an entry that
-/// `refers` to one.
+/// Refuses a change if an operation is pending on an entry that `concerns` selects, or contains an entry with a
+/// reference that `refers` selects.
 pub(super) fn refuse_pending(
     state: &State,
     concerns: impl Fn(&EntryKey) -> bool,
@@ -110,16 +115,16 @@ pub(super) fn refuse_pending(
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let violations = |rule, keys: Vec<(EntryKey, String)>| Self::Integrity {
-            object: "the change".to_owned(),
+            object: "the edit".to_owned(),
             violations: keys
                 .into_iter()
                 .map(|(key, detail)| Violation::of(rule, key, detail))
                 .collect(),
         };
         match refusal {
-            Refusal::NoEntry { address, .. } => Self::not_found(format!("entry {address}")),
+            Refusal::NoEntry { address, .. } => Self::not_found(format!("resource {address}")),
             Refusal::Breaks { violations } => Self::Integrity {
-                object: "the change".to_owned(),
+                object: "the edit".to_owned(),
                 violations,
             },
             Refusal::Dependents(dependents) | Refusal::Dependencies(dependents) => violations(
@@ -135,7 +140,7 @@ impl From<Refusal> for Error {
                     .map(|key| (key, "it is protected".to_owned()))
                     .collect(),
             ),
-            other => Self::conflict("the change", other.to_string()),
+            other => Self::conflict("the edit", other.to_string()),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Entries that go from the record, and what becomes of those that stay.
+//! Removal of entries, and the updates of the remaining entries.
 
-mod heritage;
+mod inheritance;
 
 use super::refusal::refuse_pending;
 use super::{Dependent, Refusal};
@@ -8,10 +8,10 @@ use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::mutation::EditChange;
 use crate::state::State;
-use heritage::heir;
+use inheritance::updated;
 use std::collections::BTreeSet;
 
-/// Which entries are to go, and how.
+/// A request to remove entries.
 pub(super) struct Request<'a> {
     pub(super) addresses: &'a [Address],
     pub(super) deposed: Option<&'a DeposedKey>,
@@ -19,35 +19,35 @@ pub(super) struct Request<'a> {
     pub(super) force: bool,
 }
 
-/// The changes that take the entries out.
+/// Returns the changes that remove the entries.
 pub(super) fn plan(state: &State, request: &Request<'_>) -> Result<Vec<EditChange>, Refusal> {
-    let mut going = Going {
+    let mut removal = RemovalSet {
         state,
         keys: named(state, request)?,
     };
     loop {
-        let dependents = going.dependents();
+        let dependents = removal.dependents();
         if dependents.is_empty() || (request.force && !request.cascade) {
             break;
         }
         if !request.cascade {
             return Err(Refusal::Dependents(dependents));
         }
-        going
+        removal
             .keys
             .extend(dependents.into_iter().map(|dependent| dependent.entry));
     }
     if !request.force {
-        going.refuse_protected()?;
-        going.refuse_pending()?;
+        removal.refuse_protected()?;
+        removal.refuse_pending()?;
     }
     let mut changes = Vec::new();
-    for key in going.referring() {
+    for key in removal.referring() {
         if let Some(entry) = state.entry(&key) {
-            changes.extend(heir(&going, entry).map(|heir| super::put(entry, heir)));
+            changes.extend(updated(&removal, entry).map(|updated| super::put(entry, updated)));
         }
     }
-    changes.extend(going.keys.into_iter().map(EditChange::Remove));
+    changes.extend(removal.keys.into_iter().map(EditChange::Remove));
     Ok(changes)
 }
 
@@ -69,20 +69,20 @@ fn named(state: &State, request: &Request<'_>) -> Result<BTreeSet<EntryKey>, Ref
     Ok(keys)
 }
 
-/// The entries that go.
-struct Going<'a> {
+/// The entries to remove.
+struct RemovalSet<'a> {
     state: &'a State,
     keys: BTreeSet<EntryKey>,
 }
 
-impl Going<'_> {
-    /// What stays of an address and stands before an entry, the live one first.
-    fn stays_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
+impl RemovalSet<'_> {
+    /// The remaining generations of an address that come before an entry, the live one first.
+    fn remaining_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
         self.before(address, entry, false)
     }
 
-    /// What goes of an address and stands before an entry, the live one first.
-    fn goes_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
+    /// The removed generations of an address that come before an entry, the live one first.
+    fn removed_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
         self.before(address, entry, true)
     }
 
@@ -90,12 +90,12 @@ impl Going<'_> {
         let generations = self.state.generations(address);
         let wanted = generations.filter(|other| {
             let key = other.key();
-            self.keys.contains(&key) == goes && self.state.stands_before(&key, entry)
+            self.keys.contains(&key) == goes && self.state.comes_before(&key, entry)
         });
         wanted.cloned().collect()
     }
 
-    /// The entries that stay and refer to the address or the group of one that goes, in the order of their keys.
+    /// Remaining entries that refer to the address or the group of a removed one, in the order of their keys.
     fn referring(&self) -> BTreeSet<EntryKey> {
         let mut targets = BTreeSet::new();
         for key in &self.keys {
@@ -111,7 +111,7 @@ impl Going<'_> {
         referring
     }
 
-    /// The entries that stay and really depend on one that goes.
+    /// Remaining entries that depend on a removed one and have no other generation to satisfy the dependency.
     fn dependents(&self) -> Vec<Dependent> {
         let mut dependents = BTreeSet::new();
         let live = self.keys.iter().filter(|key| key.is_live());
@@ -138,9 +138,10 @@ impl Going<'_> {
         dependents.into_iter().collect()
     }
 
-    /// Whether an entry that refers to an address loses what meets the reference, or the incarnation that manages it.
+    /// Whether an entry's reference to an address is no longer satisfied, or the incarnation of its provider is
+    /// removed.
     fn is_lost(&self, address: &Address, entry: &Entry) -> bool {
-        let stays = self.stays_before(address, &entry.key());
+        let stays = self.remaining_before(address, &entry.key());
         if stays.is_empty() {
             return true;
         }

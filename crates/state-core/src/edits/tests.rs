@@ -1,9 +1,9 @@
-//! Surgery keeps the laws, and loses nothing that it did not name.
+//! Edit operations keep every state valid, and remove only the entries that they name.
 
 mod across;
 mod cases;
 
-use super::{Operation, Refusal, Surgery};
+use super::{Operation, Refusal, StateEditor};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
@@ -94,7 +94,7 @@ impl Draft {
     }
 }
 
-/// What each entry stands after, directly or not, by position, as plainly as it can be said.
+/// For each entry, all entries that must come before it, directly or transitively. A simple reference implementation.
 fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
     let mut reached: BTreeMap<EntryKey, BTreeSet<EntryKey>> = BTreeMap::new();
     for (position, entry) in entries.iter().enumerate() {
@@ -118,7 +118,7 @@ fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
     reached
 }
 
-/// What of the world may be gone after an operation: what it named, and with `cascade` what stands after that.
+/// Entries that an operation may remove: those that it names, and with `cascade` those that depend on them.
 fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     let Operation::Rm {
         addresses, cascade, ..
@@ -141,7 +141,11 @@ fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     after.chain(named.iter().cloned()).collect()
 }
 
-fn judge(before: &[SharedEntry], edits: &Surgery, operation: &Operation) -> Result<(), TestCaseError> {
+fn check_operation(
+    before: &[SharedEntry],
+    edits: &StateEditor,
+    operation: &Operation,
+) -> Result<(), TestCaseError> {
     let after = entries(edits.state());
     prop_assert!(is_topological(&after), "{operation:?}");
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
@@ -169,7 +173,7 @@ fn judge(before: &[SharedEntry], edits: &Surgery, operation: &Operation) -> Resu
         for other in reached.iter().filter_map(key_now) {
             prop_assert!(
                 reached_now[&key].contains(&other),
-                "after {operation:?} nothing says any more that {key} comes after {other}"
+                "after {operation:?}, {key} no longer has to come after {other}"
             );
         }
     }
@@ -180,36 +184,37 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
-    fn surgery_keeps_the_law_and_what_it_did_not_name_and_every_order(
+    fn edits_keep_valid_state_unnamed_entries_and_ordering(
         list in entries_in_order(14),
         drafts in drafts(),
     ) {
         let first = state(list);
-        let mut edits = Surgery::on(&first);
+        let mut edits = StateEditor::on(&first);
         for draft in drafts {
             let Some(operation) = draft.build(edits.state()) else { break };
             let before = entries(edits.state());
             match edits.perform(&operation) {
-                Ok(()) => judge(&before, &edits, &operation)?,
+                Ok(()) => check_operation(&before, &edits, &operation)?,
                 Err(refusal) => {
                     prop_assert_eq!(entries(edits.state()), before);
-                    // Marks of what can't be marked, and a group that would be met too late: the rules say so.
+                    // Only rules decide about flags that an entry can't have, and about group members that would come
+                    // too late.
                     let is_by_rule = matches!(operation, Operation::Mv { .. } | Operation::Taint { .. });
                     prop_assert!(!matches!(refusal, Refusal::Breaks { .. }) || is_by_rule, "{operation:?}: {refusal}");
                 }
             }
         }
         let done = first.edited(edits.changes()).unwrap();
-        prop_assert_eq!(entries(&done), entries(edits.state()), "one edit does it all");
+        prop_assert_eq!(entries(&done), entries(edits.state()), "one edit yields the same state");
     }
 
     #[test]
-    fn a_force_is_never_refused_for_dependents(list in entries_in_order(14), at in vec(any::<Index>(), 1..4)) {
+    fn forced_removal_ignores_dependents(list in entries_in_order(14), at in vec(any::<Index>(), 1..4)) {
         let first = state(list);
-        let mut edits = Surgery::on(&first);
+        let mut edits = StateEditor::on(&first);
         if let Some(operation) = Draft::Rm(at, false, true).build(&first) {
             edits.perform(&operation).unwrap();
-            judge(&entries(&first), &edits, &operation)?;
+            check_operation(&entries(&first), &edits, &operation)?;
         }
     }
 }

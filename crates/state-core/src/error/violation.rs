@@ -1,23 +1,23 @@
-//! Violations of integrity rules, as an error reports them. The rules themselves are in [`crate::verify`].
+//! Violations of integrity rules, as errors report them. [`crate::verify`] implements the rules.
 
 use crate::address::EntryKey;
 use serde::Serialize;
 use std::fmt;
 
-/// A rule that a snapshot or a mutation breaks.
+/// One violation of an integrity rule by a snapshot or a mutation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Violation {
-    /// The rule.
+    /// The rule that is violated.
     pub rule: Rule,
-    /// The entry that breaks it; none when it is the snapshot as a whole.
+    /// The entry that violates the rule; `None` if the snapshot as a whole does.
     pub entry: Option<EntryKey>,
-    /// What exactly is wrong, in words. Names, never values.
+    /// What is wrong, in words. Contains names but never property values.
     pub detail: String,
 }
 
 impl Violation {
-    /// A violation by one entry.
+    /// Creates a violation by one entry.
     pub fn of(rule: Rule, entry: EntryKey, detail: impl Into<String>) -> Self {
         Self {
             rule,
@@ -26,7 +26,7 @@ impl Violation {
         }
     }
 
-    /// A violation by the snapshot or the mutation as a whole.
+    /// Creates a violation by the snapshot or the mutation as a whole.
     pub fn whole(rule: Rule, detail: impl Into<String>) -> Self {
         Self {
             rule,
@@ -46,45 +46,45 @@ impl fmt::Display for Violation {
 }
 
 named! {
-    /// The integrity rules. The name in JSON is what `verify` prints.
+    /// The integrity rules. `verify` prints the name that is used in JSON.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Rule {
-        /// Keys (address and deposed key) are unique; so at most one live entry has an address.
+        /// Keys (address and deposed key) are unique, so an address has at most one live entry.
         UniqueKey = "unique-key",
-        /// Uids are unique.
+        /// Uids are unique within a snapshot.
         UniqueUid = "unique-uid",
-        /// A reference names something that exists.
+        /// Every reference names an entry or group that exists.
         ReferenceExists = "reference-exists",
-        /// What is referred to stands earlier.
+        /// A referenced entry comes earlier in the list than the entry that refers to it.
         ReferenceEarlier = "reference-earlier",
-        /// The graph has no cycle.
+        /// The dependency graph has no cycle.
         Acyclic = "acyclic",
-        /// A provider reference names an incarnation that exists: the id fits.
+        /// A provider reference names an existing incarnation of the provider: the ids are equal.
         ProviderId = "provider-id",
-        /// The fields that an entry's type requires are there: `kind` of a leaf and an action, `library` and
-        /// `library-type` of a library call, which has no `id`.
+        /// The fields that an entry's type requires are present: `kind` for a leaf and an action, `library` and
+        /// `library-type` for a library call. A library call has no `id`.
         TypeFields = "type-fields",
         /// The marks of an entry don't contradict each other: an external entry is never changed, so it is neither
         /// tainted nor pending replacement.
         Marks = "marks",
-        /// Pending operations have unique ids and say all that their kind needs. Whether their target is still there
-        /// is no matter of this rule: an edit may have removed it.
+        /// Pending operations have unique ids and all fields that their kind requires. This rule doesn't require that
+        /// the target still exists, because an edit may have removed it.
         PendingOperation = "pending-operation",
-        /// What a live entry refers to may not go.
+        /// An entry that a live entry refers to must not be removed.
         StillReferenced = "still-referenced",
         /// A protected entry may not be deleted.
         Protected = "protected",
-        /// A mutation names an entry that isn't there, or one that is there already.
+        /// A mutation names an existing entry, or a free address when it creates one.
         Target = "target",
-        /// A mutation was not begun, or was begun before.
+        /// A mutation ends only after it began, and begins only once.
         Begun = "begun",
-        /// An update must be open, or must not be.
+        /// An update must be open for some records, and must not be open for others.
         UpdateOpen = "update-open",
-        /// An encoded entry is larger than the cap.
+        /// An encoded entry is not larger than the limit.
         Size = "size",
-        /// The header's fields fit each other.
+        /// The fields of the snapshot's header are consistent.
         Header = "header",
     }
 }

@@ -1,10 +1,10 @@
-//! Small JSON documents that carry their own digest: heads, names, metadata, update records.
+//! Small JSON documents that contain their own digest: heads, names, metadata, update records.
 //!
 //! ```text
 //! {"digest":"<hex of BLAKE3 over the body's bytes>","format":1,"kind":"head","body":{…}}⏎
 //! ```
 //!
-//! A flipped or missing byte anywhere is [`Error::Corrupt`]; another format version is [`Error::Format`].
+//! Any changed or missing byte yields [`Error::Corrupt`]; another format version yields [`Error::Format`].
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The version of all enveloped documents of this layout.
+/// The format version of all enveloped documents.
 pub const FORMAT: u32 = 1;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Read<'a> {
+struct Envelope<'a> {
     digest: Digest,
     format: u64,
     kind: String,
@@ -25,14 +25,14 @@ struct Read<'a> {
     body: &'a RawValue,
 }
 
-/// What a document of the envelope says of itself.
+/// A document that is stored in an envelope.
 pub trait Enveloped: Serialize + DeserializeOwned {
-    /// Its name in the envelope.
+    /// Kind of the document, as the envelope names it.
     const KIND: &'static str;
 
-    /// The document's bytes: one line of JSON. Same value, same bytes.
+    /// Encodes the document as one line of JSON. Equal values have equal bytes.
     fn encode(&self) -> Vec<u8> {
-        // These types hold only strings, numbers, lists and maps with string keys: they always serialise.
+        // These types contain only strings, numbers, lists and maps with string keys, so serialization can't fail.
         let body = serde_json::to_string(self).unwrap_or_default();
         let digest = digest_of(Self::KIND, &body);
         let written = format!(
@@ -44,16 +44,16 @@ pub trait Enveloped: Serialize + DeserializeOwned {
         bytes
     }
 
-    /// Reads the document that [`encode`](Self::encode) wrote; `object` names it in errors.
+    /// Decodes the bytes that [`encode`](Self::encode) wrote; `object` names the document in errors.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] for any byte that differs, [`Error::Format`] for another version.
+    /// [`Error::Corrupt`] if any byte differs, [`Error::Format`] for another format version.
     fn decode(object: &str, bytes: &[u8]) -> Result<Self> {
         let Some((b'\n', line)) = bytes.split_last() else {
             return Err(Error::corrupt(
                 object,
                 bytes.len() as u64,
-                "the document is cut off",
+                "the document is truncated",
             ));
         };
         let damaged = |error: &serde_json::Error| {
@@ -63,7 +63,8 @@ pub trait Enveloped: Serialize + DeserializeOwned {
                 "the document can't be parsed",
             )
         };
-        let read: Read<'_> = serde_json::from_slice(line).map_err(|e| damaged(&e))?;
+        let read: Envelope<'_> = serde_json::from_slice(line).map_err(|e| damaged(&e))?;
+        // Checked before the digest, which another format version may compute differently.
         if read.format != u64::from(FORMAT) {
             return Err(Error::format(object, read.format, FORMAT.into()));
         }
@@ -75,7 +76,7 @@ pub trait Enveloped: Serialize + DeserializeOwned {
             ));
         }
         if read.digest != digest_of(Self::KIND, read.body.get()) {
-            return Err(Error::corrupt(object, 0, "its digest doesn't fit its content"));
+            return Err(Error::corrupt(object, 0, "its digest doesn't match its content"));
         }
         serde_json::from_str(read.body.get()).map_err(|e| damaged(&e))
     }

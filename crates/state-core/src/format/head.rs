@@ -1,4 +1,4 @@
-//! The head of a stack: the one document that names what is current. It changes by compare-and-swap only.
+//! The head of a stack: the document that names the current state. It changes only by compare-and-swap.
 
 use crate::counter::{Epoch, Generation, Serial, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
@@ -14,64 +14,64 @@ use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Where a stack's state begins, who owns it, and under which rules it is written.
+/// The current base of a stack's state, the lock epoch, and the policy under which values are stored.
 ///
-/// It changes at takeover, checkpoint, client lock, rename, removal, key or policy change, collection and
-/// clean close; never per mutation.
+/// The head changes at takeover, checkpoint, client lock, rename, removal, key or policy change, collection and clean
+/// close; never per mutation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Head {
-    /// The stack's identity.
+    /// Identity of the stack.
     pub lineage: Lineage,
-    /// What the digests here and in the journal are made with.
+    /// Hash function of the digests in the head and the journal.
     pub digest_algorithm: DigestAlgorithm,
-    /// Where replay begins for the state after the last acknowledged frame.
+    /// Start of replay for the state after the last acknowledged frame.
     pub base: Base,
-    /// Where replay begins for the current revision, while `base` is newer than it.
+    /// Start of replay for the current revision, while `base` is newer than that revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev_base: Option<Base>,
-    /// The fencing token: a writer with a lower one is fenced.
+    /// Fencing token: a writer with a lower epoch is fenced.
     pub epoch: Epoch,
-    /// Which lock file counts, on a filesystem.
+    /// Number of the valid lock file, on a filesystem.
     pub generation: Generation,
-    /// The name under which the stack goes.
+    /// Current name of the stack.
     pub name: StackName,
-    /// The name that it is about to get.
+    /// Rename that is in progress, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moving_to: Option<Moving>,
-    /// Set when the stack was removed: nobody may write to it again.
+    pub moving_to: Option<PendingRename>,
+    /// Whether the stack was removed. All writes to a removed stack are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
-    /// A lock that somebody holds across processes.
+    /// Durable lock that outlives a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lock: Option<ClientLock>,
-    /// The data key in use; none while the policy is `plaintext`.
+    /// Id of the current data key; `None` while the policy is `plaintext`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<KeyId>,
-    /// How that key is wrapped, and which keys led to it.
+    /// Wrapping of the current data key, and the succession of earlier keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Keys>,
-    /// How values are stored.
+    /// Which values are encrypted.
     pub policy: SealingPolicy,
-    /// Frames before this slot may have been collected.
+    /// Frames before this slot may have been deleted by a collection.
     pub floor: Slot,
-    /// What the last collection dropped; none while the history is whole.
+    /// The last collection of history; `None` while the history is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Collection>,
-    /// Where many frames stand in one object as well, in a store that has an object for each.
+    /// Object with many journal frames, in a store that has one object per frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
-    /// The end of the journal at the last clean close: a journal that ends before it was cut.
+    /// End of the journal at the last clean close. A journal that ends before it was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
-    /// The store that it was copied from. It tells where it came from, and nothing rests on it.
+    /// URL of the store that the stack was copied from. Informational only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<String>,
-    /// Made with the data key over all that owners change: see [`Head::sign`].
+    /// Authentication tag under the data key: see [`Head::sign`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<Tag>,
-    /// Makes these bytes unique.
+    /// Makes the bytes of the head unique.
     pub nonce: Nonce,
 }
 
@@ -80,7 +80,7 @@ impl Enveloped for Head {
 }
 
 impl Head {
-    /// The head of a stack that was never written to.
+    /// Creates the head of a new stack.
     pub fn new(lineage: Lineage, name: StackName, nonce: Nonce) -> Self {
         Self {
             lineage,
@@ -106,7 +106,7 @@ impl Head {
         }
     }
 
-    /// The bases that it names, each with what messages call it.
+    /// The bases that the head names, each with a description for messages.
     pub fn bases(&self) -> impl Iterator<Item = (&'static str, &Base)> {
         let rev_base = self.rev_base.iter().map(|base| ("revision's base", base));
         let floor = self.collection.iter();
@@ -114,13 +114,13 @@ impl Head {
         std::iter::once(("base", &self.base)).chain(rev_base).chain(floor)
     }
 
-    /// Whether frames from this slot on can't be asked for any more, because history begins later.
+    /// Whether frames from this slot on are no longer readable, because history begins later.
     pub fn is_collected(&self, from: Slot) -> bool {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. Epoch, generation, removal, fold, origin and nonce aren't covered: they change
-    /// without a key, and each frame vouches for its epoch and for itself.
+    /// Tags the head with the data key. The tag doesn't cover epoch, generation, removal, compaction, origin and
+    /// nonce: they change without a key (a takeover needs none), and each frame authenticates its own epoch.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -128,19 +128,22 @@ impl Head {
     /// Checks the tag; `object` names the head in errors.
     ///
     /// # Errors
-    /// [`Error::Sealed`] when the key is another one, or the tag is missing or another one.
+    /// [`Error::Sealed`] if the head names another key, or the tag is missing or wrong.
     pub fn authenticate(&self, object: &str, key: &dyn MacKey) -> Result<()> {
         let forged = |reason| Err(Error::sealed(object, reason));
         if self.key_id != Some(key.id()) {
-            return forged("it names another data key than the one at hand");
+            return forged("it names a data key other than the unwrapped one");
         }
         if self.tag != Some(key.tag(TagDomain::Head, &self.signed_bytes())) {
-            return forged("it wasn't written by anyone who has the data key: somebody changed the store");
+            return forged(
+                "its signature is not valid under the data key: the store was changed without the key",
+            );
         }
         Ok(())
     }
 
     fn signed_bytes(&self) -> Vec<u8> {
+        // Fields that change without the key are cleared, so that a takeover keeps the tag valid.
         let signed = Self {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
@@ -155,53 +158,52 @@ impl Head {
     }
 }
 
-/// How a stack's data key is wrapped.
+/// The wrapping of a stack's data key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Keys {
-    /// How many keys the stack had, this one included. Never falls.
+    /// Number of data keys that the stack has had, including this one. Never decreases.
     pub generation: u64,
-    /// From this slot on every frame of data is tagged.
+    /// First slot from which on every data frame is tagged.
     pub since: Slot,
-    /// The numbers of the files that hold the key.
+    /// Numbers of the files with the wrapped key.
     pub files: Vec<u64>,
-    /// To whom they are wrapped. A passphrase is `passphrase`.
+    /// Recipients of the key. A passphrase is `passphrase`.
     pub recipients: Vec<String>,
-    /// To whom the outputs are wrapped, beside those who can read all of the stack.
+    /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
-    /// How each key came after the one before it, oldest first: whoever knows one of them can tell that its
-    /// successors are no stranger's.
+    /// All key replacements, oldest first. A client that pinned an older key verifies its successors with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub succession: Vec<Succession>,
 }
 
-/// A data key that took the place of another one.
+/// The replacement of one data key by another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Succession {
-    /// The key before.
+    /// Id of the replaced key.
     pub old: KeyId,
-    /// The key after it.
+    /// Id of the new key.
     pub new: KeyId,
-    /// How many keys the stack had then.
+    /// Generation of the new key.
     pub generation: u64,
-    /// Made with the key before: see [`StackKey::endorse`](crate::sealing::StackKey::endorse).
+    /// Tag under the replaced key: see [`StackKey::endorse`](crate::sealing::StackKey::endorse).
     pub endorsement: Tag,
 }
 
-/// Where history begins since a collection. What lies before is gone for every reader from the moment of the head
-/// swap that says so; its bytes are deleted only a grace later, for those who began to read before.
+/// The beginning of history after a collection. Readers can't read earlier revisions from the head swap on, but the
+/// bytes are deleted only after a grace period, for readers that began before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Collection {
-    /// Replay of the oldest revision that is left can begin here; the head's floor is where this starts.
+    /// Start of replay for the oldest remaining revision; it begins at the head's floor.
     pub base: Base,
-    /// Revisions with a lower serial were collected.
+    /// Revisions with a lower serial have been collected.
     pub serial: Serial,
-    /// When the head began to say so.
+    /// When the head recorded the collection.
     pub since: Timestamp,
-    /// Revisions behind the base that were deleted by hand, and whose bytes go with this collection.
+    /// Manually deleted revisions after the base, whose bytes this collection deletes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub forgotten: BTreeSet<RevisionId>,
 }
@@ -210,17 +212,17 @@ pub struct Collection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Base {
-    /// The full snapshot there; none stands for the empty state.
+    /// Full snapshot at this point; `None` means the empty state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<SnapshotRef>,
-    /// The first slot to replay on top of it. On a filesystem it is the first slot of a segment.
+    /// First slot to replay on top of the snapshot. On a filesystem, the first slot of a segment.
     pub start: Slot,
-    /// The journal's chain before that slot.
+    /// Digest chain before that slot.
     pub chain: Digest,
 }
 
 impl Base {
-    /// The point before a stack's first frame.
+    /// Returns the base before a stack's first frame.
     pub fn empty(lineage: Lineage) -> Self {
         Self {
             snapshot: None,
@@ -230,20 +232,20 @@ impl Base {
     }
 }
 
-/// Names a stored full snapshot and vouches for its content.
+/// A reference to a stored full snapshot, with the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SnapshotRef {
-    /// The slot in its name: all frames before it are in the snapshot.
+    /// Slot in the object's name: all frames before it are part of the snapshot.
     pub slot: Slot,
-    /// BLAKE3 of the uncompressed stored form.
+    /// BLAKE3 digest of the uncompressed stored form.
     pub digest: Digest,
-    /// Bytes of the uncompressed stored form.
+    /// Length of the uncompressed stored form in bytes.
     pub length: u64,
 }
 
 impl SnapshotRef {
-    /// The object that holds it.
+    /// The object that contains the snapshot.
     pub fn object(&self) -> ObjectName {
         ObjectName::Snapshot {
             slot: self.slot,
@@ -252,40 +254,40 @@ impl SnapshotRef {
     }
 }
 
-/// Frames of a journal, one after the other, in one object. The single ones stay: this only saves requests.
+/// Consecutive journal frames copied into one object. The single frames stay; the object only saves requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Compaction {
-    /// The first slot in it.
+    /// First slot in the object.
     pub start: Slot,
-    /// The slot behind the last one.
+    /// Slot after the last one in the object.
     pub end: Slot,
-    /// BLAKE3 of its bytes.
+    /// BLAKE3 digest of the object's bytes.
     pub digest: Digest,
-    /// How many there are.
+    /// Length of the object in bytes.
     pub length: u64,
 }
 
-/// A rename under way.
+/// A rename in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Moving {
-    /// The new name.
+pub struct PendingRename {
+    /// New name of the stack.
     pub name: StackName,
-    /// The nonce that its pointer has if the swap took effect.
+    /// Nonce of the new name's pointer. If the pointer has it, the swap took effect.
     pub nonce: Nonce,
 }
 
-/// How values are stored.
+/// Which values are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SealingPolicy {
-    /// As they are. An explicit choice.
+    /// No values. Has to be chosen explicitly.
     Plaintext,
-    /// What is marked as sensitive is sealed, and what may hold secrets that nobody marked.
+    /// Values that are marked as sensitive, and unmarked fields that may contain secrets.
     Sensitive,
-    /// All values are sealed.
+    /// All values, marked or not.
     All,
 }
 
@@ -293,9 +295,9 @@ pub enum SealingPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Watermark {
-    /// The last slot.
+    /// Slot of the last frame.
     pub slot: Slot,
-    /// The chain after it.
+    /// Digest chain after that frame.
     pub chain: Digest,
 }
 
@@ -309,7 +311,7 @@ mod tests {
     use crate::testkit::key::TagKey;
 
     #[test]
-    fn whoever_has_no_key_changes_no_head_unnoticed_but_takes_it_over() {
+    fn head_tag_detects_changes_but_allows_takeover() {
         let key = TagKey::new(1);
         let lineage = Lineage::from_bits([1; 16]);
         let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));

@@ -1,11 +1,11 @@
-//! The journal: what happened to a stack, frame by frame, each linked to the one before.
+//! The journal: a sequence of frames that record all changes of a stack, each linked to its predecessor.
 
 mod fence;
 mod frame;
 mod record;
 
 pub use fence::{Fence, Previous};
-pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, Parsed};
+pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame};
 pub use record::{
     CheckpointNote, CompletionReason, DetachedRevision, Record, ResetBase, ResetCause, UpdateEnd,
     decode_records, encode_records,
@@ -14,7 +14,7 @@ pub use record::{
 use crate::digest::Digest;
 use crate::id::Lineage;
 
-/// The chain before a stack's first frame.
+/// The digest chain before a stack's first frame.
 pub fn genesis(lineage: Lineage) -> Digest {
     Digest::of_parts(&[b"state journal 1\n", lineage.as_bytes()])
 }

@@ -1,7 +1,7 @@
-//! How a sealed value looks: to be told from others by those who hold no key.
+//! The representation of sealed (encrypted) values. It can be recognized without a key.
 //!
-//! In JSON it is an object with the one member `$sealed`; in a text it begins with `$sealed:`. What follows is
-//! `v1:<first 16 hex digits of the key id>:<base64>`. Long ones are cut into an array of strings.
+//! In JSON, a sealed value is an object with the single member `$sealed`; in text, it begins with `$sealed:`. The
+//! content is `v1:<first 16 hex digits of the key id>:<base64>`. Long content is split into an array of strings.
 //!
 //! ```
 //! use state_core::{Json, sealed};
@@ -15,19 +15,19 @@
 use crate::json::{Json, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The only member of a sealed value.
+/// The name of the only member of a sealed value.
 pub const MEMBER: &str = "$sealed";
 
-/// What a sealed text begins with.
+/// The prefix of sealed text.
 pub const TEXT_PREFIX: &str = "$sealed:";
 
-/// The version of the form.
+/// The version of the representation.
 const VERSION: &str = "v1";
 
-/// How many hex digits of the key id it shows.
+/// Number of hex digits of the key id in a sealed value.
 const KEY_DIGITS: usize = 16;
 
-/// Under which key a value is sealed, in 16 hex digits; none for a value that isn't sealed.
+/// The key id of a sealed value, as 16 hex digits; `None` for a value that isn't sealed.
 pub fn key_of(value: View<'_>) -> Option<String> {
     let mut members = value.members()?;
     let (name, sealed) = members.next()?;
@@ -41,12 +41,12 @@ pub fn key_of(value: View<'_>) -> Option<String> {
     Some(split(&first.as_str()?)?.0.to_owned())
 }
 
-/// Under which key a text is sealed, in 16 hex digits; none for one that isn't sealed.
+/// The key id of sealed text, as 16 hex digits; `None` for text that isn't sealed.
 pub fn key_of_text(text: &str) -> Option<&str> {
     split(text.strip_prefix(TEXT_PREFIX)?).map(|(key, _)| key)
 }
 
-/// The key's digits and the base64 of what is sealed.
+/// Splits the content of a sealed value into the digits of the key id and the base64 ciphertext.
 pub fn split(token: &str) -> Option<(&str, &str)> {
     let rest = token.strip_prefix(VERSION)?.strip_prefix(':')?;
     let (key, rest) = rest.split_at_checked(KEY_DIGITS)?;
@@ -55,12 +55,12 @@ pub fn split(token: &str) -> Option<(&str, &str)> {
     key.bytes().all(is_digit).then_some((key, sealed))
 }
 
-/// A copy with the placeholder, as a string, in the place of each sealed value.
+/// Returns a copy in which each sealed value is replaced by the placeholder string.
 pub fn hidden(value: &Json, placeholder: &str) -> Json {
     value.with_placeholders(ranges(value), placeholder)
 }
 
-/// Where sealed values begin and end in the text of a value.
+/// Byte ranges (begin and end) of the sealed values in the text of a value.
 pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();
     let mut open = vec![value.view()];
@@ -75,17 +75,18 @@ pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
     found
 }
 
-/// The keys, in 16 hex digits each, of all that looks sealed in the text of a document.
+/// Finds the key ids, 16 hex digits each, of all text in a document that looks sealed.
 pub fn keys_in(text: &str) -> BTreeSet<&str> {
     let after = text.match_indices(MEMBER).filter_map(|(at, _)| {
-        // In a text a colon follows, in JSON `":"`, or `":["` before the first of several parts.
+        // Sealed text continues with a colon; in JSON, `":"` follows, or `":["` before the first of several parts.
         let rest = text[at + MEMBER.len()..].trim_start_matches(['"', ':', '[']);
         split(rest).map(|(key, _)| key)
     });
     after.collect()
 }
 
-/// Appends what stands before the base64. `key` is the key id in hex; its first 16 digits show.
+/// Appends the prefix of a sealed value before the base64. `key` is the key id in hex, of which 16 digits are
+/// written.
 pub fn begin(out: &mut String, key: &str) {
     out.push_str(VERSION);
     out.push(':');

@@ -1,4 +1,4 @@
-//! Keyed MACs of stored bytes: whoever can write to a store but has no data key can't forge them.
+//! Keyed MACs (tags) of stored bytes. Only a holder of the data key can create them; write access to the store is not enough.
 
 use crate::digest::{Digest, KeyId};
 use serde::{Deserialize, Serialize};
@@ -6,51 +6,51 @@ use std::fmt;
 
 /// A key that authenticates stored bytes.
 pub trait MacKey: fmt::Debug + Send + Sync {
-    /// The public name of the key: a commitment to it.
+    /// The public id of the key: a commitment to it.
     fn id(&self) -> KeyId;
 
-    /// The tag of some bytes, which nobody can make without the key.
+    /// Computes the tag of `bytes` in a domain.
     fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag;
 }
 
 named! {
-    /// What a tag is made for. The same bytes have another tag for another object.
+    /// The kind of object that a tag authenticates. The same bytes have different tags in different domains.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum TagDomain {
-        /// A head.
+        /// The head of a stack.
         Head = "head",
         /// A frame of the journal.
         Frame = "frame",
-        /// A document that says what made a revision.
+        /// The metadata document of a revision.
         Update = "update",
-        /// A result that waits on a local disk.
+        /// A step result that is kept on the local disk until it is recorded.
         Spool = "spool",
-        /// A document of a stack's outputs, for recipients of their own.
+        /// A document with a stack's outputs, which has its own recipients.
         Outputs = "outputs",
     }
 }
 
-/// A keyed MAC of 256 bits, in lower-case hex. Compares in constant time.
+/// A keyed MAC of 256 bits, written in lower-case hex. Comparison takes constant time.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tag(Digest);
 
 impl Tag {
-    /// Bytes of the short form, which frames carry.
+    /// Length in bytes of the short form that frames contain.
     pub const SHORT: usize = 16;
 
-    /// The tag that these bytes are.
+    /// Wraps the bytes of an existing tag.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Digest::from_bytes(bytes))
     }
 
-    /// The first half of it.
+    /// The first half of the tag.
     pub fn short(&self) -> [u8; Self::SHORT] {
         std::array::from_fn(|at| self.0.as_bytes()[at])
     }
 
-    /// Whether these bytes are the first half of it. Takes as long whatever differs.
+    /// Whether `short` is the first half of the tag. Compares in constant time.
     pub fn begins_with(&self, short: &[u8; Self::SHORT]) -> bool {
         let padded = |half: &[u8; Self::SHORT]| {
             let mut whole = [0; 32];
@@ -63,7 +63,7 @@ impl Tag {
 
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
-        // A hash of BLAKE3 compares in constant time.
+        // `blake3::Hash` compares in constant time, a derived comparison doesn't.
         blake3::Hash::from_bytes(*self.0.as_bytes()) == blake3::Hash::from_bytes(*other.0.as_bytes())
     }
 }

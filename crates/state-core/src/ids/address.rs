@@ -1,4 +1,4 @@
-//! How entries are named and how they name each other.
+//! How entries are named and how they refer to each other.
 
 use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -6,11 +6,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Shows a text that `new` checks, and reads it back through `new`.
+/// Implements display and deserialization for a text newtype whose constructor `new` validates it.
 macro_rules! checked_text {
     ($name:ident) => {
         impl $name {
-            /// The text.
+            /// The text of the identifier.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -36,7 +36,7 @@ macro_rules! checked_text {
     };
 }
 
-/// The name of an entry, or of a group of entries, inside its stack. Opaque; compared byte for byte.
+/// The name of an entry, or of a group of entries, within its stack. Opaque; compared byte by byte.
 ///
 /// 1 to 4,096 bytes without control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -47,10 +47,10 @@ impl Address {
     /// The longest address in bytes.
     pub const MAX_BYTES: usize = 4096;
 
-    /// Takes an address as it is written.
+    /// Validates an address.
     ///
     /// # Errors
-    /// When it is empty, too long or holds control characters.
+    /// If the text is empty, too long or contains control characters.
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let reason = if text.is_empty() {
@@ -76,19 +76,19 @@ impl FromStr for Address {
     }
 }
 
-/// Tells apart objects that share an address: one that was replaced and awaits deletion has such a key.
+/// Distinguishes objects that share an address. An object that was replaced and awaits deletion has a deposed key.
 ///
-/// Terraform's deposed key (8 characters there), Pulumi's `delete: true` twin. 1 to 64 bytes of
-/// `[A-Za-z0-9._-]`.
+/// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
+/// of `[A-Za-z0-9._-]`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct DeposedKey(Arc<str>);
 
 impl DeposedKey {
-    /// Takes a key as it is written.
+    /// Validates a deposed key.
     ///
     /// # Errors
-    /// When it breaks the grammar.
+    /// If the text breaks the grammar.
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
@@ -104,18 +104,18 @@ impl DeposedKey {
 
 checked_text!(DeposedKey);
 
-/// What names one entry of a snapshot: unique there. Sorts by address, the live entry first.
+/// The unique key of an entry in its snapshot. Sorts by address, with the live entry first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntryKey {
-    /// The address.
+    /// The address of the entry, shared by its live and deposed objects.
     pub address: Address,
-    /// Present on an object that was replaced and awaits deletion.
+    /// Set on an object that was replaced and awaits deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<DeposedKey>,
 }
 
 impl EntryKey {
-    /// The key of the live entry at an address.
+    /// Returns the key of the live entry at an address.
     pub const fn live(address: Address) -> Self {
         Self {
             address,
@@ -123,7 +123,7 @@ impl EntryKey {
         }
     }
 
-    /// Whether this is the live entry of its address.
+    /// Whether this is the key of the live entry at its address.
     pub const fn is_live(&self) -> bool {
         self.deposed.is_none()
     }
@@ -138,21 +138,20 @@ impl fmt::Display for EntryKey {
     }
 }
 
-/// What an entry must stand after.
+/// A dependency of an entry: the entry must come after it in the list.
 ///
 /// In JSON an address is a string and a group is `{"group": "address"}`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dependency {
-    /// An entry: met when one with this address, live or deposed, stands earlier.
+    /// An entry: satisfied when an entry with this address, live or deposed, comes earlier.
     Entry(Address),
-    /// Every live member of a group ([`Entry::group`](crate::Entry::group)): met when all of them stand
-    /// earlier. A group without members is legal and only noted: Terraform keeps dependencies on resources
-    /// that left the state.
+    /// Every live member of a group ([`Entry::group`](crate::Entry::group)): satisfied when all of them come earlier.
+    /// A group without members is legal, because Terraform keeps dependencies on resources that have left the state.
     Group(Address),
 }
 
 impl Dependency {
-    /// The address in it, of an entry or of a group.
+    /// The address of the entry or group.
     pub const fn address(&self) -> &Address {
         match self {
             Self::Entry(address) | Self::Group(address) => address,

@@ -1,4 +1,4 @@
-//! The four counters of the storage protocol. None of them ever goes back.
+//! The four counters of the storage protocol. None of them ever decreases.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,15 +11,15 @@ macro_rules! counter {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Where counting begins.
+            /// The first value of the counter.
             pub const ZERO: Self = Self(0);
 
-            /// The next one. Saturates: 2⁶⁴ events don't happen to a stack.
+            /// The next value. Saturates, because a stack never sees 2⁶⁴ events.
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
             }
 
-            /// The bare number.
+            /// The value as an integer.
             pub const fn get(self) -> u64 {
                 self.0
             }
@@ -34,18 +34,18 @@ macro_rules! counter {
 }
 
 counter! {
-    /// Counts revisions of a stack.
+    /// Counts the revisions of a stack.
     Serial
 }
 counter! {
-    /// Counts frames of a stack's journal.
+    /// Counts the frames of a stack's journal.
     Slot
 }
 counter! {
-    /// Counts takeovers of a stack's writer lock: the fencing token.
+    /// Counts the takeovers of a stack's writer lock; serves as the fencing token.
     Epoch
 }
 counter! {
-    /// Counts broken locks of a stack on a filesystem: each break moves on to a new lock file.
+    /// Counts the broken locks of a stack on a filesystem. Each break switches to a new lock file.
     Generation
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which function made the digests of a store. Written into every head and frame, so that it can change.
+/// The hash function of a store's digests. Written into every head and frame, so that a later version can change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -16,14 +16,14 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// The byte that stands for it in a frame.
+    /// The code of the algorithm in a frame header.
     pub const fn code(self) -> u8 {
         match self {
             Self::Blake3 => 1,
         }
     }
 
-    /// The algorithm that a frame's byte stands for.
+    /// The algorithm with this code in a frame header.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::Blake3),
@@ -32,17 +32,17 @@ impl DigestAlgorithm {
     }
 }
 
-/// A BLAKE3 digest, or a link of the journal's chain of them.
+/// A BLAKE3 digest of content, or a link of the journal's digest chain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of some bytes.
+    /// Computes the digest of `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// The digest of several pieces, as if they were one.
+    /// Computes the digest of several parts as if they were concatenated.
     pub fn of_parts(parts: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
@@ -51,23 +51,23 @@ impl Digest {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The digest that these bytes are.
+    /// Wraps the bytes of an existing digest.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The 32 bytes.
+    /// The 32 bytes of the digest.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first 16 hex digits: what object names and revision ids carry.
+    /// The first 16 hex digits, as used in object names and revision ids.
     pub fn short(&self) -> String {
         self.to_string()[..16].to_owned()
     }
 }
 
-/// The digest of what comes piece by piece.
+/// Computes a digest incrementally.
 ///
 /// ```
 /// use state_core::digest::{Digest, Digester};
@@ -80,12 +80,12 @@ impl Digest {
 pub struct Digester(blake3::Hasher);
 
 impl Digester {
-    /// The next piece.
+    /// Appends a part to the input.
     pub fn add(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// The digest of all pieces.
+    /// The digest of all parts added so far.
     pub fn finish(&self) -> Digest {
         Digest(*self.0.finalize().as_bytes())
     }
@@ -121,17 +121,17 @@ impl FromStr for Digest {
 
 serde_as_text!(Digest);
 
-/// Names a data key without telling it: a commitment to the key. All zeros stand for "no key".
+/// Identifies a data key without revealing it: a commitment to the key. All zeros mean "no key".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 16]);
 
 impl KeyId {
-    /// The id that these bytes are; none for all zeros.
+    /// Wraps the bytes of a key id; `None` for all zeros.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// The 16 bytes.
+    /// The 16 bytes of the id.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

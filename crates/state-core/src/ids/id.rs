@@ -1,6 +1,6 @@
 //! Identities: 128 random bits each, written as UUIDs.
 //!
-//! None of them is made here: the caller draws the bits from an [`Entropy`].
+//! This module never generates randomness: the caller supplies it as an [`Entropy`].
 
 use super::ParseIdError;
 use crate::environment::Entropy;
@@ -17,12 +17,12 @@ macro_rules! identity {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Draws a new one.
+            /// Creates a random identity.
             pub fn random(entropy: &dyn Entropy) -> Self {
                 Self::from_bits(entropy.bits())
             }
 
-            /// Makes one of 128 given bits; the version and variant bits of a random UUID are set.
+            /// Creates an identity from 128 bits, setting the version and variant bits of a random UUID.
             pub fn from_bits(bits: [u8; 16]) -> Self {
                 Self(uuid::Builder::from_random_bytes(bits).into_uuid())
             }
@@ -32,7 +32,7 @@ macro_rules! identity {
                 self.0.as_bytes()
             }
 
-            /// The identity that these 16 bytes spell, taken as they are.
+            /// Wraps the 16 bytes of an existing identity unchanged.
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Uuid::from_bytes(bytes))
             }
@@ -63,22 +63,24 @@ macro_rules! identity {
 }
 
 identity! {
-    /// A stack's identity for ever: survives renames; a stack that is removed and made again has another one.
+    /// The permanent identity of a stack. It survives renames; a stack that is removed and created again gets a new
+    /// one.
     Lineage, "lineage"
 }
 identity! {
-    /// An entry's identity: follows the object through moves and replacements of its key.
+    /// The identity of an entry. It stays with the object through moves and key changes.
     Uid, "uid"
 }
 identity! {
-    /// Names one mutation, from its begin to its end and in every look-up afterwards.
+    /// Identifies one mutation from its begin to its end, and in every later lookup.
     MutationId, "mutation id"
 }
 identity! {
-    /// Names one update: everything between its start and the revision that it makes.
+    /// Identifies one update: everything between its start and the revision that it creates.
     UpdateId, "update id"
 }
 identity! {
-    /// Makes the bytes of a write unique, so that an uncertain answer can be settled by reading back.
+    /// Makes the bytes of a write unique, so that a read can determine whether a write with an unknown outcome took
+    /// effect.
     Nonce, "nonce"
 }

@@ -1,13 +1,15 @@
-//! What people call a stack.
+//! The name of a stack.
 
 use super::ParseIdError;
 use std::fmt;
 use std::str::FromStr;
 
-/// `project/stack`; each part matches `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`. A bare name is project `default`.
+/// `project/stack`; each part matches `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`. A name without a project is in project
+/// `default`.
 ///
-/// Names that a file system of some system can't hold are refused: those that end in a dot, and device names of Windows
-/// (`con`, `nul`, `com1`, ...), also with an extension. Names that differ only in case collide: [`StackName::folded`] is what a store keys by.
+/// Names that some filesystem can't store are refused: names that end in a dot, and Windows device names (`con`,
+/// `nul`, `com1`, ...), also with an extension. Names that differ only in case collide, so a store uses
+/// [`StackName::folded`] as the key.
 ///
 /// ```
 /// use state_core::StackName;
@@ -23,13 +25,13 @@ pub struct StackName {
 }
 
 impl StackName {
-    /// The project of bare names.
+    /// The project of names without a project part.
     pub const DEFAULT_PROJECT: &'static str = "default";
 
-    /// Checks and joins the two parts.
+    /// Validates and joins the two parts.
     ///
     /// # Errors
-    /// When a part breaks the grammar.
+    /// If a part breaks the grammar.
     pub fn new(project: &str, stack: &str) -> Result<Self, ParseIdError> {
         for part in [project, stack] {
             check_part(part)?;
@@ -55,7 +57,7 @@ impl StackName {
         (self.project.to_ascii_lowercase(), self.stack.to_ascii_lowercase())
     }
 
-    /// As people write it: without the project when it is the default one.
+    /// The name as people write it: without the project if that is the default one.
     pub fn short(&self) -> String {
         if self.project == Self::DEFAULT_PROJECT {
             self.stack.clone()
@@ -65,20 +67,20 @@ impl StackName {
     }
 }
 
-/// Base names that Windows reserves for devices, in any case and also before an extension; `com1` to `com9` and `lpt1`
-/// to `lpt9` beside them.
+/// Base names that Windows reserves for devices, in any case and also before an extension. `com1` to `com9` and
+/// `lpt1` to `lpt9` are reserved too.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
 fn check_part(part: &str) -> Result<(), ParseIdError> {
     let mut bytes = part.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
     let tail = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    // Names become file names. A name that was given once can't be taken back, so those that some system can't store
-    // are refused everywhere.
+    // Names become file names. A stack keeps its name when it is copied to another store, so a name that some
+    // filesystem can't store is refused everywhere.
     let reason = if !head || !tail || part.len() > 100 {
         "project and stack are 1 to 100 characters of A-Z, a-z, 0-9, `.`, `_`, `-`, and begin with a letter or digit"
     } else if part.ends_with('.') {
-        "project and stack don't end in a dot: Windows drops it from file names"
+        "project and stack must not end in a dot: Windows drops it from file names"
     } else if is_device(part) {
         "Windows reserves this name for a device, with or without an extension: choose another one"
     } else {

@@ -1,4 +1,4 @@
-//! Names of the objects of one stack, both ways. The same on every backend.
+//! Names of the objects of one stack, and parsing of these names. The same on every backend.
 
 use crate::counter::{Serial, Slot};
 use crate::digest::KeyId;
@@ -6,28 +6,28 @@ use crate::id::Lineage;
 use crate::revision::RevisionId;
 use std::fmt;
 
-/// The kinds of objects that are created once and never rewritten.
+/// The kinds of objects that are written once and never changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ObjectKind {
-    /// Full snapshots: checkpoints, imports, writes.
+    /// Full snapshots: checkpoints, imports, detached revisions.
     Snapshot,
-    /// What made each revision, derived from the journal.
+    /// Metadata of each revision (update kind, result, times), derived from the journal.
     Update,
-    /// What engine and providers said during an update.
+    /// Log output of the engine and the providers during an update.
     Log,
-    /// Data keys, wrapped.
+    /// Encrypted (wrapped) data keys.
     Key,
-    /// A stack's outputs for those who may read nothing else: apart from the rest, so that a store's access rules can
-    /// tell them apart.
+    /// A stack's outputs for recipients who may read nothing else. They have a folder of their own, so that access
+    /// rules of the store can grant access to it alone.
     Outputs,
 }
 
 impl ObjectKind {
-    /// All of them.
+    /// All kinds of objects.
     pub const ALL: [Self; 5] = [Self::Snapshot, Self::Update, Self::Log, Self::Key, Self::Outputs];
 
-    /// The path of the folder that holds those of a stack, from the store's root.
+    /// Path, relative to the store's root, of the folder with a stack's objects of this kind.
     pub fn path(self, lineage: Lineage) -> String {
         match self {
             Self::Outputs => format!("{}/{lineage}", self.folder()),
@@ -35,7 +35,7 @@ impl ObjectKind {
         }
     }
 
-    /// The name of the folder that holds them.
+    /// The name of the folder with objects of this kind.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshots",
@@ -47,15 +47,15 @@ impl ObjectKind {
     }
 }
 
-/// The name of one object inside its stack. Names of one kind sort by slot or serial.
+/// The name of one object within its stack. Names of one kind sort by slot or serial.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ObjectName {
     /// `snapshots/<slot:020>-<digest16>.json.zst`
     Snapshot {
-        /// All frames before this slot are in it.
+        /// Slot of the first frame that is not part of the snapshot.
         slot: Slot,
-        /// First 16 hexadecimal digits of its digest.
+        /// First 16 hexadecimal digits of the snapshot's digest.
         short: String,
     },
     /// `updates/<serial:020>-<rev16>.json`
@@ -64,9 +64,9 @@ pub enum ObjectName {
     Log(Serial),
     /// `keys/<number:020>-<key-id:32>.age`
     Key {
-        /// Counts the wrapped files of the stack.
+        /// Sequence number of the stack's wrapped key files.
         number: u64,
-        /// The data key in it.
+        /// The id of the data key in the file.
         id: KeyId,
     },
     /// `<serial:020>.json`, in `outputs/<lineage>/` of the store
@@ -85,7 +85,7 @@ impl ObjectName {
         }
     }
 
-    /// The file name in the kind's folder.
+    /// The file name within the folder of the kind.
     pub fn file_name(&self) -> String {
         match self {
             Self::Snapshot { slot, short } => format!("{:020}-{short}.json.zst", slot.get()),
@@ -96,7 +96,7 @@ impl ObjectName {
         }
     }
 
-    /// The name that a file in the kind's folder stands for; none for a stranger.
+    /// Parses a file name in the folder of a kind; `None` if the file is not an object of the stack.
     pub fn from_file_name(kind: ObjectKind, file: &str) -> Option<Self> {
         let (stem, extension) = file.split_once('.')?;
         let (number, short) = stem.split_once('-').unwrap_or((stem, ""));
@@ -132,7 +132,7 @@ mod tests {
     use crate::digest::KeyId;
 
     #[test]
-    fn names_and_file_names_are_each_others_reverse() {
+    fn object_names_survive_a_round_trip() {
         let short = "0123456789abcdef".to_owned();
         for name in [
             ObjectName::Snapshot {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_stand_for_nothing() {
+    fn foreign_file_names_are_rejected() {
         for file in [
             "",
             "7.jsonl.zst",

@@ -1,4 +1,4 @@
-//! The name of a revision.
+//! Revision ids, which name committed points of a journal.
 
 use super::ParseIdError;
 use crate::counter::Serial;
@@ -6,10 +6,10 @@ use crate::digest::Digest;
 use std::fmt;
 use std::str::FromStr;
 
-/// A committed point of a stack's journal that ends an update: `<serial>-<first 16 hex of the chain there>`.
+/// A committed point of a stack's journal that ends an update: `<serial>-<first 16 hex digits of the chain digest>`.
 ///
-/// The digits come from the chain of digests over the whole journal, so two stores that agree on a revision
-/// id agree on everything up to it.
+/// The digits come from the digest chain over the whole journal. Two stores with the same revision id therefore have
+/// the same history up to that revision.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RevisionId {
     serial: Serial,
@@ -17,7 +17,8 @@ pub struct RevisionId {
 }
 
 impl RevisionId {
-    /// The revision with this serial whose mark's frame ends with this chain digest.
+    /// Creates the id of the revision with this serial; `chain` is the chain digest of the frame that ends its
+    /// update.
     pub fn new(serial: Serial, chain: &Digest) -> Self {
         Self {
             serial,
@@ -25,12 +26,12 @@ impl RevisionId {
         }
     }
 
-    /// The serial in it.
+    /// The serial of the revision.
     pub const fn serial(&self) -> Serial {
         self.serial
     }
 
-    /// The 16 hexadecimal digits in it.
+    /// The first 16 hexadecimal digits of the chain digest.
     pub fn short(&self) -> &str {
         &self.short
     }

@@ -1,4 +1,4 @@
-//! Builds compact JSON straight into a string, without a tree.
+//! Builds compact JSON directly in a string, without a tree.
 
 use super::view::View;
 use super::write::write_string;
@@ -33,19 +33,19 @@ impl<'o> ObjectWriter<'o> {
         Self { out, is_empty: true }
     }
 
-    /// Adds a string.
+    /// Adds a member with a string value.
     pub fn string(&mut self, key: &str, value: &str) -> &mut Self {
         write_string(self.member(key), value);
         self
     }
 
-    /// Adds a value that is JSON already; it is not checked.
+    /// Adds a member whose value is a JSON text. The text is not checked.
     pub fn raw(&mut self, key: &str, json: &str) -> &mut Self {
         self.member(key).push_str(json);
         self
     }
 
-    /// Adds members of another object, as they are written there.
+    /// Adds the members of another object, with their values as written there.
     pub fn members<'v>(&mut self, members: impl IntoIterator<Item = (Cow<'v, str>, View<'v>)>) -> &mut Self {
         for (key, value) in members {
             self.raw(&key, value.text());
@@ -53,32 +53,32 @@ impl<'o> ObjectWriter<'o> {
         self
     }
 
-    /// Adds an integer.
+    /// Adds a member with an integer value.
     pub fn u64(&mut self, key: &str, value: u64) -> &mut Self {
         self.raw(key, &value.to_string())
     }
 
-    /// Adds `true` or `false`.
+    /// Adds a member with the value `true` or `false`.
     pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
         self.raw(key, if value { "true" } else { "false" })
     }
 
-    /// Opens an object as the value of `key`; finish it first.
+    /// Opens an object as the value of `key`. Finish it before other members are added.
     pub fn object(&mut self, key: &str) -> ObjectWriter<'_> {
         ObjectWriter::new(self.member(key))
     }
 
-    /// Opens an array as the value of `key`; finish it first.
+    /// Opens an array as the value of `key`. Finish it before other members are added.
     pub fn array(&mut self, key: &str) -> ArrayWriter<'_> {
         ArrayWriter::new(self.member(key))
     }
 
-    /// Closes the object.
+    /// Closes the object with a brace.
     pub fn finish(self) {
         self.out.push('}');
     }
 
-    /// Adds a member whose value the caller appends to the text that comes back.
+    /// Adds a key and returns the text, to which the caller must append the value.
     pub fn member(&mut self, key: &str) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');
@@ -103,44 +103,44 @@ impl<'o> ArrayWriter<'o> {
         Self { out, is_empty: true }
     }
 
-    /// Adds a string.
+    /// Adds an element that is a string.
     pub fn string(&mut self, value: &str) -> &mut Self {
         write_string(self.element(), value);
         self
     }
 
-    /// Adds a value that is JSON already; it is not checked.
+    /// Adds an element that is a JSON text. The text is not checked.
     pub fn raw(&mut self, json: &str) -> &mut Self {
         self.element().push_str(json);
         self
     }
 
-    /// Adds an integer.
+    /// Adds an element that is an integer.
     pub fn u64(&mut self, value: u64) -> &mut Self {
         self.raw(&value.to_string())
     }
 
-    /// Adds `true` or `false`.
+    /// Adds an element that is `true` or `false`.
     pub fn bool(&mut self, value: bool) -> &mut Self {
         self.raw(if value { "true" } else { "false" })
     }
 
-    /// Opens an object as the next element; finish it first.
+    /// Opens an object as the next element. Finish it before other elements are added.
     pub fn object(&mut self) -> ObjectWriter<'_> {
         ObjectWriter::new(self.element())
     }
 
-    /// Opens an array as the next element; finish it first.
+    /// Opens an array as the next element. Finish it before other elements are added.
     pub fn array(&mut self) -> ArrayWriter<'_> {
         ArrayWriter::new(self.element())
     }
 
-    /// Closes the array.
+    /// Closes the array with a bracket.
     pub fn finish(self) {
         self.out.push(']');
     }
 
-    /// Adds an element that the caller appends to the text that comes back.
+    /// Begins an element and returns the text, to which the caller must append the element.
     pub fn element(&mut self) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');

@@ -1,4 +1,4 @@
-//! The one text of a value: equal values written differently become the same bytes.
+//! Canonical JSON: equal values that are written differently have the same canonical text.
 
 use std::borrow::Cow;
 use std::vec;
@@ -12,9 +12,9 @@ use super::write::write_string;
 
 /// Appends the canonical text of a value: no white space, members sorted by the UTF-8 bytes of their unescaped keys,
 /// as few escapes as JSON allows (`\"`, `\\`, `\n`, `\r`, `\t`, `\b`, `\f`, other control characters as `\u001f`),
-/// numbers as they stand (`1.0` and `1` differ).
+/// numbers as they are written (`1.0` and `1` differ).
 ///
-/// The canonical text of a canonical text is itself, and it is never longer than what it was made of.
+/// A canonical text is its own canonical text, and it is never longer than the original text.
 pub fn canonical(view: View<'_>, out: &mut String) {
     if is_canonical(view) {
         out.push_str(view.text());
@@ -23,13 +23,14 @@ pub fn canonical(view: View<'_>, out: &mut String) {
     }
 }
 
-/// A container that is being written.
+/// A container that is being written, with its remaining values.
 enum Level<'a> {
     Array(Elements<'a>),
     Object(vec::IntoIter<(Cow<'a, str>, View<'a>)>),
 }
 
-/// Works with a stack of its own: the depth of a document is its reader's choice.
+/// Writes the canonical text without recursion, because a document may be nested more deeply than the call stack
+/// allows.
 fn rewrite(view: View<'_>, out: &mut String) {
     let mut levels = Vec::from_iter(begin(view, out));
     while let Some(level) = levels.last_mut() {
@@ -68,7 +69,7 @@ fn separate(out: &mut String, is_first: bool) {
     }
 }
 
-/// Writes a scalar whole, of a container the bracket.
+/// Writes a scalar as a whole, or the opening bracket of a container, whose remaining values it returns.
 fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
     match view.kind() {
         Kind::Null | Kind::Bool | Kind::Number => out.push_str(view.text()),
@@ -87,9 +88,9 @@ fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
     None
 }
 
-/// Whether a value stands in its canonical text already; one pass, no allocation but for the keys that are open.
+/// Returns whether a value is written canonically. Takes one pass, and allocates only keys with escapes.
 pub fn is_canonical(view: View<'_>) -> bool {
-    // Of every open container, the last key; arrays have none.
+    // The last key of every open container. The entry of an array stays `None`.
     let mut last_keys: Vec<Option<Cow<'_, str>>> = Vec::new();
     let mut length = 0;
     let mut tokens = Tokens::of(view).peekable();
@@ -116,11 +117,11 @@ pub fn is_canonical(view: View<'_>) -> bool {
             _ => {}
         }
     }
-    // Whatever the tokens do not account for is white space.
+    // Bytes that belong to no token are white space, which a canonical text doesn't contain.
     length == view.text().len()
 }
 
-/// Whether a text is one value in its canonical form, with nothing around it.
+/// Returns whether a text consists of exactly one canonical value.
 pub fn is_canonical_text(text: &str) -> bool {
     let document = Document::parse(text.as_bytes(), &Limits::UNLIMITED);
     document.is_ok_and(|document| document.root().text() == text && is_canonical(document.root()))

@@ -1,4 +1,4 @@
-//! A text that has passed the strict pass.
+//! A validated JSON text: [`Document`].
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::error::{JsonError, Position, Step, render_path};
 use super::scan::{Fault, scan};
 use super::view::{Kind, View};
 
-/// The text of exactly one JSON value, checked once; its values are read through [`View`].
+/// The text of exactly one JSON value, validated once. [`View`] reads its values.
 #[derive(Clone, Copy)]
 pub struct Document<'a> {
     text: &'a str,
@@ -15,12 +15,13 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Checks `bytes` in one pass, in linear time.
+    /// Validates a text in one pass, in linear time.
     ///
     /// # Errors
     ///
-    /// Whatever RFC 8259 does not allow; and also a byte order mark, duplicate keys (compared unescaped), halves of
-    /// surrogate pairs, and anything beyond `limits`.
+    /// Returns an error for texts that RFC 8259 does not allow, and for a byte order mark, duplicate keys (compared
+    /// unescaped), unpaired
+    /// surrogates, and texts beyond `limits`.
     pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, JsonError> {
         if bytes.len() > limits.max_bytes {
             let message = format!(
@@ -42,17 +43,18 @@ impl<'a> Document<'a> {
         Ok(Self { text, root })
     }
 
-    /// The value of the text.
+    /// Returns the value of the text.
     pub fn root(&self) -> View<'a> {
         self.root
     }
 
-    /// The whole text, with the white space around its value.
+    /// Returns the whole text, with the white space around its value.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The line and column of an offset in bytes; beyond the end it is the end, inside a character its start. Takes
+    /// Returns the line and column of an offset in bytes. An offset beyond the end counts as the end, one inside a
+    /// character as the character's start. Takes
     /// time linear in `offset`.
     pub fn position(&self, offset: usize) -> Position {
         let mut offset = offset.min(self.text.len());
@@ -62,7 +64,8 @@ impl<'a> Document<'a> {
         Position::of(self.text.as_bytes(), offset)
     }
 
-    /// An error of a reader that needs something else of `view`, a value of this document. `message` must not quote
+    /// Creates an error for a value of this document that is valid JSON but not what its reader needs. `message` must
+    /// not quote
     /// values.
     pub fn error_at(&self, view: &View<'_>, message: impl Into<String>) -> JsonError {
         JsonError::new(self.position(view.offset()), self.path_to(view), message)
@@ -79,7 +82,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The child of `view` in which `offset` lies.
+/// Returns the child of `view` that contains `offset`.
 fn step_towards(view: View<'_>, offset: usize) -> Option<(Step<'_>, View<'_>)> {
     let holds = |child: &View<'_>| child.range().contains(&offset);
     match view.kind() {
@@ -103,7 +106,8 @@ fn located(fault: Fault, bytes: &[u8]) -> JsonError {
     JsonError::new(Position::of(bytes, fault.offset), fault.path, fault.message)
 }
 
-/// The error of a text that stops being UTF-8 at `end`, unless it stops being JSON before.
+/// Returns the error for a text that is not UTF-8 from `end` on. An earlier JSON error takes
+/// precedence.
 fn not_utf8(bytes: &[u8], end: usize, limits: &Limits) -> JsonError {
     let valid = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
     let path = match scan(valid, limits) {

@@ -1,16 +1,16 @@
-//! Where a text is wrong, and how that is told without quoting any value.
+//! Errors of JSON texts, with line, column and path. No error quotes a value.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::write::write_string;
 
-/// The longest key that a path shows, in characters.
+/// The number of characters after which a path truncates a key.
 const MAX_KEY_CHARS: usize = 60;
-/// The longest path that is shown, in steps.
+/// The number of steps after which a path is truncated.
 const MAX_STEPS: usize = 64;
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line, from 1; lines end with `\n`.
@@ -22,7 +22,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The position of `offset`, which must stand on a character boundary of what is valid UTF-8 before it.
+    /// Returns the position of `offset`, which must be a character boundary. The text before it must be valid UTF-8.
     pub(super) fn of(bytes: &[u8], offset: usize) -> Self {
         let before = &bytes[..offset.min(bytes.len())];
         let line_start = before
@@ -46,9 +46,9 @@ impl fmt::Display for Position {
     }
 }
 
-/// A JSON text that was refused, or a value in it that is not what its reader needs.
+/// The error for an invalid JSON text, or for a value in it that its reader can't use.
 ///
-/// Shows as `duplicate key at line 3, column 7 ($.resources[3].name)`. It quotes key names, never values.
+/// Displayed as `duplicate key at line 3, column 7 ($.resources[3].name)`. It quotes key names, never values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at {position} ({path})")]
 pub struct JsonError {
@@ -58,7 +58,7 @@ pub struct JsonError {
 }
 
 impl JsonError {
-    /// An error of a whole text.
+    /// Creates an error that concerns a text as a whole.
     pub(crate) fn of_whole(message: impl Into<String>) -> Self {
         Self::new(Position::of(&[], 0), render_path([]), message)
     }
@@ -71,24 +71,24 @@ impl JsonError {
         }
     }
 
-    /// Where the offending text starts.
+    /// Returns the position at which the invalid text starts.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The value that is concerned, such as `$.resources[3].instances[0].name`; of a text that breaks off between two
-    /// values, the last one that was read.
+    /// Returns the path of the value, such as `$.resources[3].instances[0].name`. If a text ends between two
+    /// values, this is the last value that was read.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What is wrong, without the place.
+    /// Returns the message without position and path.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-/// One step of a path.
+/// One step of a path: a key of an object or an index of an array.
 pub(super) enum Step<'a> {
     Key(Cow<'a, str>),
     Index(usize),

@@ -1,4 +1,4 @@
-//! A few values by name, in little memory: most entries have one, and there may be a million entries.
+//! A compact map of JSON values. A state may contain a million entries, each with such maps of few values.
 
 use super::Json;
 use std::collections::BTreeMap;
@@ -6,9 +6,10 @@ use std::fmt;
 use std::ops::Index;
 use std::sync::Arc;
 
-/// Values by name, sorted by name. Meant for a handful: looking one up or adding one takes time linear in their number.
+/// Values by name, sorted by name. Intended for a few values: lookups and insertions take time linear in the number
+/// of values.
 ///
-/// `Debug` shows names, and of values no more than [`Json`] does.
+/// `Debug` shows the names, and for each value what the `Debug` of [`Json`] shows.
 ///
 /// ```
 /// use state_core::json::{Json, JsonMap};
@@ -20,34 +21,34 @@ use std::sync::Arc;
 pub struct JsonMap(Vec<(Arc<str>, Json)>);
 
 impl JsonMap {
-    /// Nothing.
+    /// Creates an empty map.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the map is empty.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value of a name.
+    /// Returns the value of a name.
     pub fn get(&self, name: &str) -> Option<&Json> {
         let (_, value) = self.0.iter().find(|(known, _)| **known == *name)?;
         Some(value)
     }
 
-    /// Whether a name has a value.
+    /// Returns whether a name has a value.
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Gives a name a value; the one that it had comes back.
+    /// Sets the value of a name; returns the previous value.
     pub fn insert(&mut self, name: impl Into<Arc<str>>, value: Json) -> Option<Json> {
         let name = name.into();
         match self.0.binary_search_by(|(known, _)| known.cmp(&name)) {
@@ -60,28 +61,28 @@ impl JsonMap {
         }
     }
 
-    /// Takes a value out.
+    /// Removes a name and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         let at = self.0.iter().position(|(known, _)| **known == *name)?;
         Some(self.0.remove(at).1)
     }
 
-    /// Takes all out.
+    /// Removes all names and values.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// All of them, by name.
+    /// Iterates over names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// The names, in order.
+    /// Iterates over the names, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.iter().map(|(name, _)| name)
     }
 
-    /// The values, in the order of their names.
+    /// Iterates over the values, in the order of their names.
     pub fn values(&self) -> impl Iterator<Item = &Json> {
         self.iter().map(|(_, value)| value)
     }
@@ -91,8 +92,8 @@ impl Index<&str> for JsonMap {
     type Output = Json;
 
     /// # Panics
-    /// When the name has no value.
-    #[expect(clippy::expect_used, reason = "as every index")]
+    /// Panics when the name has no value.
+    #[expect(clippy::expect_used, reason = "indexing panics on a missing key")]
     fn index(&self, name: &str) -> &Json {
         self.get(name).expect("the name has a value")
     }
@@ -148,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_the_map_of_the_standard_library_does(
+        fn json_map_behaves_like_a_btree_map(
             acts in proptest::collection::vec(("[a-d]{0,2}", proptest::option::of(0..9_u8)), 0..20)
         ) {
             let (mut map, mut model) = (JsonMap::new(), BTreeMap::new());

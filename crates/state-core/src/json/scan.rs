@@ -1,4 +1,4 @@
-//! The strict pass: decides in linear time, without a tree and without recursion, whether a text is one JSON value.
+//! The strict parser: decides in linear time, without a tree and without recursion, whether a text is one JSON value.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,19 +7,19 @@ use super::Limits;
 use super::error::{Step, render_path};
 use super::text::{code_unit, end_of_plain, skip_space, unescape};
 
-/// Up to this many keys an object is searched key by key; from there on its keys go to a set.
+/// The number of keys up to which duplicates in an object are found by linear search. Larger objects use a set.
 const LINEAR_KEYS: usize = 16;
 
-/// Why a text was refused, before line and column are counted.
+/// The error for a refused text. It contains the offset; line and column are computed from it later.
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) path: String,
     pub(super) message: Cow<'static, str>,
-    /// Whether the text was good as far as it went, and only broke off.
+    /// Whether the text is valid up to its end, but incomplete.
     pub(super) cut_short: bool,
 }
 
-/// Checks `text`; answers where its value starts.
+/// Validates `text`; returns the offset at which its value starts.
 pub(super) fn scan(text: &str, limits: &Limits) -> Result<usize, Fault> {
     let mut scanner = Scanner {
         text,
@@ -43,9 +43,9 @@ struct Refusal {
     cut_short: bool,
 }
 
-type Checked<T = ()> = Result<T, Refusal>;
+type ScanResult<T = ()> = Result<T, Refusal>;
 
-fn refuse<T>(offset: usize, message: impl Into<Cow<'static, str>>) -> Checked<T> {
+fn refuse<T>(offset: usize, message: impl Into<Cow<'static, str>>) -> ScanResult<T> {
     Err(Refusal {
         offset,
         message: message.into(),
@@ -53,17 +53,17 @@ fn refuse<T>(offset: usize, message: impl Into<Cow<'static, str>>) -> Checked<T>
     })
 }
 
-/// An array or object that is open.
+/// An array or object that is not closed yet.
 enum Frame<'a> {
     Array {
         index: usize,
     },
     Object {
-        /// The key at hand, as written.
+        /// The current key, as written between its quotes.
         key: Option<&'a str>,
-        /// Where the keys of this object start in `Scanner::keys`.
+        /// The index of this object's first key in `Scanner::keys`.
         first_key: usize,
-        /// All keys, once they are too many to be searched one by one.
+        /// The set of all keys, once there are too many for a linear search.
         many: Option<HashSet<Cow<'a, str>>>,
     },
 }
@@ -74,18 +74,18 @@ struct Scanner<'a> {
     at: usize,
     limits: &'a Limits,
     frames: Vec<Frame<'a>>,
-    /// The keys of all open objects that have few, outermost first.
+    /// The keys of all open objects without a set, outermost object first.
     keys: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Scanner<'a> {
-    fn document(&mut self) -> Checked<usize> {
+    fn document(&mut self) -> ScanResult<usize> {
         let start = self.skip_space();
         if start == self.bytes.len() {
             let message = if start == 0 {
                 "the text is empty"
             } else {
-                "the text holds nothing but white space"
+                "the text contains only white space"
             };
             return self.cut_short(message);
         }
@@ -101,10 +101,11 @@ impl<'a> Scanner<'a> {
         Ok(start)
     }
 
-    /// Reads a scalar or an empty container whole; of any other container reads up to its first value, and says so.
-    fn value(&mut self) -> Checked<bool> {
+    /// Reads a scalar or an empty container completely. Of any other container, reads up to its first value and
+    /// returns `true`.
+    fn value(&mut self) -> ScanResult<bool> {
         let Some(&byte) = self.bytes.get(self.at) else {
-            return self.cut_short("the text ends where a value must stand");
+            return self.cut_short("the text ends where a value is expected");
         };
         match byte {
             b'{' => {
@@ -125,7 +126,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    fn open(&mut self, frame: Frame<'a>, close: u8) -> Checked<bool> {
+    fn open(&mut self, frame: Frame<'a>, close: u8) -> ScanResult<bool> {
         if self.frames.len() >= self.limits.max_depth {
             return refuse(
                 self.at,
@@ -146,8 +147,8 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// After a value: closes the containers that end here and goes to the next value, if there is one.
-    fn next_value(&mut self) -> Checked<bool> {
+    /// Closes the containers that end after a value, and advances to the next value; returns whether there is one.
+    fn next_value(&mut self) -> ScanResult<bool> {
         while let Some(frame) = self.frames.last_mut() {
             let at = skip_space(self.bytes, self.at);
             self.at = at;
@@ -182,7 +183,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a key and its colon, up to the value.
-    fn key(&mut self) -> Checked {
+    fn key(&mut self) -> ScanResult {
         if let Some(Frame::Object { key, .. }) = self.frames.last_mut() {
             *key = None;
         }
@@ -190,7 +191,7 @@ impl<'a> Scanner<'a> {
         match self.bytes.get(start) {
             Some(b'"') => {}
             Some(_) => return refuse(start, "expected a key in double quotes"),
-            None => return self.cut_short("the text ends where a key must stand"),
+            None => return self.cut_short("the text ends where a key is expected"),
         }
         let raw = self.string()?;
         if !self.is_new_key(raw) {
@@ -199,7 +200,7 @@ impl<'a> Scanner<'a> {
         match self.bytes.get(self.skip_space()) {
             Some(b':') => {}
             Some(_) => return refuse(self.at, "expected `:` after a key"),
-            None => return self.cut_short("the text ends where `:` must stand"),
+            None => return self.cut_short("the text ends where `:` is expected"),
         }
         self.at += 1;
         self.skip_space();
@@ -227,8 +228,8 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// Reads a string and answers what stands between its quotes.
-    fn string(&mut self) -> Checked<&'a str> {
+    /// Reads a string and returns the text between its quotes, undecoded.
+    fn string(&mut self) -> ScanResult<&'a str> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -238,7 +239,7 @@ impl<'a> Scanner<'a> {
                 Some(b'\\') => self.escape()?,
                 Some(_) => return refuse(self.at, "a control character in a string must be escaped"),
                 None => {
-                    let message = Cow::Borrowed("a string that is never closed");
+                    let message = Cow::Borrowed("a string without a closing quote");
                     return Err(Refusal {
                         offset: start,
                         message,
@@ -259,33 +260,33 @@ impl<'a> Scanner<'a> {
         Ok(raw)
     }
 
-    fn escape(&mut self) -> Checked {
+    fn escape(&mut self) -> ScanResult {
         let start = self.at;
         match self.bytes.get(start + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
             Some(b'u') => match (self.unicode_escape(start)?, self.bytes.get(start + 6..start + 8)) {
                 (0xD800..=0xDBFF, Some(b"\\u")) => {
                     if !matches!(self.unicode_escape(start + 6)?, 0xDC00..=0xDFFF) {
-                        return refuse(start, "half of a surrogate pair");
+                        return refuse(start, "an unpaired surrogate");
                     }
                     self.at += 12;
                 }
-                (0xD800..=0xDFFF, _) => return refuse(start, "half of a surrogate pair"),
+                (0xD800..=0xDFFF, _) => return refuse(start, "an unpaired surrogate"),
                 _ => self.at += 6,
             },
-            _ => return refuse(start, "an escape that JSON does not know"),
+            _ => return refuse(start, "an unknown escape sequence"),
         }
         Ok(())
     }
 
-    fn unicode_escape(&self, at: usize) -> Checked<u32> {
+    fn unicode_escape(&self, at: usize) -> ScanResult<u32> {
         match code_unit(self.bytes, at + 2) {
             Some(unit) => Ok(unit),
             None => refuse(at, "four hexadecimal digits must follow `\\u`"),
         }
     }
 
-    fn number(&mut self) -> Checked {
+    fn number(&mut self) -> ScanResult {
         let start = self.at;
         if self.bytes[start] == b'-' {
             self.at += 1;
@@ -309,7 +310,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn digits(&mut self, otherwise: &'static str) -> Checked {
+    fn digits(&mut self, otherwise: &'static str) -> ScanResult {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
             self.at += 1;
@@ -321,7 +322,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn literal(&mut self) -> Checked {
+    fn literal(&mut self) -> ScanResult {
         let rest = &self.bytes[self.at..];
         let literals: [&[u8]; 3] = [b"true", b"false", b"null"];
         if let Some(literal) = literals.into_iter().find(|literal| rest.starts_with(literal)) {
@@ -331,8 +332,8 @@ impl<'a> Scanner<'a> {
         let message = match rest {
             [b'N' | b'I', ..] => "expected a value (JSON has no NaN and no Infinity)",
             [b'+', ..] => "a number must not start with `+`",
-            [b'.', ..] => "a digit must stand before the decimal point",
-            [b'\'', ..] => "a string must stand in double quotes",
+            [b'.', ..] => "a digit must precede the decimal point",
+            [b'\'', ..] => "a string must be in double quotes",
             [b'/', ..] => "expected a value (JSON has no comments)",
             _ => "expected a value",
         };
@@ -344,7 +345,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    fn cut_short<T>(&self, message: &'static str) -> Checked<T> {
+    fn cut_short<T>(&self, message: &'static str) -> ScanResult<T> {
         Err(Refusal {
             offset: self.bytes.len(),
             message: Cow::Borrowed(message),

@@ -1,4 +1,4 @@
-//! The rules of the JSON layer.
+//! Tests of the JSON module.
 
 mod laws;
 mod reading;

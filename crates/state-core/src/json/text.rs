@@ -1,14 +1,16 @@
-//! The inside of strings and the ends of values, in text that has passed (or is passing) the strict pass.
+//! Low-level functions for strings and values in text that is validated, or is being validated.
 
 use std::borrow::Cow;
 
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// The index, from `at` on, of the first byte that a string may not hold as it is (`"`, `\`, a control character);
+/// Returns the index, from `at` on, of the first byte that can't occur in a string as it is (`"`, `\`, a control
+/// character);
 /// the length of `bytes` if there is none.
 pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
-    // Eight bytes a step. A borrow may mark a byte above a real hit, never below, so the lowest mark is exact.
+    // Tests eight bytes per step. A borrow may mark a byte above a real hit, never below, so that the lowest mark is
+    // exact.
     while let Some(chunk) = bytes[at..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
         let zeroes = |word: u64| word.wrapping_sub(ONES) & !word;
@@ -28,7 +30,7 @@ pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
         .map_or(bytes.len(), |found| at + found)
 }
 
-/// The index of the first byte from `at` on that is not JSON white space.
+/// Returns the index of the first byte from `at` on that is not JSON white space.
 pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
@@ -36,7 +38,7 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The index after the closing quote of the validated string that opens at `at`.
+/// Returns the index after the closing quote of the validated string that opens at `at`.
 pub(super) fn skip_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     loop {
@@ -49,7 +51,7 @@ pub(super) fn skip_string(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The index after the validated value that starts at `at`.
+/// Returns the index after the validated value that starts at `at`.
 pub(super) fn skip_value(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => skip_string(bytes, at),
@@ -88,7 +90,7 @@ fn skip_scalar(bytes: &[u8], at: usize) -> usize {
         .map_or(bytes.len(), |found| at + found)
 }
 
-/// What the inside of a validated string says; borrowed unless it holds an escape.
+/// Decodes the text between the quotes of a validated string; borrowed unless it contains an escape.
 pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     let Some(first) = raw.find('\\') else {
         return Cow::Borrowed(raw);
@@ -106,7 +108,7 @@ pub(super) fn unescape(raw: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The character that a validated escape stands for, and the length of the escape in bytes.
+/// Decodes a validated escape into its character, and returns the length of the escape in bytes.
 fn decode_escape(escape: &str) -> (char, usize) {
     match escape.as_bytes().get(1) {
         Some(b'b') => ('\u{8}', 2),
@@ -128,7 +130,7 @@ fn decode_escape(escape: &str) -> (char, usize) {
     }
 }
 
-/// The number that the four hexadecimal digits at `at` write.
+/// Parses the four hexadecimal digits at `at`.
 pub(super) fn code_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 4)?;
     digits.iter().try_fold(0, |unit, &digit| {

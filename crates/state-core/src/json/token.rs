@@ -1,14 +1,14 @@
-//! A validated value as a flat run of tokens, for passes that need no look back.
+//! Splits a validated value into a flat sequence of tokens, for passes without a tree.
 
 use super::text::{skip_space, skip_string, skip_value};
 use super::view::View;
 
-/// One token; white space is left out.
+/// One token of a JSON text. White space yields no token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// `{` or `[`
+    /// The opening bracket of an object or array.
     Open(char),
-    /// `}` or `]`
+    /// The closing bracket of an object or array.
     Close(char),
     Comma,
     Colon,
@@ -18,7 +18,7 @@ pub(super) enum Token<'a> {
     Scalar(&'a str),
 }
 
-/// The tokens of one value.
+/// Iterator over the tokens of one value.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     at: usize,

@@ -1,4 +1,4 @@
-//! Owned values: canonical text, shared, read on demand.
+//! Owned JSON values, stored as shared canonical text and read through views.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -15,74 +15,75 @@ use super::error::JsonError;
 use super::view::{Kind, View};
 use super::write::{Style, write, write_string};
 
-/// The canonical text of one JSON value; a clone shares it.
+/// The canonical text of one JSON value. Clones share the text.
 ///
-/// Two of them are equal if their texts are, so `1.0` and `1` differ. `Debug` shows kind and length, never the value.
+/// Two values are equal if their texts are, so that `1.0` and `1` differ. `Debug` shows kind and length, never the
+/// value.
 ///
-/// With `serde_json` it is embedded verbatim and read strictly; positions in errors count from the start of the
-/// embedded value. It cannot stand in `flatten`ed or untagged types, nor in formats other than JSON.
+/// `serde_json` embeds the text verbatim and parses it strictly; positions in errors count from the start of the
+/// embedded value. The type can't be used in `flatten`ed or untagged types, nor with formats other than JSON.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// Reads one value with the default [`Limits`].
+    /// Parses one value with the default [`Limits`].
     ///
     /// # Errors
     ///
-    /// See [`Document::parse`].
+    /// The errors of [`Document::parse`].
     pub fn parse(text: &str) -> Result<Self, JsonError> {
         Document::parse(text.as_bytes(), &Limits::default()).map(|document| Self::from_view(document.root()))
     }
 
-    /// The canonical text of a value of another text.
+    /// Creates the canonical form of a value in another text.
     pub fn from_view(view: View<'_>) -> Self {
         let mut text = String::with_capacity(view.text().len());
         canonical(view, &mut text);
         Self(text.into())
     }
 
-    /// Takes a text that is canonical already: one that was put together from canonical pieces. Only debug builds
-    /// check it.
+    /// Creates a value from a text that is canonical already, for example because it was assembled from canonical
+    /// parts. Only debug builds check the text.
     pub fn from_canonical(text: &str) -> Self {
-        debug_assert!(is_canonical_text(text), "the text isn't canonical JSON");
+        debug_assert!(is_canonical_text(text), "the text is not canonical JSON");
         Self(text.into())
     }
 
-    /// The value whose canonical text this is.
+    /// Creates a value from a shared canonical text, without a check.
     pub(crate) const fn of_canonical(text: Arc<str>) -> Self {
         Self(text)
     }
 
-    /// `null`
+    /// Returns the value `null`.
     pub fn null() -> Self {
         static NULL: LazyLock<Json> = LazyLock::new(|| Json("null".into()));
         NULL.clone()
     }
 
-    /// A string.
+    /// Creates a string value.
     pub fn from_string(s: &str) -> Self {
         let mut text = String::with_capacity(s.len() + 2);
         write_string(&mut text, s);
         Self(text.into())
     }
 
-    /// The canonical text. It may hold secrets.
+    /// Returns the canonical text. It may contain secrets.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A cursor on the value.
+    /// Returns a cursor on the value.
     pub fn view(&self) -> View<'_> {
         View::new(&self.0, 0)
     }
 
-    /// Whether the value is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.view().kind() == Kind::Object
     }
 
-    /// A copy with the placeholder, as a string, in the place of the values that begin and end there, in the order of
-    /// the text.
+    /// Returns a copy in which the placeholder, as a string, replaces the values in these byte ranges. The ranges
+    /// must be in the order of the text.
     pub(crate) fn with_placeholders(
         &self,
         values: impl IntoIterator<Item = (usize, usize)>,
@@ -102,7 +103,7 @@ impl Json {
         Self::from_canonical(&text)
     }
 
-    /// The value over several lines, indented by two spaces, without a newline at the end.
+    /// Formats the value over several lines, indented by two spaces, without a newline at the end.
     pub fn pretty(&self) -> String {
         let mut text = String::new();
         write(self.view(), &Style::PRETTY, &mut text);
@@ -131,39 +132,39 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// A [`Json`] that is an object: the inputs or outputs of a resource.
+/// A [`Json`] value that is an object: the inputs or outputs of a resource.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Properties(Json);
 
 impl Properties {
-    /// None if `json` is not an object.
+    /// Creates properties from a value; returns `None` if the value is not an object.
     pub fn new(json: Json) -> Option<Self> {
         json.is_object().then_some(Self(json))
     }
 
-    /// `{}`
+    /// Returns the empty object `{}`.
     pub fn empty() -> Self {
         static EMPTY: LazyLock<Properties> = LazyLock::new(|| Properties(Json("{}".into())));
         EMPTY.clone()
     }
 
-    /// The object as a value.
+    /// Returns the object as a value.
     pub fn json(&self) -> &Json {
         &self.0
     }
 
-    /// A cursor on the object.
+    /// Returns a cursor on the object.
     pub fn view(&self) -> View<'_> {
         self.0.view()
     }
 
-    /// The value of one property.
+    /// Returns the value of one property.
     pub fn get(&self, key: &str) -> Option<View<'_>> {
         self.view().get(key)
     }
 
-    /// The length of the canonical text, in bytes.
+    /// Returns the length of the canonical text, in bytes.
     pub fn len_bytes(&self) -> usize {
         self.0.as_str().len()
     }

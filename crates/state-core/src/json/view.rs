@@ -1,4 +1,4 @@
-//! Cheap cursors on the values of a validated text: nothing is decoded before it is asked for.
+//! Cheap cursors on the values of a validated text. Values are decoded only on access.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,20 +8,20 @@ use std::ops::Range;
 use super::text::{skip_space, skip_string, skip_value, unescape};
 
 named! {
-    /// What a value is.
+    /// The kind of a JSON value.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Kind {
-        /// `null`
+        /// The literal value `null`.
         Null = "null",
-        /// `true` or `false`
+        /// The literal `true` or `false`.
         Bool = "bool",
         /// A number of any length.
         Number = "number",
-        /// A string.
+        /// A string in double quotes.
         String = "string",
-        /// An array.
+        /// An array of values.
         Array = "array",
-        /// An object.
+        /// An object with named values.
         Object = "object",
     }
 }
@@ -33,32 +33,32 @@ named! {
 pub struct View<'a> {
     /// The value, without white space around it; never empty.
     text: &'a str,
-    /// Where `text` starts in the text that was validated.
+    /// The offset of `text` in the validated text, in bytes.
     offset: usize,
 }
 
 impl<'a> View<'a> {
-    /// `text` must have passed the strict pass.
+    /// Creates a view of a value. `text` must have been validated.
     pub(super) fn new(text: &'a str, offset: usize) -> Self {
         Self { text, offset }
     }
 
-    /// Where the value starts in its document (or in its [`Json`](super::Json)), in bytes.
+    /// Returns the offset of the value in its document (or in its [`Json`](super::Json)), in bytes.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Where it stands in the text that was validated.
+    /// Returns the byte range of the value in its document.
     pub fn range(&self) -> Range<usize> {
         self.offset..self.offset + self.text.len()
     }
 
-    /// The value as it is written. It may be a secret.
+    /// Returns the text of the value as written. It may be a secret.
     pub fn text(&self) -> &'a str {
         self.text
     }
 
-    /// What the value is.
+    /// Returns the kind of the value.
     pub fn kind(&self) -> Kind {
         match self.text.as_bytes().first() {
             Some(b'{') => Kind::Object,
@@ -70,48 +70,48 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         self.kind() == Kind::Null
     }
 
-    /// The value of `true` or `false`.
+    /// Returns the value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         (self.kind() == Kind::Bool).then_some(self.text == "true")
     }
 
-    /// What a string says; allocates only if it holds an escape.
+    /// Returns the decoded text of a string; allocates only if the string contains an escape.
     pub fn as_str(&self) -> Option<Cow<'a, str>> {
         let raw = self.text.strip_prefix('"')?.strip_suffix('"')?;
         Some(unescape(raw))
     }
 
-    /// A number, digit by digit as it is written.
+    /// Returns the text of a number, with all digits as written.
     pub fn number(&self) -> Option<&'a str> {
         (self.kind() == Kind::Number).then_some(self.text)
     }
 
-    /// A number that is written as digits alone and fits.
+    /// Returns a number that consists only of digits and fits into a `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         self.number()?.parse().ok()
     }
 
-    /// A number that is written as digits alone, perhaps after a minus sign, and fits.
+    /// Returns a number that consists of an optional minus sign and digits and fits into an `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.number()?.parse().ok()
     }
 
-    /// The members of an object, in the order of the text.
+    /// Returns the members of an object, in the order of the text.
     pub fn members(&self) -> Option<Members<'a>> {
         (self.kind() == Kind::Object).then(|| Members(Cursor::inside(*self)))
     }
 
-    /// The elements of an array.
+    /// Returns the elements of an array.
     pub fn elements(&self) -> Option<Elements<'a>> {
         (self.kind() == Kind::Array).then(|| Elements(Cursor::inside(*self)))
     }
 
-    /// The value of an object's member.
+    /// Returns the value of an object's member.
     pub fn get(&self, key: &str) -> Option<View<'a>> {
         let mut members = self.members()?;
         while let Some((raw, value)) = members.next_raw() {
@@ -122,13 +122,13 @@ impl<'a> View<'a> {
         None
     }
 
-    /// An element of an array, from 0.
+    /// Returns an element of an array; the first one has index 0.
     pub fn index(&self, index: usize) -> Option<View<'a>> {
         self.elements()?.nth(index)
     }
 
-    /// The value that a JSON pointer (RFC 6901) leads to, such as `/resources/3/name`; the empty pointer leads to this
-    /// value. None as well if the pointer is malformed.
+    /// Resolves a JSON pointer (RFC 6901) such as `/resources/3/name`; the empty pointer resolves to this value.
+    /// Returns `None` if the value doesn't exist or the pointer is malformed.
     pub fn pointer(&self, pointer: &str) -> Option<View<'a>> {
         if pointer.is_empty() {
             return Some(*self);
@@ -144,7 +144,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The JSON pointer that leads one step further: to a member by its key, or to an element by its index.
+/// Extends a JSON pointer by one step: the key of a member or the index of an element.
 pub fn child_pointer(pointer: &str, step: &str) -> String {
     if step.contains(['~', '/']) {
         let escaped = step.replace('~', "~0").replace('/', "~1");
@@ -190,7 +190,7 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// A place between the values of one container.
+/// A position between the values of one container.
 #[derive(Clone)]
 struct Cursor<'a> {
     container: View<'a>,
@@ -202,7 +202,7 @@ impl<'a> Cursor<'a> {
         Self { container, at: 1 }
     }
 
-    /// Goes to the next key or value, if there is one.
+    /// Advances to the next key or value; returns `None` at the end of the container.
     fn advance(&mut self) -> Option<()> {
         let bytes = self.container.text.as_bytes();
         self.at = skip_space(bytes, self.at);
@@ -230,12 +230,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The members of an object, in the order of the text; made by [`View::members`].
+/// Iterator over the members of an object, in the order of the text. Created by [`View::members`].
 #[derive(Clone)]
 pub struct Members<'a>(Cursor<'a>);
 
 impl<'a> Members<'a> {
-    /// The next key, as it is written between its quotes, and its value.
+    /// Returns the next key, as written between its quotes, and its value.
     fn next_raw(&mut self) -> Option<(&'a str, View<'a>)> {
         self.0.advance()?;
         Some((self.0.key(), self.0.value()))
@@ -252,7 +252,7 @@ impl<'a> Iterator for Members<'a> {
 
 impl FusedIterator for Members<'_> {}
 
-/// The elements of an array; made by [`View::elements`].
+/// Iterator over the elements of an array. Created by [`View::elements`].
 #[derive(Clone)]
 pub struct Elements<'a>(Cursor<'a>);
 

@@ -1,10 +1,10 @@
-//! Prints values: strings with as few escapes as JSON allows, numbers as they stand, members in their order.
+//! Prints values: strings with as few escapes as JSON allows, numbers as written, members in their order.
 
 use super::text::{end_of_plain, unescape};
 use super::token::{Token, Tokens};
 use super::view::View;
 
-/// Appends `s` as a JSON string, with its quotes, escaping only what must be.
+/// Appends `s` as a JSON string with quotes, and escapes only characters that JSON requires to be escaped.
 pub fn write_string(out: &mut String, s: &str) {
     out.push('"');
     let mut rest = s;
@@ -33,7 +33,8 @@ fn push_escape(out: &mut String, byte: u8) {
     });
 }
 
-/// Appends `s` as [`write_string`] does, and keeps it harmless inside HTML and JavaScript, as Go's encoder does.
+/// Appends `s` like [`write_string`], and escapes characters that are unsafe inside HTML and JavaScript, as Go's
+/// encoder does.
 fn write_html_safe_string(out: &mut String, s: &str) {
     let start = out.len();
     write_string(out, s);
@@ -51,17 +52,18 @@ fn write_html_safe_string(out: &mut String, s: &str) {
     }
 }
 
-/// How [`write()`] prints.
+/// The layout of [`write()`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
-    /// One member or element a line, indented by this for every level; None prints all on one line without spaces.
+    /// The indentation per level, with one member or element per line; `None` prints everything on one line without
+    /// spaces.
     pub indent: Option<&'static str>,
     /// Whether `<`, `>`, `&`, U+2028 and U+2029 are escaped.
     pub escape_html: bool,
 }
 
 impl Style {
-    /// One line, no spaces.
+    /// One line without spaces.
     pub const COMPACT: Self = Self {
         indent: None,
         escape_html: false,
@@ -73,14 +75,15 @@ impl Style {
     };
 }
 
-/// Appends a value, its members in the order of their text, numbers digit by digit; no newline at the end.
+/// Appends a value with its members in the order of the text and all digits of its numbers, without a newline at the
+/// end.
 ///
 /// With an indent the layout is that of Go's `json.MarshalIndent`: `"key": value`, empty containers as `{}` and `[]`.
 pub fn write(view: View<'_>, style: &Style, out: &mut String) {
     write_at(view, style, 0, out);
 }
 
-/// As [`write()`], for a value that stands inside so many others.
+/// Appends a value like [`write()`], indented as if it were nested `depth` levels deep.
 pub fn write_at(view: View<'_>, style: &Style, depth: usize, out: &mut String) {
     let mut depth = depth;
     let mut tokens = Tokens::of(view).peekable();

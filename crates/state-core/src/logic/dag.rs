@@ -1,17 +1,17 @@
-//! The graph of a list of entries: orders in which each entry comes after what it refers to, and cycles.
+//! The dependency graph of a list of entries: topological orders and cycles.
 //!
-//! The *topological law*: each of an entry's [references](crate::Entry::references) is met by what stands
-//! strictly earlier. An address is met by any entry that has it, live or deposed; a group is met when all of
-//! its live members stand. So an address asks for *one* of its generations and a group for *all* of its members:
-//! both are nodes of their own between entries, which keeps a group of N members with M dependents at N + M
-//! edges. What a reference names but nobody has is ignored here: [`verify`](crate::verify) reports it.
+//! In *topological order*, each of an entry's [references](crate::Entry::references) is satisfied by entries that
+//! come strictly earlier. A reference to an address needs *one* entry with this address, live or deposed; a reference
+//! to a group needs *all* of its live members. Addresses and groups are nodes of their own between the entries, so a
+//! group of N members with M dependents has only N + M edges. References to missing targets are ignored here;
+//! [`verify`](crate::verify) reports them.
 //!
-//! An order exists exactly if these functions find one, although several generations of an address leave a
-//! choice: a dependent waits for *all* of them, so that a reverse order deletes it before each of them. Only
-//! when nothing else can go on is an address opened early: by preference one whose live entry stands already,
-//! then the one with the smallest key.
+//! These functions find an order if and only if one exists. When an address has several generations, a dependent
+//! waits for *all* of them, so that the reverse order deletes the dependent before each generation. Only if no other
+//! entry can be placed, an address is *opened early*, before all its generations are placed: preferably an address
+//! whose live entry has been placed, otherwise the one with the smallest key.
 //!
-//! Everything here is linear in entries and references, apart from sorting by key.
+//! All functions are linear in the number of entries and references, apart from sorting by key.
 
 mod cycle;
 mod graph;
@@ -21,29 +21,29 @@ mod tests;
 
 use crate::entry::SharedEntry;
 pub use cycle::Cycle;
-pub(crate) use cycle::round;
+pub(crate) use cycle::format_cycle;
 use graph::Graph;
 
-/// The positions of the entries in the one order that depends on nothing but keys and references, not on the
-/// order in which they are given: of the entries that may come next, the smallest
-/// [`EntryKey`](crate::EntryKey) comes. (Equal keys, illegal in a snapshot, keep their given order.)
+/// Returns the positions of the entries in canonical order, which depends only on keys and references and not on the
+/// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is taken.
+/// (Equal keys, invalid in a snapshot, keep their given order.)
 ///
 /// # Errors
-/// A smallest [`Cycle`] when there is no order.
+/// A smallest [`Cycle`] if no order exists.
 pub fn topological_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
     let graph = Graph::new(entries);
     match order::walk(&graph, &graph.ranks()) {
-        Ok(walked) => Ok(positions(&walked.order)),
-        Err(stuck) => Err(Cycle::smallest(&graph, &stuck)),
+        Ok(traversal) => Ok(positions(&traversal.order)),
+        Err(blocked) => Err(Cycle::smallest(&graph, &blocked)),
     }
 }
 
-/// The positions of the entries in an order that moves little: entries stay where they are, but what one of
-/// them needs and doesn't have yet is pulled to just before it. A list that is in topological order stays as
-/// it is.
+/// Returns the positions of the entries in an order that moves few of them: entries keep their order, except that
+/// missing dependencies are moved to just before the entry that needs them. A list in topological order is returned
+/// unchanged.
 ///
 /// # Errors
-/// A smallest [`Cycle`] when there is no order.
+/// A smallest [`Cycle`] if no order exists.
 pub fn stable_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
     let graph = Graph::new(entries);
     if graph.is_in_order() {
@@ -51,8 +51,8 @@ pub fn stable_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
     }
     let given: Vec<u32> = (0..graph.len()).collect();
     match order::walk(&graph, &given) {
-        Ok(walked) => Ok(positions(&order::pulled(&graph, &walked.first))),
-        Err(stuck) => Err(Cycle::smallest(&graph, &stuck)),
+        Ok(traversal) => Ok(positions(&order::pulled(&graph, &traversal.first))),
+        Err(blocked) => Err(Cycle::smallest(&graph, &blocked)),
     }
 }
 

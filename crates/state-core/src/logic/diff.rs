@@ -1,15 +1,15 @@
-//! What differs between two snapshots, entry by entry and property by property.
+//! Differences between two snapshots, by entry and property.
 //!
-//! An entry of one snapshot is the same object as one of the other if they have the same uid, whatever their keys are;
-//! where uids don't tell, the key does. So a move is a move, not a removal and an addition.
+//! Entries of the two snapshots are the same object if they have the same uid, whatever their keys are. Entries
+//! without a uid are matched by key. A move is therefore reported as a move, not as a removal and an addition.
 //!
-//! What isn't compared: when and as what a snapshot was made (lineage, serial, times, manifest, foreign serials), pending
-//! operations, the order of the entries, and when an entry was last modified.
+//! Not compared: the identity and origin of a snapshot (lineage, serial, times, manifest, foreign serials), pending
+//! operations, the order of the entries, and their modification times.
 //!
-//! Secrets: a value that is marked in either version is secret in both. [`Value::masked`] shows a value without them, and
-//! [`SnapshotDiff::masked`] the whole difference, as text or as JSON;
-//! `Debug` shows none at all. What a foreign system keeps in `extensions`, and fields that this build doesn't know, may
-//! hold secrets that nobody marked: they count as secret.
+//! Secrets: a value that is marked as sensitive in either snapshot is secret in both. [`Value::masked`] shows a value
+//! without its secrets, and [`SnapshotDiff::masked`] the whole difference, as text or as JSON. `Debug` shows no
+//! values at all. Fields of other tools in `extensions`, and fields that this build doesn't know, count as secret,
+//! because they may contain unmarked secrets.
 //!
 //! ```
 //! use state_core::{Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp, diff};
@@ -53,26 +53,26 @@ use pairs::Pairs;
 use serde::Serialize;
 use sides::Side;
 
-/// What differs between two snapshots. Taking the keys of `removed` and the origins of `moved` out of the old one's keys,
-/// and putting those of `added` and the targets of `moved` in, gives the keys of the new one.
+/// The differences between two snapshots. The keys of the new snapshot are those of the old one without `removed` and
+/// the origins of `moved`, plus `added` and the targets of `moved`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotDiff {
-    /// Entries that only the old snapshot has, in its order.
+    /// Entries that only the old snapshot contains, in its order.
     pub removed: Vec<SharedEntry>,
-    /// Entries that only the new snapshot has, in its order.
+    /// Entries that only the new snapshot contains, in its order.
     pub added: Vec<SharedEntry>,
-    /// Entries that have another key now, in the order of the new snapshot.
+    /// Entries whose key changed, in the order of the new snapshot.
     pub moved: Vec<Move>,
-    /// Entries that say something else now, moved or not, in the order of the new snapshot.
+    /// Entries whose content changed, moved or not, in the order of the new snapshot.
     pub changed: Vec<EntryDiff>,
-    /// Changes of the stack's own outputs; pointers go into the map of outputs.
+    /// Changes of the stack's outputs; pointers refer to the map of outputs.
     pub outputs: Vec<Change>,
-    /// Changes of what else a snapshot says: who made the stack, which outputs are secret, extensions.
+    /// Changes of the snapshot's other fields: the program, the list of secret outputs, extensions.
     pub header: Vec<Change>,
 }
 
 impl SnapshotDiff {
-    /// Whether nothing differs.
+    /// Whether the snapshots are equal.
     pub const fn is_empty(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -83,29 +83,29 @@ impl SnapshotDiff {
     }
 }
 
-/// An object that has another key now.
+/// An entry whose key changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Move {
-    /// The object.
+    /// Uid of the entry.
     pub uid: Uid,
-    /// Its key in the old snapshot.
+    /// Key in the old snapshot.
     pub from: EntryKey,
-    /// Its key in the new snapshot.
+    /// Key in the new snapshot.
     pub to: EntryKey,
 }
 
-/// What an entry says differently now.
+/// The changes of one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryDiff {
-    /// The entry, as it is now.
+    /// The entry in the new snapshot.
     pub entry: SharedEntry,
-    /// Its key in the old snapshot, if it was another one.
+    /// Key in the old snapshot, if it changed.
     pub from: Option<EntryKey>,
-    /// What changed; never empty. Pointers go into the entry's JSON: `/protect`, `/inputs/size`.
+    /// Changes of fields; never empty. Pointers refer to the entry's JSON: `/protect`, `/inputs/size`.
     pub changes: Vec<Change>,
 }
 
-/// Compares two snapshots. Neither needs to be valid.
+/// Compares two snapshots. Neither has to be valid.
 pub fn diff(old: &Snapshot, new: &Snapshot) -> SnapshotDiff {
     let Pairs { kept, removed, added } = Pairs::of(&old.entries, &new.entries);
     let mut diff = SnapshotDiff {
@@ -137,8 +137,7 @@ pub fn diff(old: &Snapshot, new: &Snapshot) -> SnapshotDiff {
     diff
 }
 
-/// What one entry says that the other doesn't, its key and the moment of its last change left out: fields first, then
-/// inputs, then outputs.
+/// Compares two entries, except for keys and modification times: first the fields, then the inputs, then the outputs.
 pub fn entry_changes(old: &Entry, new: &Entry) -> Vec<Change> {
     if std::ptr::eq(old, new) || old == new {
         return Vec::new();
@@ -168,7 +167,7 @@ pub fn entry_changes(old: &Entry, new: &Entry) -> Vec<Change> {
     changes
 }
 
-/// An entry's name as a property: the pointer `/address`.
+/// Returns an entry's name as a property with the pointer `/address`.
 pub fn address_property(entry: &Entry) -> Property {
     Property {
         pointer: "/address".to_owned(),
@@ -176,8 +175,8 @@ pub fn address_property(entry: &Entry) -> Property {
     }
 }
 
-/// All that an entry says, in leaves: fields whole, inputs and outputs down to scalars, empty containers, and what is
-/// secret. Its key and the moment of its last change are left out.
+/// Returns all properties of an entry as leaves: fields as a whole, inputs and outputs down to scalars, empty
+/// containers and secret values. The key and the modification time are omitted.
 pub fn properties(entry: &Entry) -> Vec<Property> {
     let secrets = SecretStrings::of_entry(entry);
     let mut all = fields::entry_properties(entry, &secrets);

@@ -1,7 +1,7 @@
-//! What may be shown: entries, outputs and snapshots without their secrets, or as they are on purpose.
+//! Masks for output: entries, outputs and snapshots with their secrets replaced, or shown on request.
 //!
-//! [`sensitive`](crate::sensitive) finds secrets by their marks. A [`Mask`] also hides values that are sealed, because no key
-//! opens them here, and the parts of `extensions` that may hold secrets without a mark.
+//! [`sensitive`](crate::sensitive) finds secrets by their marks. A [`Mask`] also hides values that are still
+//! encrypted, and the parts of `extensions` that may contain unmarked secrets.
 //!
 //! ```
 //! use state_core::mask::Mask;
@@ -27,7 +27,7 @@ use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Shows values: with a placeholder in the place of secrets, or as they are.
+/// Prepares values for display, with a placeholder in place of secrets or with secrets revealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mask {
     placeholder: &'static str,
@@ -35,7 +35,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Puts this text in the place of each secret.
+    /// Creates a mask that replaces each secret by `placeholder`.
     pub const fn hide(placeholder: &'static str) -> Self {
         Self {
             placeholder,
@@ -43,7 +43,7 @@ impl Mask {
         }
     }
 
-    /// Shows secrets as they are, and this text in the place of values of an entry that are still sealed.
+    /// Creates a mask that shows secrets. Only values that are still encrypted are replaced by `placeholder`.
     pub const fn reveal(placeholder: &'static str) -> Self {
         Self {
             placeholder,
@@ -51,12 +51,12 @@ impl Mask {
         }
     }
 
-    /// Whether secrets are shown as they are.
+    /// Whether secrets are shown.
     pub const fn reveals(self) -> bool {
         self.reveals
     }
 
-    /// The id that the provider gave.
+    /// The provider's id of the object, masked if it is secret.
     pub fn id(self, entry: &Entry) -> Option<String> {
         let id = entry.id.as_ref()?;
         let is_secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();
@@ -68,7 +68,7 @@ impl Mask {
         })
     }
 
-    /// A value of a difference or of a property.
+    /// A value of a difference or of a property, masked.
     pub fn value(self, value: &Value) -> Json {
         if self.reveals {
             value.revealed().clone()
@@ -77,7 +77,7 @@ impl Mask {
         }
     }
 
-    /// An entry's inputs and outputs.
+    /// An entry's inputs and outputs, masked.
     pub fn sides(self, entry: &Entry) -> (Option<Json>, Option<Json>) {
         let (inputs, outputs) = if self.reveals {
             (entry.inputs.clone(), entry.outputs.clone())
@@ -88,7 +88,7 @@ impl Mask {
         (json(inputs), json(outputs))
     }
 
-    /// A stack's own outputs, each with whether anything in it is sensitive.
+    /// The stack's own outputs, masked, each with a flag: whether it contains a sensitive value.
     pub fn outputs(self, snapshot: &Snapshot) -> BTreeMap<String, (Json, bool)> {
         let masked = mask_outputs(snapshot, self.placeholder);
         let shown = masked.into_iter().filter_map(|(name, masked)| {
@@ -102,17 +102,17 @@ impl Mask {
     }
 }
 
-/// JSON pointers below `extensions` to values that may hold secrets without a mark.
+/// JSON pointers below `extensions` to values that may contain unmarked secrets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpaquePointers<'a> {
-    /// In the `extensions` of an entry.
+    /// Pointers in the `extensions` of an entry.
     pub in_entry: &'a [&'a str],
-    /// In the `extensions` of a snapshot.
+    /// Pointers in the `extensions` of a snapshot.
     pub in_snapshot: &'a [&'a str],
 }
 
-/// A copy of a sealed snapshot that holds no secret and no sealed value, with the placeholder in their place. Values that
-/// may hold secrets without a mark are left out. The copy is for reading only: it can't be stored again.
+/// Returns a copy of a sealed snapshot with the placeholder in place of secrets and encrypted values, and without
+/// values that may contain unmarked secrets. The copy is for reading only and can't be stored again.
 pub fn mask_snapshot(snapshot: &Snapshot, placeholder: &'static str, opaque: OpaquePointers<'_>) -> Snapshot {
     let mask = Mask::hide(placeholder);
     let entries = snapshot.entries.iter().map(|entry| {
@@ -144,7 +144,7 @@ fn hidden_text(text: &str, placeholder: &str) -> String {
     shown.to_owned()
 }
 
-/// Extensions without the members in which the pointers begin, and with nothing sealed in the rest.
+/// Returns extensions without the members that the pointers lead into; encrypted values in the rest are replaced.
 fn without(extensions: &JsonMap, pointers: &[&str], placeholder: &str) -> JsonMap {
     let is_opaque = |name: &str| {
         let mut firsts = pointers
@@ -168,7 +168,7 @@ fn without(extensions: &JsonMap, pointers: &[&str], placeholder: &str) -> JsonMa
     kept.collect()
 }
 
-/// Number of sensitive values in a snapshot.
+/// Counts the sensitive values in a snapshot.
 pub fn count_sensitive(snapshot: &Snapshot) -> usize {
     let of_entry = |entry: &Entry| {
         let also = SecretStrings::of_entry(entry);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_is_marked_among_the_outputs_is_hidden_everywhere() {
+    fn id_marked_as_secret_output_is_hidden_everywhere() {
         let mask = Mask::hide(HIDDEN);
         assert_eq!(mask.id(&sample()).as_deref(), Some(HIDDEN));
         let (inputs, outputs) = mask.sides(&sample());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn sensitive_values_of_entries_and_outputs_are_counted() {
+    fn count_sensitive_counts_entries_and_outputs() {
         let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
         snapshot.entries.push(Arc::new(sample()));
         snapshot

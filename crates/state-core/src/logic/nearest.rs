@@ -1,13 +1,14 @@
-//! What somebody may have meant who misspelled a name.
+//! Suggestions for misspelled names.
 
-/// The candidate that takes the fewest edits to get to, if that is few enough to be a slip. The first of equals.
+/// Returns the candidate with the smallest edit distance from `wanted`, if that is small enough for a typo. The first
+/// one of several wins.
 ///
 /// ```
 /// assert_eq!(state_core::nearest("contnet", ["mode", "content"]), Some("content"));
 /// ```
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = wanted.chars().collect();
-    // Less than all of it: else any short name would be near any other.
+    // The limit is less than the length of the name, because otherwise any short name would match any other.
     let mut limit = (wanted.len() / 3).max(2).min(wanted.len().saturating_sub(1));
     let mut best = None;
     for candidate in candidates {
@@ -24,7 +25,7 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
     best
 }
 
-/// Insertions, deletions, substitutions, and two neighbours that changed places: the slip of quick fingers.
+/// Edit distance: insertions, deletions, substitutions, and transpositions of two adjacent characters.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -48,7 +49,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_slip_finds_the_name_that_was_meant() {
+    fn nearest_finds_the_name_behind_a_typo() {
         let names = ["aws_instance.web", "aws_instance.db", "aws_eip.web"];
         assert_eq!(nearest("aws_instnce.web", names), Some("aws_instance.web"));
         assert_eq!(nearest("aws_eip.wbe", names), Some("aws_eip.web"));
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn something_else_altogether_is_not_a_slip() {
+    fn nearest_ignores_unrelated_names() {
         assert_eq!(nearest("google_project.x", ["aws_eip.web"]), None);
         assert_eq!(nearest("x", []), None);
         assert_eq!(nearest("x", ["id"]), None);

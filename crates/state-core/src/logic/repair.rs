@@ -1,21 +1,22 @@
-//! Makes a snapshot valid that breaks rules: deterministic, with as little change as it takes, every step explained.
+//! Repair of snapshots that violate integrity rules: deterministic, with few changes, and with a description of every
+//! step.
 //!
-//! | broken | mended by |
+//! | violation | repair |
 //! |---|---|
-//! | a key is there twice | the first keeps it, later ones become deposed: `repair01`, `repair02`, … |
-//! | a uid is there twice | the first keeps it, later ones lose theirs |
-//! | an external entry is tainted or pending replacement | the mark goes |
-//! | a reference names nothing | the reference goes; of the missing entry nothing is known, so a child of it has no parent |
-//! | entries refer to each other in a circle | one reference of the circle goes: a dependency rather than a parent, one that isn't met rather than one that is, the fewest |
-//! | an entry stands before what it refers to | what it refers to moves to just before it; all else stays where it is |
-//! | no incarnation of a provider with that id stands earlier | the incarnation moves there if it can; else the entry names the one that is there |
-//! | two pending operations have one id | the later one gets another id, derived from it |
-//! | a foreign serial's highest is lower than the imported one | it is raised |
+//! | duplicate key | the first entry keeps it, later ones become deposed: `repair01`, `repair02`, … |
+//! | duplicate uid | the first entry keeps it, later ones lose their uid |
+//! | an external entry is tainted or pending replacement | the flag is cleared |
+//! | a reference to a missing target | the reference is dropped; the ancestors of a missing parent are unknown, so its child gets no parent |
+//! | a dependency cycle | one reference of the cycle is dropped: a dependency rather than a parent, an unsatisfied one rather than a satisfied one, as few as possible |
+//! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
+//! | no incarnation of a provider with the referenced id comes earlier | the incarnation moves there if possible; otherwise the entry refers to the existing one |
+//! | two pending operations have the same id | the later one gets another id, derived from it |
+//! | the highest foreign serial is lower than the imported one | the highest serial is raised |
 //!
-//! What would have to be invented stays broken and is told in [`Repaired::remaining`]: a missing kind, the entry that a
-//! pending operation lacks. Nothing else goes: no entry, no pending operation, no value.
+//! A violation that requires unknown information stays and is listed in [`RepairResult::remaining`]: a missing kind,
+//! or the missing entry of a pending operation. Repair never removes an entry, a pending operation or a value.
 //!
-//! A valid snapshot takes no step, so repairing twice is repairing once.
+//! A valid snapshot needs no step, so repairing is idempotent.
 //!
 //! ```
 //! use state_core::{Entry, Dependency, FactoryInfo, Snapshot, Timestamp, repair, verify};
@@ -48,27 +49,27 @@ use crate::verify::{self, Violation};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Repaired {
-    /// The snapshot after all steps.
+pub struct RepairResult {
+    /// Snapshot after all steps.
     pub snapshot: Snapshot,
-    /// What was done, in this order. Empty when nothing had to be.
+    /// Steps of the repair, in order. Empty for a valid snapshot.
     pub steps: Vec<Step>,
-    /// What is still broken: nobody but a person can say what belongs there.
+    /// Violations that only a person can resolve.
     pub remaining: Vec<Violation>,
 }
 
-impl Repaired {
-    /// Whether nothing is broken any more.
+impl RepairResult {
+    /// Whether no violation remains.
     pub const fn is_valid(&self) -> bool {
         self.remaining.is_empty()
     }
 }
 
-/// Repairs a snapshot. The same snapshot is always repaired in the same way.
-pub fn repair(snapshot: &Snapshot) -> Repaired {
+/// Repairs a snapshot. Equal snapshots are always repaired in the same way.
+pub fn repair(snapshot: &Snapshot) -> RepairResult {
     let mut snapshot = snapshot.clone();
     let before = verify::verify(&snapshot).violations;
     let mut steps = Vec::new();
@@ -78,26 +79,26 @@ pub fn repair(snapshot: &Snapshot) -> Repaired {
         unique_uids(entries, &mut steps);
         consistent_marks(entries, &mut steps);
         references::prune_missing(entries, &mut steps);
-        references::break_circles(entries, &mut steps);
+        references::break_cycles(entries, &mut steps);
         references::restore_order(entries, &mut steps);
-        references::settle_providers(entries, &mut steps);
-        settle_header(&mut snapshot, &mut steps);
+        references::repair_providers(entries, &mut steps);
+        repair_header(&mut snapshot, &mut steps);
     }
     let remaining = if steps.is_empty() {
         before
     } else {
         verify::verify(&snapshot).violations
     };
-    Repaired {
+    RepairResult {
         snapshot,
         steps,
         remaining,
     }
 }
 
-/// Gives a deposed key to each entry whose key is taken.
+/// Gives each entry with a duplicate key a deposed key.
 fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
-    // A derived key must not be one that a later entry has.
+    // A generated key must not collide with the key of a later entry.
     let mut taken: HashSet<EntryKey> = entries.iter().map(|entry| entry.key()).collect();
     if taken.len() == entries.len() {
         return;
@@ -128,7 +129,7 @@ fn free_key(address: &Address, taken: &HashSet<EntryKey>) -> Option<DeposedKey> 
         })
 }
 
-/// Takes its uid from each entry that has the one of an earlier entry.
+/// Clears each uid that an earlier entry already has.
 fn unique_uids(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     let mut holders = HashMap::with_capacity(entries.len());
     for entry in entries {
@@ -143,7 +144,7 @@ fn unique_uids(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// Takes the marks from external entries that only our own can have.
+/// Clears flags of external entries that only managed entries can have.
 fn consistent_marks(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     for entry in entries.iter_mut().filter(|entry| entry.external) {
         let mut drop = |mark| {
@@ -166,8 +167,8 @@ fn consistent_marks(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// Mends what can be mended without inventing anything.
-fn settle_header(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
+/// Repairs the header as far as no information has to be invented.
+fn repair_header(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     unique_operations(snapshot, steps);
     for (system, serial) in &mut snapshot.foreign_serials {
         if serial.highest < serial.imported {
@@ -209,7 +210,7 @@ fn unique_operations(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     }
 }
 
-/// Another id that depends on nothing but this one.
+/// Returns an id that depends only on this one, so that the repair is deterministic.
 fn derived(id: MutationId) -> MutationId {
     let digest = Digest::of(id.as_bytes());
     let mut bits = [0; 16];

@@ -1,14 +1,14 @@
-//! Which values are secret, and copies without them.
+//! Detection of secret values, and copies without them.
 //!
-//! Entries and snapshots mark secrets by path: the name of a top-level field, or a JSON pointer (it begins with
-//! `/`). What is covered is rather too much than too little:
+//! Entries and snapshots mark secrets by path: the name of a top-level field, or a JSON pointer (which begins with
+//! `/`). In case of doubt, more is hidden rather than less:
 //!
-//! - A path that leads nowhere covers the nearest value on its way that exists, if need be the whole object.
-//! - Terraform wraps values of dynamic types as `{"value": …, "type": …}`: a step that isn't there goes through
+//! - A path that doesn't exist covers the nearest existing ancestor, if necessary the whole object.
+//! - Terraform wraps values of dynamic types as `{"value": …, "type": …}`: a missing path segment is looked up in
 //!   `value`.
-//! - A string of [`MIN_SECRET_CHARS`] characters or more that equals a marked one is marked as well, anywhere in the
-//!   inputs and outputs of the same entry, or in the outputs of the stack. An object below the top that has such a
-//!   string as a key is covered whole.
+//! - A string of at least [`MIN_SECRET_CHARS`] characters that equals a marked one is secret as well, anywhere in the
+//!   inputs and outputs of the same entry, or in the outputs of the stack. A nested object with such a string as a
+//!   key is secret as a whole.
 //!
 //! Names of top-level fields and of outputs are never secret.
 //!
@@ -35,27 +35,27 @@ use crate::entry::Entry;
 use crate::json::{Json, ObjectWriter, Properties, View};
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
-use cover::{Covered, Path, covered, resolve_all};
+use cover::{CoveredValue, Path, covered, resolve_all};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Shorter strings are too common to be told from others of the same text.
+/// Minimum length of a secret string. Shorter strings often equal unrelated strings, so they are not searched for.
 pub const MIN_SECRET_CHARS: usize = 6;
 
-/// Marked strings, to be found again elsewhere. `Debug` shows how many there are.
+/// Strings that are marked as secret, for finding their other occurrences. `Debug` shows only their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretStrings(BTreeSet<String>);
 
 impl SecretStrings {
-    /// Adds all strings under the marked paths of a value, if they are long enough.
+    /// Adds all sufficiently long strings under the marked paths of a value.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
         for marked in resolve_all(value.view(), &Path::all(paths)) {
             self.collect_under(marked);
         }
     }
 
-    /// Adds a string, if it is long enough.
+    /// Adds a string if it is long enough.
     pub fn add(&mut self, text: &str) {
         if text.chars().count() >= MIN_SECRET_CHARS {
             self.0.insert(text.to_owned());
@@ -73,7 +73,7 @@ impl SecretStrings {
         }
     }
 
-    /// Those of one entry: of its inputs and its outputs.
+    /// Collects the secret strings of an entry's inputs and outputs.
     pub fn of_entry(entry: &Entry) -> Self {
         let mut secrets = Self::default();
         for (side, paths) in sides(entry) {
@@ -84,12 +84,12 @@ impl SecretStrings {
         secrets
     }
 
-    /// Those of the stack's own outputs.
+    /// Collects the secret strings of the stack's own outputs.
     pub fn of_outputs(snapshot: &Snapshot) -> Self {
         Self::of_output_map(&snapshot.outputs, &snapshot.sensitive_outputs)
     }
 
-    /// Those of a map of outputs, marked by names or by pointers into the map.
+    /// Collects the secret strings of a map of outputs, marked by names or by pointers into the map.
     pub fn of_output_map(outputs: &BTreeMap<String, Json>, sensitive: &[String]) -> Self {
         let mut secrets = Self::default();
         for (name, value) in outputs {
@@ -100,28 +100,28 @@ impl SecretStrings {
         secrets
     }
 
-    /// Adds others, such as those of another version of the same object.
+    /// Adds other secret strings, such as those of another version of the same object.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// Whether a string is one of them.
+    /// Whether a text equals one of the strings.
     pub fn contains(&self, text: &str) -> bool {
         self.0.contains(text)
     }
 
-    /// Whether one of them stands anywhere in a text.
-    pub fn stand_in(&self, text: &str) -> bool {
+    /// Whether a text contains one of the strings.
+    pub fn occur_in(&self, text: &str) -> bool {
         self.0.iter().any(|secret| text.contains(secret.as_str()))
     }
 
-    /// A text for people, with a placeholder for whatever of [`MIN_SECRET_CHARS`] bytes or more it has in common with one
-    /// of them: a secret that was spliced into a longer string isn't told either.
+    /// Masks a message: every part of at least [`MIN_SECRET_CHARS`] bytes that also occurs in one of the strings is
+    /// replaced. This also hides a secret that was embedded in a longer string.
     pub fn masked_in<'t>(&'t self, text: &'t str, placeholder: &str) -> Cow<'t, str> {
         fragments::masked(text, self.0.iter(), placeholder)
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -133,66 +133,67 @@ impl fmt::Debug for SecretStrings {
     }
 }
 
-/// JSON pointers to all that is secret in a value, in the order of its text; none of them leads into another. The
-/// empty pointer stands for the whole.
+/// Returns JSON pointers to all secret values, in document order and without nesting. The empty pointer denotes the
+/// whole value.
 pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) -> Vec<String> {
     let covered = covered(value.view(), &Path::all(paths), also);
     covered.into_iter().map(|one| one.pointer).collect()
 }
 
-/// A stretch of a value's text that is secret.
+/// The byte range of a secret value in a JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretStretch {
-    /// JSON pointer to the value that stands there; the empty one leads to the whole.
+pub struct SecretSpan {
+    /// JSON pointer to the value; the empty one denotes the whole document.
     pub pointer: String,
-    /// Where it begins and ends in the text, in bytes.
+    /// Begin and end of the value in the text, in bytes.
     pub range: std::ops::Range<usize>,
 }
 
-impl SecretStretch {
-    /// The stretch of a value to which the pointer leads.
+impl SecretSpan {
+    /// Returns the span of the value at a pointer.
     pub fn of(pointer: String, view: View<'_>) -> Self {
         let range = view.range();
         Self { pointer, range }
     }
 
-    /// Whether the other one lies in it.
+    /// Whether the other span lies within this one.
     pub const fn contains(&self, other: &Self) -> bool {
         self.range.start <= other.range.start && other.range.end <= self.range.end
     }
 }
 
-/// [`covered_pointers`] with the place of each in the text.
-pub fn covered_stretches(object: &Json, paths: &[String], also: &SecretStrings) -> Vec<SecretStretch> {
-    stretches(covered(object.view(), &Path::all(paths), also))
+/// Like [`covered_pointers`], with the byte range of each value.
+pub fn covered_spans(object: &Json, paths: &[String], also: &SecretStrings) -> Vec<SecretSpan> {
+    spans(covered(object.view(), &Path::all(paths), also))
 }
 
-/// What is secret in a value whose keys may be secret as well: only by strings.
-pub fn stretches_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretStretch> {
-    stretches(cover::covered_below(value.view(), &[], also))
+/// Returns the secret values of a document whose keys may be secret too. They are found by secret strings only.
+pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan> {
+    spans(cover::covered_below(value.view(), &[], also))
 }
 
-/// What is secret in one output of a map of outputs, marked by names or by pointers into the map.
-pub fn stretches_of_output(
+/// Returns the secret values of one output in a map of outputs, marked by names or by pointers into the map.
+pub fn spans_of_output(
     outputs: &BTreeMap<String, Json>,
     sensitive: &[String],
     name: &str,
     also: &SecretStrings,
-) -> Vec<SecretStretch> {
+) -> Vec<SecretSpan> {
     let Some(value) = outputs.get(name) else {
         return Vec::new();
     };
     let paths = output_paths(outputs, sensitive, name);
-    stretches(cover::covered_below(value.view(), &paths, also))
+    spans(cover::covered_below(value.view(), &paths, also))
 }
 
-fn stretches(covered: Vec<Covered<'_>>) -> Vec<SecretStretch> {
-    let stretch = |Covered { pointer, view }| SecretStretch::of(pointer, view);
-    covered.into_iter().map(stretch).collect()
+fn spans(covered: Vec<CoveredValue<'_>>) -> Vec<SecretSpan> {
+    let to_span = |CoveredValue { pointer, view }| SecretSpan::of(pointer, view);
+    covered.into_iter().map(to_span).collect()
 }
 
-/// Where secrets begin and end in the text of an object whose keys are names of fields: by its own marks, by those
-/// of another version of it, and by strings. An object that is covered whole gives the values of its fields.
+/// Byte ranges of the secrets in the text of an object whose keys are field names. Secrets are found by the object's
+/// own marks, by those of another version of it, and by strings. If the whole object is covered, the values of its
+/// fields are returned.
 pub(crate) fn secret_ranges(
     object: &Json,
     own: &[String],
@@ -206,13 +207,13 @@ pub(crate) fn secret_ranges(
     }
 }
 
-/// Where strings that are secret begin and end in the text of any value.
+/// Byte ranges of secret strings in the text of any value.
 pub(crate) fn secret_string_ranges(value: &Json, also: &SecretStrings) -> Vec<(usize, usize)> {
     let covered = cover::covered_below(value.view(), &[], also);
     covered.iter().map(|one| span(one.view)).collect()
 }
 
-/// A copy with the placeholder, as a string, in the place of all that is secret.
+/// Returns a copy in which each secret is replaced by the placeholder string.
 pub fn mask(value: &Json, paths: &[String], also: &SecretStrings, placeholder: &str) -> Json {
     replaced(
         value,
@@ -221,7 +222,7 @@ pub fn mask(value: &Json, paths: &[String], also: &SecretStrings, placeholder: &
     )
 }
 
-/// Copies of an entry's inputs and outputs without secrets.
+/// Returns copies of an entry's inputs and outputs without secrets.
 pub fn mask_entry(entry: &Entry, placeholder: &str) -> (Option<Properties>, Option<Properties>) {
     let secrets = SecretStrings::of_entry(entry);
     let [inputs, outputs] = sides(entry).map(|(side, paths)| {
@@ -231,7 +232,7 @@ pub fn mask_entry(entry: &Entry, placeholder: &str) -> (Option<Properties>, Opti
     (inputs, outputs)
 }
 
-/// A copy of the stack's own outputs without secrets.
+/// Returns a copy of the stack's own outputs without secrets.
 pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, Json> {
     let secrets = SecretStrings::of_outputs(snapshot);
     let outputs = snapshot.outputs.iter().map(|(name, value)| {
@@ -245,8 +246,7 @@ pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, 
     outputs.collect()
 }
 
-/// Whether anything that is there is marked as secret: in the entries, in those of pending operations, or in the
-/// outputs.
+/// Whether any existing value is marked as secret: in the entries, in those of pending operations, or in the outputs.
 pub fn has_sensitive(snapshot: &Snapshot) -> bool {
     let pending = snapshot
         .pending_operations
@@ -257,7 +257,7 @@ pub fn has_sensitive(snapshot: &Snapshot) -> bool {
     outputs || entries.any(|entry| entry_has_sensitive(entry))
 }
 
-/// Whether anything in an entry is marked as secret.
+/// Whether any value of an entry is marked as secret.
 pub fn entry_has_sensitive(entry: &Entry) -> bool {
     let mut sides = sides(entry).into_iter();
     sides.any(|(side, paths)| side.is_some() && !paths.is_empty())
@@ -270,8 +270,8 @@ const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
     ]
 }
 
-/// The marked paths of the map of outputs, as they go on inside one of them. A path to an output that isn't there
-/// covers the map, so all of them.
+/// Translates marked paths of the map of outputs into paths within one output. A path to a missing output covers the
+/// whole map, hence every output.
 fn output_paths(outputs: &BTreeMap<String, Json>, sensitive: &[String], name: &str) -> Vec<Path> {
     let inside = sensitive.iter().filter_map(|path| {
         let (first, rest) = Path::new(path).split();
@@ -288,7 +288,7 @@ fn mask_properties(
     placeholder: &str,
 ) -> Properties {
     let masked = mask(properties.json(), paths, secrets, placeholder);
-    // The whole is covered: an object remains, for names of fields are never secret.
+    // If the whole object is covered, an object with its field names remains, because field names are never secret.
     Properties::new(masked).unwrap_or_else(|| {
         let mut text = String::new();
         let mut object = ObjectWriter::new(&mut text);
@@ -300,12 +300,12 @@ fn mask_properties(
     })
 }
 
-/// A copy with the placeholder in the place of what is covered.
-fn replaced(value: &Json, covered: &[Covered<'_>], placeholder: &str) -> Json {
+/// Returns a copy with the placeholder in place of the covered values.
+fn replaced(value: &Json, covered: &[CoveredValue<'_>], placeholder: &str) -> Json {
     value.with_placeholders(covered.iter().map(|one| span(one.view)), placeholder)
 }
 
-/// Where a value begins and ends.
+/// Begin and end of a value in the text.
 fn span(view: View<'_>) -> (usize, usize) {
     (view.offset(), view.range().end)
 }

@@ -1,27 +1,27 @@
-//! The one verifier: every integrity rule in one place, all violations reported.
+//! The verifier: all integrity rules in one place. It reports all violations.
 //!
-//! [`verify`] reads a whole snapshot in one pass over its references; it looks into no value. A state checks only what
-//! a mutation touched, with the same functions. The rules of mutations ([`Rule::StillReferenced`] to [`Rule::Size`]) are
-//! checked where mutations are applied.
+//! [`verify`] checks a whole snapshot in one pass over its references, without looking at property values. A state
+//! checks only what a mutation touched, with the same functions. The rules of mutations ([`Rule::StillReferenced`] to
+//! [`Rule::Size`]) are checked where mutations are applied.
 //!
 //! # Pulumi's fifteen rules
 //!
-//! | # | there | here |
+//! | # | Pulumi | this crate |
 //! |---|---|---|
 //! | 1 | no snapshot is valid | an empty snapshot is valid |
-//! | 2 | the manifest's magic fits its version | no meaning: digests of the stored bytes protect content |
+//! | 2 | the manifest's magic matches its version | not applicable: digests of the stored bytes protect the content |
 //! | 3 | a name is not empty | [`Address`] can't be empty |
 //! | 4 | a type is not empty | [`Rule::TypeFields`] |
 //! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has none |
 //! | 6 | a provider has an id to refer to | [`Rule::ProviderId`], where an id is referred to |
-//! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], from which a `pending-replacement` entry is free |
-//! | 8, 9 | the parent stands earlier; a type in the name that differs from the parent's only warns | the same two rules, "missing" apart from "later"; an address is opaque, so it holds no type |
-//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with stand earlier | the same two rules, and [`Rule::Acyclic`] when no order exists |
-//! | 14 | of entries with one name all but one are to be deleted | [`Rule::UniqueKey`]: all but one are deposed, each under a key of its own |
-//! | 15 | snippets have unique ids | no meaning: there are no snippets |
-//!
+//! | 6 | a referenced provider has an id | [`Rule::ProviderId`], where an id is referred to |
+//! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
+//! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | the same two rules, which distinguish "missing" from "later"; an address is opaque and contains no type |
+//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | the same two rules, and [`Rule::Acyclic`] if no order exists |
+//! | 14 | of the entries with one name, all but one are to be deleted | [`Rule::UniqueKey`]: all but one are deposed, each under its own key |
+//! | 15 | snippets have unique ids | not applicable: there are no snippets |
 //! Beyond them: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].
-//!
+//! Additional rules: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].
 //! ```
 //! use state_core::{Address, Dependency, Entry, FactoryInfo, Snapshot, Timestamp, verify};
 //!
@@ -54,7 +54,7 @@ use crate::snapshot::Snapshot;
 use serde::Serialize;
 use std::fmt;
 
-/// [`verify`] as a gate. Notes pass.
+/// Returns an error if [`verify`] reports violations. Notes are ignored.
 ///
 /// # Errors
 /// [`Error::Integrity`] about `object` with all violations.
@@ -69,36 +69,36 @@ pub fn check(object: impl Into<String>, snapshot: &Snapshot) -> Result<()> {
     })
 }
 
-/// What [`verify`] has to say about a snapshot.
+/// The findings of [`verify`] in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Report {
-    /// Everything that breaks a rule: entry by entry in the snapshot's order and by rule within one, then what
-    /// concerns the snapshot as a whole.
+    /// All violations: first those of entries, in the snapshot's order and by rule within an entry, then those of the
+    /// snapshot as a whole.
     pub violations: Vec<Violation>,
-    /// What is legal and still worth knowing, in the snapshot's order.
+    /// Legal peculiarities, in the snapshot's order.
     pub notes: Vec<Note>,
 }
 
 impl Report {
-    /// Whether no rule is broken.
+    /// Whether there are no violations.
     pub fn is_valid(&self) -> bool {
         self.violations.is_empty()
     }
 }
 
-/// Something legal that is worth knowing.
+/// A legal peculiarity that users may want to know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Note {
-    /// An entry depends on a group that has no live members. Terraform keeps dependencies on resources that left
-    /// the state.
+    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that have left the
+    /// state.
     DanglingGroup {
-        /// The entry.
+        /// Entry with the dependency.
         entry: EntryKey,
-        /// The group.
+        /// Group without live members.
         group: Address,
     },
 }

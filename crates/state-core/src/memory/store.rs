@@ -1,4 +1,4 @@
-//! One stack in memory: head, journal, objects, and who may write.
+//! One stack in memory: head, journal, objects, and the lock holder.
 
 use crate::backend::{
     Acquire, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail,
@@ -8,16 +8,16 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::head::{Base, Head};
 use crate::id::Nonce;
-use crate::journal::{Fence, Frame, FrameKind, Parsed, genesis};
+use crate::journal::{Fence, Frame, FrameKind, ParsedFrame, genesis};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
 pub(super) struct StoredStack {
     pub(super) head: Head,
     pub(super) objects: BTreeMap<ObjectName, Bytes>,
-    /// The journal by slot, without what was collected.
+    /// The journal by slot, without collected frames.
     frames: BTreeMap<Slot, Frame>,
-    /// Who holds the lock, and under which epoch.
+    /// Epoch and holder of the writer lock, if it is held.
     held: Option<(Epoch, Holder)>,
 }
 
@@ -31,7 +31,7 @@ impl StoredStack {
         }
     }
 
-    /// One from another store.
+    /// Creates a stack from a copy of another store's stack.
     pub(super) fn adopted(
         head: Head,
         before: Tail,
@@ -42,9 +42,12 @@ impl StoredStack {
         stack.objects = objects;
         let mut tail = before;
         for frame in frames {
-            let follows = matches!(Frame::parse(frame.bytes(), 0, &tail.chain), Parsed::Frame(_));
+            let follows = matches!(Frame::parse(frame.bytes(), 0, &tail.chain), ParsedFrame::Frame(_));
             if !follows || frame.slot() != tail.next {
-                let reason = format!("the frame of slot {} doesn't follow the one before", frame.slot());
+                let reason = format!(
+                    "the frame of slot {} doesn't follow its predecessor",
+                    frame.slot()
+                );
                 return Err(Error::invalid(stack.journal(), reason));
             }
             tail = Tail::after(frame);
@@ -62,7 +65,7 @@ impl StoredStack {
         format!("journal of stack {}", self.head.lineage)
     }
 
-    /// The chain before a slot; none beyond the end, or where it was collected.
+    /// The digest chain before a slot; `None` beyond the end, or if the frame was collected.
     fn chain_before(&self, slot: Slot) -> Option<Digest> {
         let Some(last) = slot.get().checked_sub(1) else {
             return Some(genesis(self.head.lineage));
@@ -81,7 +84,7 @@ impl StoredStack {
         }
     }
 
-    /// Whether the writer of this epoch may still write.
+    /// Checks that the writer of this epoch still holds the lock.
     pub(super) fn owned_by(&self, mine: Epoch) -> Result<()> {
         let holds = self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine);
         if holds && self.head.epoch == mine && !self.head.removed {
@@ -111,13 +114,13 @@ impl StoredStack {
 
     pub(super) fn acquire(&mut self, request: &Acquire) -> Result<JournalView> {
         if self.head.removed {
-            return Err(Error::conflict(self.name(), "it was removed"));
+            return Err(Error::conflict(self.name(), "the stack was removed"));
         }
         if request.break_epoch.is_some_and(|seen| seen != self.head.epoch) {
             return Err(Error::conflict(
                 self.name(),
                 format!(
-                    "its lock is at epoch {}, not at the one to be broken",
+                    "the lock is at epoch {}, not at the epoch to break",
                     self.head.epoch
                 ),
             ));
@@ -126,6 +129,7 @@ impl StoredStack {
             return Err(Error::locked(self.name(), holder.clone()));
         }
         self.verify(None)?;
+        // Breaking a held lock switches to the next lock file on a filesystem; this backend counts the same way.
         if self.held.is_some() {
             self.head.generation = self.head.generation.next();
         }
@@ -156,12 +160,12 @@ impl StoredStack {
         Ok(())
     }
 
-    /// Appends a fence that begins a segment of the owner, if the journal ends where the owner thinks.
+    /// Appends a fence that begins a new segment, if the journal ends where the writer expects.
     pub(super) fn rotate(&mut self, tail: Tail, nonce: Nonce) -> Result<Tail> {
         if tail != self.tail() {
             return Err(Error::conflict(
                 self.journal(),
-                "it doesn't end where its writer thinks",
+                "the journal doesn't end where its writer expects",
             ));
         }
         let holder = match &self.held {
@@ -172,24 +176,24 @@ impl StoredStack {
         Ok(self.tail())
     }
 
-    /// Appends what must be the next frame, byte for byte.
+    /// Appends the next frame. Its bytes must follow the journal.
     pub(super) fn append(&mut self, frame: &Frame) -> Result<()> {
         let tail = self.tail();
         let follows = matches!(
             Frame::parse(frame.bytes(), 0, &tail.chain),
-            Parsed::Frame(parsed) if parsed == *frame
+            ParsedFrame::Frame(parsed) if parsed == *frame
         );
         if frame.slot() != tail.next || frame.epoch() != self.head.epoch || !follows {
             return Err(Error::conflict(
                 self.journal(),
-                format!("the frame of slot {} isn't the one that follows", frame.slot()),
+                format!("the frame of slot {} is not the next one", frame.slot()),
             ));
         }
         self.frames.insert(tail.next, frame.clone());
         Ok(())
     }
 
-    /// A base must begin a segment, which begins with a fence, and fit the chain.
+    /// Checks that a base begins a segment (at a fence) and matches the digest chain.
     pub(super) fn check_base(&self, base: &Base) -> Result<()> {
         let begins_segment = base.start == Slot::ZERO
             || self
@@ -202,7 +206,7 @@ impl StoredStack {
         Err(Error::invalid(
             self.name(),
             format!(
-                "a base at slot {} begins no segment, or doesn't fit the chain",
+                "a base at slot {} must begin a segment and match the digest chain",
                 base.start
             ),
         ))
@@ -219,7 +223,7 @@ impl StoredStack {
         if from > tail.next {
             return Err(Error::invalid(
                 self.journal(),
-                format!("slot {from} is beyond its end"),
+                format!("slot {from} is beyond the end"),
             ));
         }
         Ok(JournalView {
@@ -233,37 +237,38 @@ impl StoredStack {
         })
     }
 
-    /// Checks what a reader relies on: base, links, slots, epochs, watermark.
+    /// Checks everything a reader relies on: base, links, slots, epochs, watermark.
     fn verify(&self, from: Option<Slot>) -> Result<()> {
         let corrupt = |reason: String| Err(Error::corrupt(self.journal(), 0, reason));
         let base = &self.head.base;
         if self.chain_before(base.start) != Some(base.chain) {
-            return corrupt(format!("it doesn't fit the base at slot {}", base.start));
+            return corrupt(format!("it doesn't match the base at slot {}", base.start));
         }
-        // A watermark before the floor told of what was collected; the base vouches for more.
+        // A watermark before the floor refers to a collected frame, which can't be checked any more. The collection's
+        // base is checked instead.
         let floor = self.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
         if let Some(watermark) = &self.head.watermark
             && watermark.slot.next() >= floor
             && self.chain_before(watermark.slot.next()) != Some(watermark.chain)
         {
-            return corrupt(format!("it was cut before slot {}", watermark.slot.next()));
+            return corrupt(format!("it was truncated before slot {}", watermark.slot.next()));
         }
         let first = from.map_or(base.start, |from| from.min(base.start));
         let (mut epoch, mut expected) = (Epoch::ZERO, first);
         for (&slot, frame) in self.frames.range(first..) {
             let previous = self.chain_before(slot).unwrap_or(base.chain);
-            let linked = matches!(Frame::parse(frame.bytes(), 0, &previous), Parsed::Frame(_));
+            let linked = matches!(Frame::parse(frame.bytes(), 0, &previous), ParsedFrame::Frame(_));
             let in_order = slot == expected && frame.slot() == slot;
             if !linked || !in_order || frame.epoch() < epoch || frame.epoch() > self.head.epoch {
-                return corrupt(format!("the frame of slot {slot} doesn't follow the one before"));
+                return corrupt(format!("the frame of slot {slot} doesn't follow its predecessor"));
             }
             (epoch, expected) = (frame.epoch(), slot.next());
         }
         Ok(())
     }
 
-    /// What a head must not say, whoever wants it to: bases that can't be, or a floor that sinks, or that isn't where
-    /// its collection begins, or that lies above a base.
+    /// Rejects an inconsistent head: invalid bases, or a floor that decreases, differs from the start of its
+    /// collection, or exceeds a base.
     pub(super) fn check_head(&self, after: &Head) -> Result<()> {
         for (_, base) in after.bases() {
             self.check_base(base)?;
@@ -276,7 +281,7 @@ impl StoredStack {
         if floor == collection.base.start && floor >= self.head.floor && held {
             return Ok(());
         }
-        let reason = format!("a floor at slot {floor} sinks, or doesn't fit the head's bases");
+        let reason = format!("a floor at slot {floor} decreases, or doesn't match the head's bases");
         Err(Error::invalid(self.name(), reason))
     }
 
@@ -292,7 +297,7 @@ impl StoredStack {
         objects.chain(frames).collect()
     }
 
-    /// Fences go too: what stops a stale writer here is the lock, which every step asks for.
+    /// Deletes fences too: in this backend, a stale writer is stopped by the lock, which every call checks.
     pub(super) fn delete(&mut self, stored_items: &[StoredItemName]) -> Result<()> {
         let floor = self
             .head
@@ -300,20 +305,20 @@ impl StoredStack {
             .as_ref()
             .map(|collection| collection.base.start);
         let mut slots = Vec::new();
-        for piece in stored_items {
-            piece.check_unnamed(&self.head)?;
-            if let StoredItemName::Journal(name) = piece {
+        for item in stored_items {
+            item.check_not_referenced(&self.head)?;
+            if let StoredItemName::Journal(name) = item {
                 match (name.parse().map(Slot), floor) {
                     (Ok(slot), Some(floor)) if slot < floor => slots.push(slot),
-                    _ => return Err(piece.still_counts("it isn't before the floor")),
+                    _ => return Err(item.refuse_delete("it is not before the floor")),
                 }
             }
         }
         for slot in slots {
             self.frames.remove(&slot);
         }
-        for piece in stored_items {
-            if let StoredItemName::Object(name) = piece {
+        for item in stored_items {
+            if let StoredItemName::Object(name) = item {
                 self.objects.remove(name);
             }
         }

@@ -1,4 +1,4 @@
-//! The reference backend keeps the contract, and is stricter than it.
+//! Tests that the reference backend satisfies the contract, and rejects errors that the contract leaves open.
 
 use super::*;
 use crate::counter::Serial;
@@ -33,20 +33,20 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Claims what it is told to; the last field claims that it collects.
+/// A backend with configurable claims; the last field claims support for collection.
 #[derive(Debug)]
-struct Boaster(MemoryBackend, Capabilities, bool);
+struct OverclaimingBackend(MemoryBackend, Capabilities, bool);
 
-/// Lists nothing, whatever it claims.
+/// Lists no items, whatever the backend claims.
 #[async_trait]
-impl CollectableStore for Boaster {
+impl CollectableStore for OverclaimingBackend {
     async fn stored_items(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<StoredItem>> {
         Ok(Vec::new())
     }
 }
 
 #[async_trait]
-impl Backend for Boaster {
+impl Backend for OverclaimingBackend {
     fn url(&self) -> String {
         self.0.url()
     }
@@ -93,7 +93,7 @@ impl Backend for Boaster {
 }
 
 #[test]
-fn the_memory_backend_keeps_every_rule_of_the_contract() {
+fn memory_backend_satisfies_the_contract() {
     let results = block_on(conformance::run_all(
         async || MemoryBackend::new(),
         &SeededEntropy::new(1),
@@ -103,7 +103,7 @@ fn the_memory_backend_keeps_every_rule_of_the_contract() {
 }
 
 #[test]
-fn a_wrapper_that_does_not_fail_keeps_every_rule_too() {
+fn transparent_wrapper_satisfies_the_contract() {
     let results = block_on(conformance::run_all(
         async || FaultyBackend::new(Arc::new(MemoryBackend::new())),
         &SeededEntropy::new(1),
@@ -112,7 +112,7 @@ fn a_wrapper_that_does_not_fail_keeps_every_rule_too() {
 }
 
 #[test]
-fn the_memory_backend_is_what_it_claims_to_be() {
+fn memory_backend_capabilities_are_accurate() {
     let results = block_on(conformance::capabilities::run_all(
         async |_place| MemoryBackend::new(),
         &SeededEntropy::new(1),
@@ -122,15 +122,15 @@ fn the_memory_backend_is_what_it_claims_to_be() {
 }
 
 #[test]
-fn who_claims_not_to_collect_and_does_is_found_out_and_so_is_the_reverse() {
+fn wrong_collection_claim_fails_conformance() {
     let entropy = SeededEntropy::new(1);
     let claimed = Capabilities::new(false, false, true);
-    let silent = Boaster(MemoryBackend::new(), claimed, false);
-    let loud = Boaster(MemoryBackend::new(), claimed, true);
+    let silent = OverclaimingBackend(MemoryBackend::new(), claimed, false);
+    let loud = OverclaimingBackend(MemoryBackend::new(), claimed, true);
     for backend in [silent, loud] {
-        // The wrapper lists no pieces, but its writers delete.
+        // The wrapper lists no items, but its writers delete.
         let bench = conformance::Bench::new(&backend, &entropy);
-        let verdict = block_on(conformance::collection::a_store_deletes_exactly_when_it_says_so(
+        let verdict = block_on(conformance::collection::store_deletes_iff_it_claims_collection(
             &bench,
         ));
         assert!(verdict.is_err(), "{backend:?}");
@@ -138,14 +138,14 @@ fn who_claims_not_to_collect_and_does_is_found_out_and_so_is_the_reverse() {
 }
 
 #[test]
-fn who_claims_too_much_or_too_little_is_found_out() {
+fn wrong_capability_claims_fail_conformance() {
     for (claimed, broken) in [
         (Capabilities::new(true, false, true), "durable"),
         (Capabilities::new(false, true, true), "shared"),
         (Capabilities::new(false, false, false), "dead"),
     ] {
         let results = block_on(conformance::capabilities::run_all(
-            async |_place| Boaster(MemoryBackend::new(), claimed, false),
+            async |_place| OverclaimingBackend(MemoryBackend::new(), claimed, false),
             &SeededEntropy::new(1),
         ));
         for (rule, verdict) in results {
@@ -155,7 +155,7 @@ fn who_claims_too_much_or_too_little_is_found_out() {
 }
 
 #[test]
-fn a_base_must_begin_a_segment_and_fit_the_chain() {
+fn base_must_begin_a_segment_and_match_the_chain() {
     let backend = MemoryBackend::new();
     let entropy = SeededEntropy::new(2);
     let bench = conformance::Bench::new(&backend, &entropy);
@@ -183,13 +183,13 @@ fn a_base_must_begin_a_segment_and_fit_the_chain() {
 
 #[test]
 #[should_panic(expected = "a_rule: how it broke")]
-fn broken_rules_are_named() {
-    let broken = conformance::Broken::new("how it broke");
+fn conformance_failure_names_the_broken_rule() {
+    let broken = conformance::RuleViolation::new("how it broke");
     conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
 }
 
 #[test]
-fn a_floor_neither_sinks_nor_passes_a_base() {
+fn floor_must_not_decrease_or_pass_a_base() {
     let backend = MemoryBackend::new();
     let entropy = SeededEntropy::new(3);
     let bench = conformance::Bench::new(&backend, &entropy);
@@ -221,13 +221,16 @@ fn a_floor_neither_sinks_nor_passes_a_base() {
         let invalid = |swapped: Result<Head>| matches!(swapped, Err(Error::Invalid { .. }));
         assert!(
             invalid(swap(base.start, &base, &empty).await),
-            "it passes the base"
+            "a floor after the base is rejected"
         );
         assert!(
             invalid(swap(Slot::ZERO, &base, &base).await),
-            "it isn't where the collection begins"
+            "a floor away from the collection's base is rejected"
         );
         swap(base.start, &base, &base).await.unwrap();
-        assert!(invalid(swap(Slot::ZERO, &empty, &base).await), "it sinks");
+        assert!(
+            invalid(swap(Slot::ZERO, &empty, &base).await),
+            "a lower floor is rejected"
+        );
     });
 }

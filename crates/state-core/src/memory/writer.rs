@@ -34,10 +34,10 @@ impl MemoryWriter {
         }
     }
 
-    /// Acts on the stack while it is ours.
+    /// Runs `act` on the stack if this writer still holds the lock.
     fn act<T>(&self, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
         if self.state.load(Ordering::Acquire) == RELEASED {
-            return Err(self.closed("its lock was released"));
+            return Err(self.closed("the lock was released"));
         }
         self.backend.with_stack(self.lineage, |stack| {
             stack.owned_by(self.epoch)?;
@@ -45,14 +45,15 @@ impl MemoryWriter {
         })
     }
 
-    /// Extends the journal; after a failure never again.
+    /// Extends the journal. After a failure, all further appends are refused.
     fn extend<T>(&self, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
+        // After a failed append, the caller's next frame would leave a gap in the chain or repeat a slot.
         if self.state.load(Ordering::Acquire) == POISONED {
             return Err(self.closed("an earlier append failed"));
         }
         let result = self.act(act);
         if result.is_err() {
-            // The higher state stays: a writer that was released isn't merely poisoned.
+            // `fetch_max` keeps RELEASED, the higher state, which must not become POISONED.
             self.state.fetch_max(POISONED, Ordering::AcqRel);
         }
         result
@@ -67,7 +68,7 @@ impl MemoryWriter {
 
     fn free(&self) {
         self.state.store(RELEASED, Ordering::Release);
-        if let Ok(stack) = self.backend.shelf().stack(self.lineage) {
+        if let Ok(stack) = self.backend.contents().stack(self.lineage) {
             stack.free(self.epoch);
         }
     }
@@ -105,7 +106,8 @@ impl Writer for MemoryWriter {
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         loop {
             let before = self.act(|stack| Ok(stack.head.clone()))?;
-            // Twice, as others may; and not while the shelf is locked, for it is code of a stranger.
+            // The change runs twice, because other backends may repeat it. It runs without the lock on the contents,
+            // because the caller's code may call this backend again.
             change(&mut before.clone());
             let mut after = before.clone();
             change(&mut after);
@@ -141,7 +143,7 @@ impl Writer for MemoryWriter {
         self.act(|stack| match stack.objects.get(name) {
             Some(there) if *there != bytes => Err(Error::conflict(
                 format!("{name} of {}", stack.name()),
-                "it exists with other bytes",
+                "the object exists with other content",
             )),
             Some(_) => Ok(()),
             None => {

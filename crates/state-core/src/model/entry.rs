@@ -1,4 +1,4 @@
-//! One record of a snapshot: a resource, a call of a composite, or an action.
+//! One entry of a snapshot: a resource, a call of a composite, or an action.
 
 mod boxed_field;
 
@@ -14,93 +14,93 @@ use std::fmt;
 use std::sync::Arc;
 
 named! {
-    /// What an entry records (seed 003).
+    /// The type of an entry.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum EntryType {
         /// A primitive resource: its `kind` is required.
         #[default]
         Leaf = "leaf",
-        /// The call site of a composite: its `library` and `library-type` are required.
+        /// The call of a composite: its `library` and `library-type` are required.
         LibraryCall = "library-call",
         /// An action that ran: its `kind` is required.
         Action = "action",
     }
 }
 
-/// One entry of a snapshot. Cheap to clone: long texts are shared.
+/// One resource in a snapshot, or a composite call or an action. Cheap to clone: long texts are shared.
 ///
 /// JSON keys are the field names in kebab-case; all but `address` and `type` are left out when empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in the stack.
+    /// Name of the entry in the stack.
     pub address: Address,
-    /// Present on an object that was replaced and awaits deletion.
+    /// Set on an object that was replaced and awaits deletion.
     pub deposed: Option<DeposedKey>,
-    /// The object's identity, given when it is first recorded. None in a document of another tool.
+    /// Identity of the object, assigned when it is first recorded. `None` in a document of another tool.
     pub uid: Option<Uid>,
-    /// What it records. JSON: `type`.
+    /// Whether the entry is a resource, a composite call or an action. JSON: `type`.
     pub entry_type: EntryType,
-    /// The resource's type, `aws_instance` say.
+    /// Resource type, such as `aws_instance`.
     pub kind: Option<String>,
-    /// The version of the schema that inputs and outputs follow.
+    /// Version of the schema of the inputs and outputs.
     pub schema_version: u64,
-    /// The group that it belongs to: what a [`Dependency::Group`] names.
+    /// Group of the entry, the target of a [`Dependency::Group`].
     pub group: Option<Address>,
-    /// Which inputs are secret: names of top-level fields, or JSON pointers (they begin with `/`).
+    /// Secret inputs: names of top-level fields, or JSON pointers (which begin with `/`).
     pub sensitive_inputs: Vec<String>,
-    /// Which outputs are secret, likewise.
+    /// Secret outputs: names of top-level fields, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// The library of a composite.
+    /// Library of a composite.
     pub library: BoxedField<Option<String>>,
-    /// The composite's type in it.
+    /// Type of the composite in its library.
     pub library_type: BoxedField<Option<String>>,
-    /// The named library configuration, when it isn't the default.
+    /// Named library configuration, if it is not the default.
     pub configuration: BoxedField<Option<String>>,
-    /// What an action's last run was triggered by.
+    /// Hash of the trigger of an action's last run.
     pub trigger_hash: BoxedField<Option<String>>,
-    /// What was asked for.
+    /// Property values that the program requested.
     pub inputs: Option<Properties>,
-    /// What is there.
+    /// Property values that the provider reported.
     pub outputs: Option<Properties>,
-    /// What it stands after.
+    /// Dependencies that must come before this entry.
     pub depends_on: Vec<Dependency>,
-    /// The provider's name for the object.
+    /// Id of the object at the provider.
     pub id: Option<String>,
-    /// The entry that contains it.
+    /// Entry that contains this one.
     pub parent: Option<Address>,
-    /// Who manages the object.
+    /// Provider that manages the object.
     pub provider: BoxedField<Option<Provider>>,
-    /// Which dependencies each input came from.
+    /// Dependencies that the value of each input came from.
     pub property_dependencies: BoxedField<BTreeMap<String, Vec<Dependency>>>,
-    /// Deleted together with this entry, so never by itself.
+    /// Entry whose deletion also deletes this object, so that it needs no deletion of its own.
     pub deleted_with: BoxedField<Option<Address>>,
-    /// Replaced whenever one of these is.
+    /// Entries whose replacement also replaces this one.
     pub replace_with: BoxedField<Vec<Address>>,
-    /// Deleting it is refused.
+    /// Whether deletion of the object is refused.
     pub protect: bool,
-    /// Not ours: read, never changed.
+    /// Whether the object is managed elsewhere: it is read, but never changed.
     pub external: bool,
-    /// Removing it from the stack leaves the object.
+    /// Whether removing the entry from the stack leaves the object in place.
     pub retain_on_delete: bool,
-    /// The object is gone and its replacement isn't there yet.
+    /// Whether the object is deleted and its replacement is not created yet.
     pub pending_replacement: bool,
-    /// To be replaced at the next update.
+    /// Whether the next update replaces the object.
     pub tainted: bool,
-    /// What a partly failed create or update left to say.
+    /// Errors of a create or update that failed halfway.
     pub init_errors: Vec<String>,
-    /// When the object was made.
+    /// When the object was created.
     pub created: Option<Timestamp>,
-    /// When it was last changed.
+    /// When the object was last changed.
     pub modified: Option<Timestamp>,
-    /// The rest of a foreign resource, by system: `{"terraform": {…}}`.
+    /// Remaining fields of a resource of another tool, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
-    /// Fields that this build doesn't know. Written back as they came.
+    /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: BoxedField<JsonMap>,
 }
 
 impl Entry {
-    /// An entry with nothing but its name, type and kind.
+    /// Creates an entry with only an address, a type and a kind.
     pub fn new(address: Address, entry_type: EntryType, kind: Option<String>) -> Self {
         Self {
             address,
@@ -138,12 +138,12 @@ impl Entry {
         }
     }
 
-    /// A resource of a kind.
+    /// Creates a resource of a kind.
     pub fn leaf(address: Address, kind: &str) -> Self {
         Self::new(address, EntryType::Leaf, Some(kind.to_owned()))
     }
 
-    /// What names it in its snapshot.
+    /// The unique key of the entry in its snapshot.
     pub fn key(&self) -> EntryKey {
         EntryKey {
             address: self.address.clone(),
@@ -151,13 +151,13 @@ impl Entry {
         }
     }
 
-    /// Whether it is the live entry of its address.
+    /// Whether this is the live entry of its address.
     pub const fn is_live(&self) -> bool {
         self.deposed.is_none()
     }
 
-    /// What is special about the entry right now, a word each; `is_pending` says that an operation on it was begun and did not
-    /// end.
+    /// Names of the flags that are set on the entry, as listings show them. `is_pending` states whether an operation
+    /// on the entry has begun and not ended.
     ///
     /// ```
     /// let mut entry = state_core::Entry::leaf("db".parse()?, "sql_database");
@@ -181,10 +181,10 @@ impl Entry {
         .collect()
     }
 
-    /// Whether recording `self` over `old` would say nothing new: all fields are equal but `modified`, and the
-    /// uid where it isn't given.
-    pub fn says_the_same_as(&self, old: &Self) -> bool {
-        // A comparison of whole entries: a field that is added later is compared too.
+    /// Whether recording `self` in place of `old` would change nothing: all fields are equal except `modified`, and
+    /// the uid if it isn't set.
+    pub fn is_unchanged_from(&self, old: &Self) -> bool {
+        // Compares whole entries, so that a field that is added later is compared too.
         let as_old = Self {
             uid: self.uid.or(old.uid),
             modified: old.modified.clone(),
@@ -193,8 +193,9 @@ impl Entry {
         as_old == *old
     }
 
-    /// Everything that it must stand after, each with the field that says so: parent, provider, dependencies,
-    /// property dependencies, deleted-with, replace-with. The only place that knows which fields these are.
+    /// All entries and groups that must come before this entry, each with the field that refers to it: parent,
+    /// provider, dependencies, property dependencies, deleted-with, replace-with. No other function knows the list of
+    /// these fields.
     pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
         let one = |field| {
             move |address: &Address| Reference {
@@ -219,10 +220,12 @@ impl Entry {
             .chain(self.replace_with.iter().map(one(ReferenceField::ReplaceWith)))
     }
 
-    /// A copy in which each reference names what `to` says, or is gone where it says none; none if nothing changes.
+    /// Returns a copy with every reference mapped through `to`: replaced by the result, or dropped where it is
+    /// `None`. Returns `None` if no reference changes.
     ///
-    /// Where two items of a list become one, the list names it once. A property whose last dependency goes, goes too. A
-    /// parent, provider, deleted-with or replace-with always names an entry: a group there leaves it as it is.
+    /// If two items of a list become equal, the list keeps one of them. A property whose last dependency is dropped
+    /// is removed from the map. A parent, provider, deleted-with or replace-with reference always names an entry: if
+    /// `to` returns a group, the reference stays as it is.
     pub fn with_references(
         &self,
         mut to: impl FnMut(ReferenceField, &Dependency) -> Option<Dependency>,
@@ -267,20 +270,20 @@ impl Entry {
         Some(changed)
     }
 
-    /// The group that waits for it: a deposed entry belongs to none.
+    /// The group that waits for this entry. A deposed entry belongs to no group.
     pub(crate) fn live_group(&self) -> Option<&Address> {
         self.group.as_ref().filter(|_| self.is_live())
     }
 
-    /// The incarnation of a provider that manages it, as the provider's address and id; none while the entry is
-    /// pending replacement.
+    /// Address and id of the provider incarnation that manages the object; `None` while the entry is pending
+    /// replacement.
     pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
         let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
         Some((&provider.address, provider.id.as_ref()?))
     }
 }
 
-/// The list with its items renamed. What has another name now goes where the list has that name already.
+/// Maps the items of a list. An item whose new name is already in the list is dropped.
 fn renamed<T: PartialEq>(list: &[T], mut to: impl FnMut(&T) -> Option<T>) -> Vec<T> {
     let mut new = Vec::with_capacity(list.len());
     for item in list {
@@ -294,7 +297,7 @@ fn renamed<T: PartialEq>(list: &[T], mut to: impl FnMut(&T) -> Option<T>) -> Vec
     new
 }
 
-/// Shows names, never values.
+/// Shows names only, never property values.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -306,46 +309,46 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Who manages an object: an entry that is a provider, and which incarnation of it.
+/// The provider that manages an object: the provider's entry and its incarnation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Provider {
-    /// The provider's entry.
+    /// Address of the provider's entry.
     pub address: Address,
-    /// The id that this entry had: a provider that was replaced has another one.
+    /// Id that the provider's entry had. A replaced provider has another id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// One edge of the graph, and the field that it stands in.
+/// One edge of the dependency graph, and the field that declares it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// The field.
+    /// Field that contains the reference.
     pub field: ReferenceField,
-    /// What it names.
+    /// Entry or group that the field names.
     pub to: Dependency,
 }
 
 named! {
-    /// The fields that refer to other entries.
+    /// The fields of an entry that refer to other entries.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum ReferenceField {
-        /// `parent`
+        /// The field `parent`, the containing entry.
         Parent = "parent",
-        /// `provider`
+        /// The field `provider`, the managing provider.
         Provider = "provider",
-        /// `depends-on`
+        /// The field `depends-on`, the declared dependencies.
         DependsOn = "depends-on",
-        /// `property-dependencies`
+        /// The field `property-dependencies`, the dependencies of single inputs.
         PropertyDependencies = "property-dependencies",
-        /// `deleted-with`
+        /// The field `deleted-with`, the entry whose deletion includes this one.
         DeletedWith = "deleted-with",
-        /// `replace-with`
+        /// The field `replace-with`, the entries that are replaced together with this one.
         ReplaceWith = "replace-with",
     }
 }
 
-/// Entries are shared: a state, its snapshots and its readers point to the same one.
+/// A shared entry: states, snapshots and readers point to the same allocation.
 pub type SharedEntry = Arc<Entry>;

@@ -1,34 +1,34 @@
-//! Who holds a stack.
+//! Lock holders and the status of a stack's locks.
 
 use crate::counter::Epoch;
 use crate::environment::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who holds a lock, as others are told.
+/// The holder of a lock, as error messages and `lock status` describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Holder {
-    /// The person or service, as it calls itself.
+    /// Name of the person or service that holds the lock.
     #[serde(default)]
     pub who: String,
-    /// The machine.
+    /// Host name of the lock holder.
     #[serde(default)]
     pub host: String,
-    /// The process there.
+    /// Process id of the lock holder.
     #[serde(default)]
     pub pid: u32,
-    /// What it does: a command or an operation.
+    /// Command or operation that holds the lock.
     #[serde(default)]
     pub operation: String,
-    /// Since when.
+    /// When the lock was acquired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
 impl Holder {
-    /// A holder by its parts.
+    /// Creates a lock holder from its parts.
     pub fn new(who: &str, host: &str, pid: u32, operation: &str, since: Option<Timestamp>) -> Self {
         Self {
             who: who.to_owned(),
@@ -43,7 +43,7 @@ impl Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.who.is_empty() && self.host.is_empty() && self.pid == 0 {
-            return f.write_str("somebody who left no name");
+            return f.write_str("an unknown holder");
         }
         write!(f, "{}@{} (process {})", self.who, self.host, self.pid)?;
         if !self.operation.is_empty() {
@@ -56,31 +56,30 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What is known of a stack's writer lock.
+/// The status of a stack's writer lock and client lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LockStatus {
-    /// The epoch of the last takeover: what a break must name.
+    /// Epoch of the last takeover. Breaking the lock requires this number.
     pub epoch: Epoch,
-    /// Who holds it now; none if it is free.
+    /// Current lock holder; `None` if the lock is free.
     pub holder: Option<Holder>,
-    /// A lock that somebody holds across processes.
+    /// Durable lock that outlives a process, if there is one.
     pub client_lock: Option<ClientLock>,
 }
 
-/// A durable lock in the head, for those who hold a stack across processes: an operator's freeze, a client of
-/// the HTTP protocol.
+/// A durable lock in the stack's head. It outlives processes: an operator's freeze, or the lock of an HTTP client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientLock {
-    /// What frees it.
+    /// Id that is required to release the lock.
     pub id: String,
-    /// Who holds it.
+    /// Holder of the lock.
     pub holder: Holder,
-    /// Why.
+    /// Reason that the lock holder gave.
     #[serde(default)]
     pub message: String,
-    /// Until when, if it ends by itself.
+    /// When the lock expires, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }

@@ -1,30 +1,30 @@
-//! What engine and providers said during an update: for people who look into it later.
+//! Log lines of the engine and the providers during an update, kept for later diagnosis.
 
 use crate::address::Address;
 use crate::environment::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// One line of an update's log. Its message is sealed on a sealed stack, and stored as it is on a plain one.
+/// One line of an update's log. The message is encrypted on a sealed stack and stored as plain text otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogLine {
-    /// When it was said.
+    /// When the line was logged.
     pub time: Timestamp,
-    /// How much it matters.
+    /// Severity of the line.
     pub level: LogLevel,
-    /// The entry that it is about.
+    /// Entry that the line is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
-    /// Who said it: the engine, a provider.
+    /// Origin of the line: the engine or a provider.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// What was said.
+    /// Text of the message.
     pub message: String,
 }
 
 impl LogLine {
-    /// A line about no entry in particular.
+    /// Creates a line that is about no entry in particular.
     pub fn new(time: Timestamp, level: LogLevel, message: impl Into<String>) -> Self {
         Self {
             time,
@@ -35,7 +35,7 @@ impl LogLine {
         }
     }
 
-    /// The same, about this entry.
+    /// Returns the line with the entry that it is about.
     #[must_use]
     pub fn about(self, address: Address) -> Self {
         Self {
@@ -46,19 +46,19 @@ impl LogLine {
 }
 
 named! {
-    /// How much a line matters; the higher the more.
+    /// Severity of a log line, in ascending order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum LogLevel {
-        /// Every call.
+        /// Every single call, for tracing.
         Trace = "trace",
-        /// For whoever looks for a fault.
+        /// Details that help with debugging.
         Debug = "debug",
-        /// What happens.
+        /// Normal progress of an update.
         Info = "info",
-        /// What may be wrong.
+        /// A problem that needs attention.
         Warning = "warning",
-        /// What is wrong.
+        /// An error that made a step fail.
         Error = "error",
     }
 }
@@ -69,6 +69,6 @@ impl FromStr for LogLevel {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let names = Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|level| level.name() == text);
-        found.ok_or_else(|| format!("a level is one of {names}"))
+        found.ok_or_else(|| format!("the log level must be one of {names}"))
     }
 }

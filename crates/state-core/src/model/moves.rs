@@ -1,16 +1,17 @@
-//! What two stacks record when entries move from one to the other.
+//! The records that two stacks write when entries move from one to the other.
 //!
 //! ```text
-//!  source        destination
-//!    │             MoveIn    the entries, whole: durable, and no part of the state yet
-//!  MoveOut           │       they leave, and a revision is made: the commit point
-//!    │             MoveEnd   arrived: they are entries of the destination, and a revision is made
-//!  MoveEnd           │       confirmed: the source needs to remember the move no longer
+//!   source        destination
+//!    │             MoveIn    copies of the entries: durable, but not part of the state yet
+//!  MoveOut           │       the entries leave the source in a new revision: the commit point
+//!    │             MoveEnd   arrived: they become entries of the destination in a new revision
+//!  MoveEnd           │       confirmed: the source may forget the move
 //! ```
 //!
-//! Both stacks are held meanwhile. Whatever is cut short follows the move's id: who finds a [`MoveIn`] asks the source.
-//! If the source says that they left, they arrive; if it doesn't, and can't any more, the move-in is withdrawn. So the
-//! entries are on exactly one side: in the source until the commit point; then in the destination, at first aside.
+//! Both stacks are locked during the move. After a crash, recovery follows the id of the move: it looks up a
+//! [`MoveIn`] in the source. If the source recorded the [`MoveOut`], the entries arrive; if it didn't and no longer
+//! can, the move-in is withdrawn. So the entries are always on exactly one side: in the source until the commit
+//! point, and in the destination afterwards.
 
 use crate::address::EntryKey;
 use crate::entry::SharedEntry;
@@ -20,13 +21,13 @@ use crate::name::StackName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The stack on the other side. Its lineage counts; it may get another name.
+/// The other stack of a move. Its lineage identifies it; its name may change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Peer {
-    /// Its identity.
+    /// Lineage of the other stack.
     pub lineage: Lineage,
-    /// Its name when the move began.
+    /// Name of the other stack when the move began.
     pub name: StackName,
 }
 
@@ -36,43 +37,43 @@ impl fmt::Display for Peer {
     }
 }
 
-/// At the destination: entries that will come if the source lets them go.
+/// Record at the destination: entries that arrive if the source releases them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveIn {
-    /// Names the move, on both sides.
+    /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Where they come from.
+    /// Stack that the entries come from.
     pub from: Peer,
-    /// The entries, each after what it depends on.
+    /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
-    /// When.
+    /// When the move began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// At the source: entries leave. Remembered until the destination has them.
+/// Record at the source: entries leave. Kept until the destination has confirmed the move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveOut {
-    /// Names the move, on both sides.
+    /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Where they go.
+    /// Stack that the entries go to.
     pub to: Peer,
-    /// Which entries.
+    /// Keys of the entries that leave.
     pub entries: Vec<EntryKey>,
-    /// When.
+    /// When the entries left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// What became of a move.
+/// The end of a move on one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveEnd {
-    /// Names the move.
+    /// Id of the move.
     pub id: MutationId,
-    /// What became of it.
+    /// How the move ended.
     pub outcome: MoveOutcome,
 }
 
@@ -81,21 +82,21 @@ pub struct MoveEnd {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MoveOutcome {
-    /// At the destination, in an update: the source let them go, so they are entries from here on, the last ones.
+    /// At the destination, within an update: the source released the entries, so they are appended to the state.
     Arrived,
-    /// At the destination: they never left the source.
+    /// At the destination: the entries never left the source.
     Withdrawn,
-    /// At the source: the destination has them.
+    /// At the source: the destination has the entries.
     Confirmed,
 }
 
-/// What an update moved.
+/// A move between stacks that an update performed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Moved {
-    /// Entries came from this stack.
+pub enum StackMove {
+    /// Entries arrived from this stack.
     In(Peer),
-    /// Entries went to this stack.
+    /// Entries left for this stack.
     Out(Peer),
 }

@@ -1,20 +1,22 @@
-//! What can happen to a stack, one step at a time (seed 004).
+//! The steps that change a stack, and the effect of each record in the journal.
 //!
 //! | op | begin | success | partial | failure |
 //! |---|---|---|---|---|
-//! | same | – | old goes, new is recorded | – | – |
-//! | create | pending | new is recorded; a tombstone of its address goes; a live entry becomes deposed when the step replaces it | new is recorded with reasons | – |
-//! | update | pending | old goes, new is recorded | new is recorded with the old inputs and reasons | – |
-//! | delete, discard | pending; a delete is refused for a protected live entry | old goes, or stays as a tombstone in a delete-before-replace | old stays, with reasons | – |
-//! | read | pending | old goes if there is one, new is recorded | new is recorded with reasons | – |
+//! | same | – | the new entry replaces the old one | – | – |
+//! | create | pending | the entry is added; a tombstone at its address is removed; a live entry becomes deposed if the step replaces it | the entry is added with reasons | – |
+//! | update | pending | the new entry replaces the old one | the new entry is recorded with the old inputs and with reasons | – |
+//! | delete, discard | pending; a delete is refused for a protected live entry | the entry is removed, or stays as a tombstone in a delete-before-replace | the entry stays, with reasons | – |
+//! | read | pending | the new entry replaces the old one, if there is one | the new entry is recorded with reasons |
+//! – |
 //! | import | pending | as create | as create | – |
-//! | replace | – | nothing: a marker | – | – |
-//! | refresh | – | the entry changes in its place, or goes and what referred to it is pruned | – | – |
-//! | remove-pending-replace | – | the tombstone goes | – | – |
-//! | outputs | – | the entry's outputs change in its place | – | – |
+//! | replace | – | no change: a marker | – | – |
+//! | refresh | – | the entry is updated in place, or removed and references to it are pruned | – | – |
+//! | remove-pending-replace | – | the tombstone is removed | – | – |
+//! | outputs | – | the entry's outputs are updated in place | – | – |
 //!
-//! In every cell of `success` and `partial` the pending operation goes, unless the result breaks a rule: then
-//! it stays, with the result on it, and nothing else changes. A failure drops the pending operation only.
+//! `success` and `partial` also remove the pending operation, unless the result violates an integrity rule: then the
+//! pending operation stays and stores the result, and nothing else changes. A failure only removes the pending
+//! operation.
 
 use crate::address::{DeposedKey, EntryKey};
 use crate::entry::SharedEntry;
@@ -30,33 +32,33 @@ named! {
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Op {
-        /// Looked at, not changed.
+        /// The resource was compared with the program and needs no change.
         Same = "same",
-        /// Made.
+        /// The resource is created.
         Create = "create",
-        /// Changed.
+        /// The resource is changed in place.
         Update = "update",
-        /// Deleted.
+        /// The resource is deleted.
         Delete = "delete",
-        /// Marks that a create and a delete belong together.
+        /// Marks that a create and a delete replace one resource.
         Replace = "replace",
-        /// Read from the world; not ours.
+        /// An external resource is read and not managed.
         Read = "read",
-        /// Compared with the world.
+        /// The entry is compared with the real resource.
         Refresh = "refresh",
-        /// Taken over from the world.
+        /// An existing resource is adopted.
         Import = "import",
-        /// Forgotten without being deleted.
+        /// The entry is removed without deleting the resource.
         Discard = "discard",
-        /// A tombstone that isn't needed any more goes.
+        /// A tombstone that is no longer needed is removed.
         RemovePendingReplace = "remove-pending-replace",
-        /// Outputs registered after the step.
+        /// Outputs are registered after the step.
         Outputs = "outputs",
     }
 }
 
 impl Op {
-    /// Whether it touches the world, so that its intent is recorded first.
+    /// Whether the step calls a provider, so that its intent must be recorded first.
     pub const fn has_begin(self) -> bool {
         matches!(
             self,
@@ -65,101 +67,101 @@ impl Op {
     }
 }
 
-/// How a step ended.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The world is as it was meant to be.
+    /// The resource is as requested.
     Succeeded,
-    /// The object is there, but not as it was meant to be.
+    /// The resource exists, but not as requested.
     Partial,
-    /// The world didn't change.
+    /// The resource was not changed.
     Failed,
 }
 
-/// Intent: what is about to be done to the world.
+/// Record of intent: written before a provider is called.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Begin {
-    /// Names the mutation.
+    /// Id of the mutation.
     pub id: MutationId,
-    /// What is about to be done; one with [`Op::has_begin`].
+    /// Step that is about to run; one with [`Op::has_begin`].
     pub op: Op,
-    /// The entry that it is about.
+    /// Key of the entry that the step changes.
     pub target: EntryKey,
-    /// The entry as it is meant to be; none for `delete` and `discard`.
+    /// The requested entry; `None` for `delete` and `discard`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// For a `create` or `import` that replaces: the key that the live entry at the target gets.
+    /// For a `create` or `import` that replaces an object: the deposed key that the live entry at the target gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
     /// For a `delete` or `discard` before a replacement: the entry stays, marked as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When.
+    /// When the step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// What came back.
+/// Record of the result that a provider returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct End {
-    /// The mutation that ends.
+    /// Id of the mutation that ends.
     pub id: MutationId,
-    /// How.
+    /// Whether the step succeeded, succeeded partially or failed.
     pub outcome: Outcome,
-    /// The entry as it came back; none for `delete` and `discard`, and for failures.
+    /// The entry as the provider returned it; `None` for `delete` and `discard`, and for failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// Why it is only partial.
+    /// Reasons of a partial outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
 
-/// A step that is one record: it doesn't touch the world.
+/// Record of a step that calls no provider and needs no intent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Step {
-    /// Names the mutation.
+    /// Id of the mutation.
     pub id: MutationId,
-    /// What happens.
+    /// Change that the step makes.
     pub change: StepChange,
 }
 
-/// What a [`Step`] does.
+/// The change of a [`Step`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum StepChange {
-    /// The entry was looked at: it takes its place among those that this update recorded.
+    /// The entry needs no change: it moves to the entries that this update has recorded.
     Same(SharedEntry),
-    /// A create and a delete of this entry belong together.
+    /// A create and a delete replace the resource of this entry.
     Replace(EntryKey),
-    /// The entry as the world has it; none: it is gone.
+    /// The entry is updated from the real resource, or removed if the resource no longer exists.
     Refresh {
-        /// The entry that was read.
+        /// Key of the entry that was refreshed.
         target: EntryKey,
-        /// What came back.
+        /// The refreshed entry; `None` if the resource no longer exists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         entry: Option<SharedEntry>,
     },
-    /// The tombstone goes.
+    /// The tombstone with this key is removed.
     RemovePendingReplace(EntryKey),
-    /// The entry's outputs, registered after its step.
+    /// Outputs of an entry, registered after its step.
     Outputs {
-        /// The entry.
+        /// Key of the entry.
         target: EntryKey,
-        /// All of its outputs.
+        /// All outputs of the entry.
         outputs: Properties,
-        /// Which of them are secret.
+        /// Names of the secret outputs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         sensitive: Vec<String>,
     },
 }
 
 impl StepChange {
-    /// The kind of step.
+    /// The kind of the step.
     pub const fn op(&self) -> Op {
         match self {
             Self::Same(_) => Op::Same,
@@ -175,20 +177,20 @@ impl StepChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StackOutputs {
-    /// The values.
+    /// Values of the outputs by name.
     pub values: BTreeMap<String, Json>,
-    /// Which of them are secret: names, or JSON pointers into the map.
+    /// Secret outputs: names, or JSON pointers into the map.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sensitive: Vec<String>,
 }
 
-/// A change by hand: all of it, or nothing.
+/// Record of a manual edit: all of its changes apply, or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Edit {
-    /// Names the mutation.
+    /// Id of the mutation.
     pub id: MutationId,
-    /// What changes, in this order.
+    /// The changes, in order.
     pub changes: Vec<EditChange>,
 }
 
@@ -197,37 +199,38 @@ pub struct Edit {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum EditChange {
-    /// The entry goes.
+    /// Removes the entry with this key.
     Remove(EntryKey),
-    /// The entry changes in its place; its key may change too.
+    /// Replaces an entry in place; its key may change.
     Put {
-        /// The entry as it is called now.
+        /// Current key of the entry.
         target: EntryKey,
-        /// What it becomes.
+        /// Entry that replaces it.
         entry: SharedEntry,
     },
-    /// A new entry, at the end.
+    /// Appends a new entry to the end of the list.
     Append(SharedEntry),
 }
 
-/// How a pending operation is settled by hand.
+/// Record of the manual resolution of a pending operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Resolve {
-    /// The mutation in question.
+    /// Id of the pending mutation.
     pub id: MutationId,
-    /// What is true of it.
+    /// The actual outcome of the mutation.
     pub resolution: Resolution,
 }
 
-/// What turned out about a pending operation.
+/// The actual outcome of a pending operation, found by inspection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Resolution {
-    /// The world didn't change: only the pending operation goes.
+    /// The resource was not changed: the pending operation is removed.
     NotDone,
-    /// It was done; this is what is there now (none for deletions). Whoever says so by hand didn't record first
-    /// what the entry depends on: it takes the place of the entry before it, or the last one.
+    /// The step took effect, and the resource is now as in this entry (`None` for deletions). The user who resolves
+    /// it has not recorded the entry's dependencies first, so the entry keeps the position of its predecessor or is
+    /// appended.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -1,4 +1,4 @@
-//! What was begun and not ended: intent on record before the world is touched.
+//! Pending operations: intent that was recorded before a provider call whose result is not recorded yet.
 
 use crate::address::{DeposedKey, EntryKey};
 use crate::entry::SharedEntry;
@@ -7,35 +7,35 @@ use crate::id::MutationId;
 use crate::mutation::{Begin, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
-/// A mutation between its begin and its end. It survives crashes and every later edit, until it is resolved.
+/// A mutation between its begin and its end. It survives crashes and every later edit until it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PendingOperation {
-    /// Names the mutation.
+    /// Id of the mutation.
     pub id: MutationId,
-    /// What is being done.
+    /// Step that is running.
     pub op: Op,
-    /// The entry that it is about.
+    /// Key of the entry that the step changes.
     pub target: EntryKey,
-    /// The entry as it is meant to be; none for deletions.
+    /// The requested entry; `None` for deletions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// The key that the live entry at the target gets when this one takes its place.
+    /// Deposed key that the live entry at the target gets when this entry takes its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
-    /// A deletion that leaves the entry, marked as pending replacement.
+    /// Whether the deletion leaves the entry, marked as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When it was begun.
+    /// When the operation began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Timestamp>,
-    /// What came back from the world but breaks a rule: kept here, so that nothing is lost.
+    /// The provider's result if it violates an integrity rule. It is kept here so that no information is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RefusedResult>,
 }
 
 impl PendingOperation {
-    /// The operation that was begun so, without a result.
+    /// Creates the pending operation for a begin record.
     pub(crate) fn of(begin: &Begin) -> Self {
         let begin = begin.clone();
         Self {
@@ -50,22 +50,22 @@ impl PendingOperation {
         }
     }
 
-    /// The entries that it carries: the one that it was begun with, and the one that came back.
+    /// The entries of the operation: the requested one and the returned one.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
-        let came_back = self.result.as_ref().and_then(|result| result.entry.as_ref());
-        self.entry.iter().chain(came_back)
+        let returned = self.result.as_ref().and_then(|result| result.entry.as_ref());
+        self.entry.iter().chain(returned)
     }
 }
 
-/// A result that could not be merged into the entries.
+/// A provider's result that could not be merged into the entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RefusedResult {
-    /// How it ended.
+    /// Outcome of the step.
     pub outcome: Outcome,
-    /// The entry as it came back, with id and outputs.
+    /// The entry as the provider returned it, with id and outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// What it breaks, in words.
+    /// Violations that the merge would cause, in words.
     pub violations: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The record of a whole stack at one moment.
+//! The snapshot: all state of a stack at one moment.
 
 use crate::counter::Serial;
 use crate::entry::SharedEntry;
@@ -12,49 +12,49 @@ use crate::update::UpdateInfo;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The version of the snapshot format that this build reads and writes (seed 003).
+/// The version of the snapshot format that this build reads and writes.
 pub const CURRENT_FORMAT_VERSION: u64 = 1;
 
-/// All entries of a stack, each after what it depends on, and what goes with them.
+/// All entries of a stack in topological order, with the stack's metadata.
 ///
-/// JSON keys are kebab-case; a snapshot of unobin 0.4.0 decodes as it is. (There `stack` means the factory and
+/// JSON keys are kebab-case. Snapshots of unobin 0.4.0 decode without conversion. (There, `stack` is the factory and
 /// `deployment-id` the stack.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The stack's identity. None in a document of another tool.
+    /// Identity of the stack. `None` in a document of another tool.
     pub lineage: Option<Lineage>,
-    /// The serial of the last revision that it holds. None in a document of another tool.
+    /// Serial of the last revision in the snapshot. `None` in a document of another tool.
     pub serial: Option<Serial>,
-    /// Who made the stack. JSON: `stack`.
+    /// Program that the stack belongs to. JSON: `stack`.
     pub factory: FactoryInfo,
-    /// The stack's name. JSON: `deployment-id`.
+    /// Name of the stack. JSON: `deployment-id`.
     pub stack: String,
-    /// What wrote it, and with which plugins.
+    /// Tool and plugins that wrote the snapshot.
     pub manifest: Option<Manifest>,
-    /// When it was made.
+    /// When the snapshot was generated.
     pub generated_at: Timestamp,
-    /// What was begun and not ended.
+    /// Operations that have begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
-    /// Since when the entries aren't known to say what the world is; none when they are, but for what is pending.
+    /// Mark that real resources may differ from the entries, not only from those with pending operations.
     pub invalidated: Option<Invalidation>,
-    /// The entries, in topological order.
+    /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
-    /// The stack's own outputs.
+    /// Outputs of the stack itself.
     pub outputs: BTreeMap<String, Json>,
-    /// Which outputs are secret: names, or JSON pointers into the map of outputs (they begin with `/`).
+    /// Secret outputs: names, or JSON pointers into the map of outputs (which begin with `/`).
     pub sensitive_outputs: Vec<String>,
-    /// The serials of the foreign systems that the stack came from, by system.
+    /// Serials of other tools that the stack was imported from, by system.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
-    /// The rest of a foreign state, by system: `{"terraform": {…}}`.
+    /// Remaining fields of another tool's state, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
-    /// What replay needs to go on from here. Only in checkpoints.
+    /// Additional state that replay needs to continue from here. Only in checkpoints.
     pub continuation: Option<Continuation>,
-    /// Fields that this build doesn't know. Written back as they came.
+    /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: JsonMap,
 }
 
 impl Snapshot {
-    /// An empty snapshot (seed 003's `NewSnapshot`).
+    /// Creates an empty snapshot.
     pub fn new(factory: FactoryInfo, stack: impl Into<String>, generated_at: Timestamp) -> Self {
         Self {
             lineage: None,
@@ -76,43 +76,43 @@ impl Snapshot {
     }
 }
 
-/// Says of a stack that somebody is changing the world beyond what is recorded (seeds 000 and 004): it stays until a
-/// [`CompletionReason`](crate::journal::CompletionReason) takes it back, whoever dies in between.
+/// Marks a stack whose real resources are being changed by operations that are not recorded one by one. The mark
+/// survives crashes and stays until a [`CompletionReason`](crate::journal::CompletionReason) clears it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Invalidation {
-    /// The update that began to change the world.
+    /// Update that began to change resources.
     pub update: UpdateId,
-    /// When.
+    /// When the mark was set.
     pub since: Timestamp,
 }
 
-/// Identifies the program that a stack belongs to (seed 003).
+/// The program that a stack belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FactoryInfo {
-    /// Its name.
+    /// Name of the program.
     #[serde(default)]
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     #[serde(default)]
     pub version: String,
-    /// The hash of its content.
+    /// Hash of the program's content.
     #[serde(default)]
     pub content_revision: String,
 }
 
-/// What wrote a snapshot.
+/// The tool that wrote a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Manifest {
-    /// When.
+    /// When the snapshot was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
-    /// The writer's version.
+    /// Version of the tool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// The plugins that took part, sorted by kind, name and version.
+    /// Plugins that took part, sorted by kind, name and version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<Plugin>,
 }
@@ -121,31 +121,31 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Plugin {
-    /// What it is: `resource`, `language` and the like.
+    /// Kind of the plugin: `resource`, `language` and the like.
     #[serde(default)]
     pub kind: String,
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its version.
+    /// Version of the plugin.
     #[serde(default)]
     pub version: String,
 }
 
-/// How a foreign system counts the same states: kept apart, because its serial may never go back, not even
-/// when we roll back.
+/// The serial that another tool assigns to the same states. It is counted separately, because it must never decrease,
+/// not even after a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ForeignSerial {
-    /// The serial of the state that was imported last.
+    /// Serial of the last imported state, as the other tool counts.
     pub imported: u64,
-    /// Our serial of that import.
+    /// Serial of this stack's revision that imported it.
     pub at: Serial,
-    /// At least every serial that was imported or could have been exported until then.
+    /// The highest serial that was imported or may have been exported up to that import.
     pub highest: u64,
 }
 
 impl ForeignSerial {
-    /// What is known after an import at `at`, which may have been forced to a lower serial.
+    /// Returns the serials after an import at revision `at`, which may have been forced to a lower serial.
     pub fn after_import(before: Option<Self>, imported: u64, at: Serial) -> Self {
         let exported = before.map_or(0, |b| b.export(Serial(at.get().saturating_sub(1))));
         Self {
@@ -155,8 +155,8 @@ impl ForeignSerial {
         }
     }
 
-    /// The serial under which a revision goes out: the imported one for the import itself, higher than all
-    /// before it for every later one.
+    /// The serial under which a revision is exported. The import itself keeps the imported serial; every later revision
+    /// gets a higher serial than all revisions before it.
     pub fn export(&self, serial: Serial) -> u64 {
         if serial <= self.at {
             self.imported
@@ -166,29 +166,29 @@ impl ForeignSerial {
     }
 }
 
-/// What a checkpoint carries beside the state itself, so that replay can go on in the middle of an update.
+/// Additional state of a checkpoint, so that replay can continue in the middle of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Continuation {
-    /// The update that is open.
+    /// Update that is open at the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateInfo>,
-    /// How many of the first entries were recorded by the open update.
+    /// Number of leading entries that the open update has recorded.
     #[serde(default)]
     pub recorded: u64,
-    /// The current revision.
+    /// Id of the current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<RevisionId>,
-    /// The last mutations and whether each took effect, oldest first.
+    /// The most recent mutations and whether each took effect, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<(MutationId, bool)>,
-    /// Revisions that were deleted.
+    /// Ids of deleted revisions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<RevisionId>,
-    /// Entries that will come if another stack lets them go, oldest first.
+    /// Moves from other stacks that have not arrived yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incoming: Vec<MoveIn>,
-    /// Moves to other stacks that are not confirmed, oldest first.
+    /// Moves to other stacks that are not confirmed yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departed: Vec<MoveOut>,
 }

@@ -1,63 +1,63 @@
-//! What made a revision.
+//! Metadata of updates, the operations that create revisions.
 
 use crate::environment::Timestamp;
 use crate::id::UpdateId;
-use crate::moves::Moved;
+use crate::moves::StackMove;
 use crate::mutation::Op;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that is known of an update: from its start to the revision that it made.
+/// Metadata of one update, from its start to the revision that it creates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct UpdateInfo {
-    /// Names the update.
+    /// Id of the update.
     pub id: UpdateId,
-    /// What it did.
+    /// Kind of the update.
     pub kind: UpdateKind,
-    /// The person or service.
+    /// Name of the person or service that ran it.
     #[serde(default)]
     pub who: String,
-    /// The machine.
+    /// Host name of the machine that ran it.
     #[serde(default)]
     pub host: String,
-    /// The version of the program that writes.
+    /// Version of the program that wrote it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Why.
+    /// Message that the user gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When it began.
+    /// When the update began.
     pub start: Timestamp,
-    /// When it ended; none while it is open.
+    /// When the update ended; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
-    /// How it ended; none while it is open.
+    /// How the update ended; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<UpdateResult>,
-    /// How many steps of each kind took effect.
+    /// Number of steps that took effect, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<Op, u64>,
-    /// What the caller wants to be remembered: a commit, a CI run.
+    /// Metadata that the caller attaches, such as a commit or a CI run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The revision that it began from.
+    /// Revision that the update began from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RevisionId>,
-    /// The revision that it brought back.
+    /// Revision that a rollback restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RevisionId>,
-    /// The entries that it moved from or to another stack.
+    /// Move of entries from or to another stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moved: Option<Moved>,
-    /// Rules were overridden on request.
+    pub moved: Option<StackMove>,
+    /// Whether rules were overridden on request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
 }
 
 impl UpdateInfo {
-    /// An update that begins now.
+    /// Creates the metadata of an update that begins now.
     pub fn new(id: UpdateId, kind: UpdateKind, start: Timestamp) -> Self {
         Self {
             id,
@@ -80,34 +80,34 @@ impl UpdateInfo {
 }
 
 named! {
-    /// What an update did.
+    /// The kind of an update.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum UpdateKind {
-        /// Brought the world to what a program says.
+        /// Created, updated and deleted resources to match a program.
         Update = "update",
-        /// Brought the state to what the world is.
+        /// Updated the state from the real resources.
         Refresh = "refresh",
-        /// Deleted everything.
+        /// Deleted all resources of the stack.
         Destroy = "destroy",
-        /// Took a state from elsewhere.
+        /// Imported a state from another tool or file.
         Import = "import",
-        /// Changed the state by hand.
+        /// Edited the state manually.
         Edit = "edit",
-        /// Brought back an earlier revision.
+        /// Restored an earlier revision.
         Rollback = "rollback",
-        /// Gave the stack another name.
+        /// Changed the name of the stack.
         Rename = "rename",
         /// Made a stored snapshot current.
         Restore = "restore",
-        /// Gave the stack a new data key.
+        /// Replaced the stack's data key.
         Rekey = "rekey",
     }
 }
 
 impl UpdateKind {
-    /// Whether a tool drove it: then the snapshot's manifest tells of that tool and its plugins.
+    /// Whether a tool ran the update: then the snapshot's manifest describes that tool and its plugins.
     pub const fn is_driven(self) -> bool {
         matches!(self, Self::Update | Self::Refresh | Self::Destroy)
     }
@@ -118,11 +118,11 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum UpdateResult {
-        /// All that was asked was done.
+        /// All requested steps succeeded.
         Succeeded = "succeeded",
-        /// Something failed; what was done before is recorded.
+        /// A step failed; the steps before it are recorded.
         Failed = "failed",
-        /// Somebody asked it to stop, or its writer died and the next one closed it.
+        /// The update was canceled, or its writer crashed and the next writer closed the update.
         Interrupted = "interrupted",
     }
 }

@@ -1,4 +1,4 @@
-//! Kinds of backends, as those who ship one tell of it: seed 003's `BackendType`.
+//! Kinds of backends: how a crate registers a backend with its configuration schema.
 
 use crate::backend::Backend;
 use crate::configuration::{Configuration, ConfigurationType};
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// A kind of store: its name is the scheme of its URLs. Register it, and every URL of that scheme leads to it.
+/// A kind of backend. Its name is the scheme of its URLs: once registered, it opens every URL with this scheme.
 ///
 /// ```
 /// use state_core::backend::{Backend, BackendType};
@@ -31,16 +31,15 @@ pub struct BackendType {
     factory: Arc<dyn BackendFactory>,
 }
 
-/// Makes handles to stores of one kind.
+/// Opens stores of one kind.
 ///
-/// Not async: it may block for a few reads. A store that has to be talked to at length does so when it is first
-/// used.
+/// Not async: it may block for a few reads. A store that needs more requests sends them when it is first used.
 pub trait BackendFactory: Send + Sync {
     /// Opens a store.
     ///
     /// # Errors
-    /// `NotFound` when there is none and none may be made; `Invalid` when the configuration makes no sense;
-    /// `Unavailable` or `Denied`.
+    /// `NotFound` if the store does not exist and must not be created; `Invalid` if the configuration is
+    /// inconsistent; `Unavailable` or `Denied`.
     fn open(&self, request: OpenRequest) -> Result<Arc<dyn Backend>>;
 }
 
@@ -50,20 +49,20 @@ impl<F: Fn(OpenRequest) -> Result<Arc<dyn Backend>> + Send + Sync> BackendFactor
     }
 }
 
-/// What a factory is given.
+/// The arguments of a factory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenRequest {
-    /// What was configured, decoded by the kind's schema.
+    /// Configuration, decoded by the schema of the kind.
     pub configuration: Configuration,
-    /// Whether a store may be made.
+    /// Whether a missing store is created.
     pub opening: Opening,
-    /// What seals values, for stores that keep something of their own that is secret.
+    /// Crypter for stores that keep secrets of their own.
     pub crypter: Option<Arc<dyn Crypter>>,
 }
 
 impl OpenRequest {
-    /// All that a factory needs.
+    /// Creates a request from its parts.
     pub const fn new(
         configuration: Configuration,
         opening: Opening,
@@ -77,21 +76,21 @@ impl OpenRequest {
     }
 }
 
-/// What to do where there is no store.
+/// The action if the store does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Fail.
+    /// Return an error instead of creating it.
     Existing,
-    /// Make one.
+    /// Create the missing store.
     Create,
 }
 
 impl BackendType {
-    /// A kind of backend.
+    /// Creates a kind of backend.
     ///
     /// # Errors
-    /// `Invalid` when the name can't be the scheme of a URL: lower-case letters, digits, `+`, `-` and `.`, a letter
-    /// first.
+    /// `Invalid` if the name is not a valid URL scheme: lower-case letters, digits, `+`, `-` and `.`, beginning with
+    /// a letter.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -103,7 +102,7 @@ impl BackendType {
         if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.bytes().all(legal) {
             return Err(Error::invalid(
                 format!("backend type `{}`", name.escape_debug()),
-                "its name can't be the scheme of a URL",
+                "the name is not a valid URL scheme",
             ));
         }
         Ok(Self {
@@ -115,46 +114,48 @@ impl BackendType {
         })
     }
 
-    /// The same, with the fields that the URL fills behind its `://`: divided at slashes, the last takes the rest.
+    /// Declares the fields that are taken from the URL after `://`. The text is split at slashes; the last field
+    /// takes the rest.
     ///
     /// # Errors
-    /// `Invalid` when the configuration has no such field.
+    /// `Invalid` if the configuration has no such field.
     pub fn with_location(mut self, fields: &[&str]) -> Result<Self> {
         if let Some(unknown) = fields
             .iter()
             .find(|name| self.configuration.field(name).is_none())
         {
-            let reason = format!("its location fills `{unknown}`, and there is no such field");
+            let reason =
+                format!("its location refers to `{unknown}`, which is not a field of the configuration");
             return Err(Error::invalid(format!("backend type {}", self.name), reason));
         }
         self.location = fields.iter().map(|&name| name.to_owned()).collect();
         Ok(self)
     }
 
-    /// Its name, and the scheme of its URLs.
+    /// The name of the kind, which is the scheme of its URLs.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is.
+    /// Description of the kind, for lists of backends.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What can be configured.
+    /// Schema of the configuration.
     pub const fn configuration(&self) -> &ConfigurationType {
         &self.configuration
     }
 
-    /// The fields that the URL fills behind its `://`.
+    /// The fields that are taken from the URL after `://`.
     pub fn location(&self) -> &[String] {
         &self.location
     }
 
-    /// Opens a store of this kind from what was given as text. What is given later counts.
+    /// Opens a store of this kind from configuration values as text. If a key occurs again, the last value applies.
     ///
     /// # Errors
-    /// `Invalid` with all that doesn't fit the schema; what the factory says.
+    /// `Invalid` with all values that don't match the schema; errors of the factory.
     pub fn open<K: AsRef<str>, V: AsRef<str>>(
         &self,
         given: impl IntoIterator<Item = (K, V)>,

@@ -1,7 +1,7 @@
-//! What a backend lets its user configure, and the one decoder of it: seed 003's `Configuration`.
+//! Configuration schemas of backends, and the decoder of configuration values.
 //!
-//! Values come as text: from the parameters of a URL, from `--backend-config key=value`, from a file. The schema
-//! gives each its type; what doesn't fit is told all at once, and secret values are never told.
+//! Values are text: from the parameters of a URL, from `--backend-config key=value`, or from a file. The schema gives
+//! each value its type. The decoder reports all problems at once and never shows secret values.
 
 use crate::error::{Error, Result};
 use serde::{Serialize, Serializer};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The fields that can be set.
+/// The schema of a configuration: its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ConfigurationType {
     fields: Vec<FieldType>,
 }
 
-/// One of them.
+/// One field of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct FieldType {
@@ -29,33 +29,33 @@ pub struct FieldType {
 }
 
 named! {
-    /// What a field holds.
+    /// The type of a field's value.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum FieldKind {
-        /// Text.
+        /// Text without further restrictions.
         String = "string",
         /// A whole number, possibly negative.
         Integer = "integer",
-        /// `true` or `false`.
+        /// A boolean, written as `true` or `false`.
         Boolean = "boolean",
         /// A path in the filesystem; a relative one begins in the working folder.
         Path = "path",
     }
 }
 
-/// What was given for a field.
+/// The decoded value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldValue {
-    /// Text.
+    /// Text without further restrictions.
     String(String),
-    /// A whole number.
+    /// A whole number, possibly negative.
     Integer(i64),
-    /// Yes or no.
+    /// A boolean, `true` or `false`.
     Boolean(bool),
-    /// A path.
+    /// A path in the filesystem.
     Path(PathBuf),
 }
 
@@ -71,7 +71,7 @@ impl FieldKind {
 }
 
 impl FieldValue {
-    /// Its kind.
+    /// The kind of the value.
     pub const fn kind(&self) -> FieldKind {
         match self {
             Self::String(_) => FieldKind::String,
@@ -104,7 +104,7 @@ impl Serialize for FieldValue {
 }
 
 impl FieldType {
-    /// A field that may be left out.
+    /// Creates an optional field.
     pub fn new(name: impl Into<String>, kind: FieldKind, description: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -116,7 +116,7 @@ impl FieldType {
         }
     }
 
-    /// The same, but it must be given.
+    /// Returns the field, made mandatory.
     #[must_use]
     pub fn required(self) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl FieldType {
         }
     }
 
-    /// The same, with what it is when it isn't given.
+    /// Returns the field with a default value.
     #[must_use]
     pub fn with_default(self, default: FieldValue) -> Self {
         Self {
@@ -134,28 +134,28 @@ impl FieldType {
         }
     }
 
-    /// The same, but its value is never shown.
+    /// Returns the field, marked as secret: its value is never shown.
     #[must_use]
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
     }
 
-    /// Its name, in kebab-case.
+    /// The field's name in kebab-case.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it holds.
+    /// The type of the field's value.
     pub const fn kind(&self) -> FieldKind {
         self.kind
     }
 
-    /// Whether it must be given.
+    /// Whether the field is mandatory.
     pub const fn is_required(&self) -> bool {
         self.required
     }
 
-    /// What it is when it isn't given.
+    /// The value of the field if the configuration doesn't contain it.
     pub const fn default(&self) -> Option<&FieldValue> {
         self.default.as_ref()
     }
@@ -165,7 +165,7 @@ impl FieldType {
         self.secret
     }
 
-    /// What it is for.
+    /// Description of the field, for help and error messages.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -176,15 +176,15 @@ impl FieldType {
         };
         let kebab = self.name.split('-').all(letters) && !self.name.starts_with(|c: char| c.is_ascii_digit());
         if !kebab {
-            return Some(format!("`{}` isn't kebab-case", self.name.escape_debug()));
+            return Some(format!("`{}` is not kebab-case", self.name.escape_debug()));
         }
         let default = self.default.as_ref()?;
         if default.kind() != self.kind {
-            return Some(format!("the default of `{}` is of another kind", self.name));
+            return Some(format!("the default of `{}` has another kind", self.name));
         }
         (self.required || self.secret).then(|| {
             format!(
-                "`{}` has a default: then it is neither required nor secret",
+                "`{}` has a default, so it can be neither required nor secret",
                 self.name
             )
         })
@@ -192,15 +192,15 @@ impl FieldType {
 }
 
 impl ConfigurationType {
-    /// A schema of these fields, in the order in which they are told.
+    /// Creates a schema with these fields, in the order in which messages list them.
     ///
     /// # Errors
-    /// `Invalid` when a name isn't kebab-case or comes twice, or a default doesn't fit its field.
+    /// `Invalid` if a name isn't kebab-case or occurs twice, or a default doesn't match its field.
     pub fn new(fields: Vec<FieldType>) -> Result<Self> {
         let mut problems: Vec<String> = fields.iter().filter_map(FieldType::problem).collect();
         for (index, field) in fields.iter().enumerate() {
             if fields[..index].iter().any(|other| other.name == field.name) {
-                problems.push(format!("`{}` comes twice", field.name));
+                problems.push(format!("`{}` is declared twice", field.name));
             }
         }
         if problems.is_empty() {
@@ -209,22 +209,22 @@ impl ConfigurationType {
         Err(Error::invalid("a configuration schema", problems.join("; ")))
     }
 
-    /// The fields.
+    /// The fields of the schema.
     pub fn fields(&self) -> &[FieldType] {
         &self.fields
     }
 
-    /// A field by its name.
+    /// The field with this name.
     pub fn field(&self, name: &str) -> Option<&FieldType> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Gives what was given its types; `object` names in errors what is configured. A key that comes again counts as
-    /// it comes last.
+    /// Decodes configuration values; `object` names the configured object in errors. If a key occurs again, the last
+    /// value applies.
     ///
     /// # Errors
-    /// `Invalid` with all that doesn't fit: keys that it doesn't know (the error lists those that it does), values of
-    /// another kind, fields that are missing.
+    /// `Invalid` with all problems: unknown keys (the error lists the known ones), values of another kind, missing
+    /// fields.
     pub fn decode<K, V>(&self, object: &str, given: impl IntoIterator<Item = (K, V)>) -> Result<Configuration>
     where
         K: AsRef<str>,
@@ -274,16 +274,16 @@ impl ConfigurationType {
             .map(|field| format!("`{}`", field.name))
             .collect();
         let known = if known.is_empty() {
-            "there is nothing to configure".to_owned()
+            "there are no keys".to_owned()
         } else {
-            format!("there is {}", known.join(", "))
+            format!("known keys are {}", known.join(", "))
         };
         format!("unknown key `{}`: {known}", shown.escape_debug())
     }
 }
 
 impl FieldType {
-    /// That a value is of another kind. Only kinds that can't hold a secret by mistake show it.
+    /// Describes a value of the wrong kind. A secret value is not shown.
     fn mismatch(&self, text: &str) -> String {
         let wanted = match self.kind {
             FieldKind::Boolean => "`true` or `false`",
@@ -299,7 +299,7 @@ impl FieldType {
     }
 }
 
-/// What was configured, decoded. Its `Debug` hides what is secret.
+/// A decoded configuration. Its `Debug` output hides secret values.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
     values: BTreeMap<String, FieldValue>,
@@ -307,12 +307,12 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The value of a field; none when it wasn't given and has no default.
+    /// The value of a field; `None` if it isn't set and has no default.
     pub fn get(&self, name: &str) -> Option<&FieldValue> {
         self.values.get(name)
     }
 
-    /// The text of a field.
+    /// The value of a text field.
     pub fn string(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
             FieldValue::String(text) => Some(text),
@@ -320,7 +320,7 @@ impl Configuration {
         }
     }
 
-    /// The number of a field.
+    /// The value of an integer field.
     pub fn integer(&self, name: &str) -> Option<i64> {
         match self.get(name)? {
             FieldValue::Integer(number) => Some(*number),
@@ -328,7 +328,7 @@ impl Configuration {
         }
     }
 
-    /// The answer of a field.
+    /// The value of a boolean field.
     pub fn boolean(&self, name: &str) -> Option<bool> {
         match self.get(name)? {
             FieldValue::Boolean(yes) => Some(*yes),
@@ -336,7 +336,7 @@ impl Configuration {
         }
     }
 
-    /// The path of a field.
+    /// The value of a path field.
     pub fn path(&self, name: &str) -> Option<&Path> {
         match self.get(name)? {
             FieldValue::Path(path) => Some(path),

@@ -1,4 +1,4 @@
-//! A stack's state as an opaque document with a version: how seed 001 hands states over.
+//! A stack's state as an opaque, versioned document, for tools that pass states on without reading them.
 
 use crate::error::{Error, Result};
 use crate::json::Json;
@@ -6,21 +6,22 @@ use crate::snapshot::{CURRENT_FORMAT_VERSION, Snapshot};
 use crate::{codec, snapshot};
 use serde::{Deserialize, Serialize};
 
-/// A versioned document that whoever passes it on needn't understand.
+/// A versioned document with a state in an opaque format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct UntypedDeployment {
-    /// The format version of what is inside.
+    /// Format version of the document.
     pub version: u64,
-    /// The state: for the version that this build knows, a snapshot as [`codec`] reads and writes it.
+    /// The state. For the version that this build supports, a snapshot in the encoding of [`codec`].
     pub deployment: Json,
 }
 
 impl UntypedDeployment {
-    /// A snapshot as a document.
+    /// Encodes a snapshot as a document.
     ///
     /// # Errors
-    /// `Malformed` when it can't be read back: then a field of it holds what no document can.
+    /// `Malformed` if the snapshot can't be decoded again, because a field contains a value that the format can't
+    /// represent.
     pub fn of(snapshot: &Snapshot) -> Result<Self> {
         let text = codec::encode_pretty(snapshot);
         let deployment = Json::parse(&text).map_err(|source| Error::Malformed {
@@ -33,10 +34,10 @@ impl UntypedDeployment {
         })
     }
 
-    /// The snapshot in it. Doesn't verify integrity.
+    /// Decodes the snapshot in the document. Doesn't verify its integrity.
     ///
     /// # Errors
-    /// `Format` for a version that this build doesn't know; `Malformed` when it isn't a snapshot.
+    /// `Format` for a version that this build doesn't support; `Malformed` if the document is not a snapshot.
     pub fn snapshot(&self) -> Result<Snapshot> {
         if self.version != snapshot::CURRENT_FORMAT_VERSION {
             return Err(Error::format("deployment", self.version, CURRENT_FORMAT_VERSION));
@@ -54,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_snapshot_survives_as_a_document_and_as_its_text(snapshot in snapshots(8)) {
+        fn snapshot_survives_encoding_as_deployment(snapshot in snapshots(8)) {
             let document = UntypedDeployment::of(&snapshot).unwrap();
             let text = serde_json::to_string(&document).unwrap();
             let read: UntypedDeployment = serde_json::from_str(&text).unwrap();
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_are_refused_by_number() {
+    fn unsupported_version_is_refused_with_its_number() {
         let text = r#"{"version":3,"deployment":{}}"#;
         let read: UntypedDeployment = serde_json::from_str(text).unwrap();
         let error = read.snapshot().unwrap_err();

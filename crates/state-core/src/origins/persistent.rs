@@ -1,8 +1,8 @@
-//! The contract of seed 002: a snapshot in memory, the one in the store, and how the two meet.
+//! The contract of Terraform's state manager: a transient snapshot in memory and a persistent one in the store.
 //!
-//! The *transient* snapshot belongs to one program; the *persistent* one is shared. [`Refresher::refresh`] takes
-//! the persistent one into memory, [`Persister::persist`] brings the transient one into the store, and notices when
-//! somebody else did so first: nobody's changes are destroyed. Whoever implements all of it is [`Full`].
+//! The *transient* snapshot belongs to one program; the *persistent* one is shared. [`Refresher::refresh`] reads the
+//! persistent snapshot into memory. [`Persister::persist`] writes the transient snapshot to the store, and fails if
+//! another program has persisted since, so that no changes are lost. [`Full`] combines all of these traits.
 
 use crate::environment::Timestamp;
 use crate::error::Result;
@@ -12,80 +12,80 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The snapshot in memory.
+/// Access to the snapshot in memory.
 pub trait Transient {
-    /// A copy of it: what is done to the copy is not seen here. None before the first refresh or write, and after a
-    /// refresh when there is nothing in the store.
+    /// Returns a copy of the snapshot. `None` before the first refresh or write, and after a refresh if the store has
+    /// no snapshot.
     fn read(&self) -> Option<Snapshot>;
 
-    /// Puts a snapshot in its place. Nothing is stored.
+    /// Replaces the snapshot in memory. Nothing is stored.
     fn write(&self, snapshot: Snapshot);
 }
 
-/// Reads from the store.
+/// Reads the persistent snapshot from the store.
 #[async_trait]
 pub trait Refresher {
-    /// Takes the latest persistent snapshot into memory. What it takes is a snapshot that existed, whatever others
-    /// persist meanwhile.
+    /// Reads the latest persistent snapshot into memory. The result is always a complete snapshot, even if others
+    /// persist at the same time.
     ///
     /// # Errors
-    /// What kept it from being read: then the one in memory stays. That there is none is no error.
+    /// The error that prevented reading; the snapshot in memory stays. A missing persistent snapshot is not an error.
     async fn refresh(&self) -> Result<()>;
 }
 
-/// Writes to the store.
+/// Writes the transient snapshot to the store.
 #[async_trait]
 pub trait Persister {
-    /// Makes the transient snapshot the persistent one, as a new revision. When nothing changed since it was last
-    /// read or persisted, nothing is written.
+    /// Stores the transient snapshot as a new revision. Writes nothing if the snapshot hasn't changed since the last
+    /// refresh or persist.
     ///
     /// # Errors
-    /// `Conflict` when somebody else persisted since then, or the snapshot is of another lineage: nothing was
-    /// written, and what is in the store stays. After any error it can be called again.
+    /// `Conflict` if another program has persisted since, or the snapshot has another lineage: nothing was written.
+    /// The call may be repeated after any error.
     async fn persist(&self) -> Result<()>;
 }
 
-/// Reads a stack's outputs, and nothing else.
+/// Reads a stack's outputs without the rest of its state.
 #[async_trait]
 pub trait OutputReader {
-    /// The outputs of the persistent snapshot.
+    /// Returns the outputs of the persistent snapshot.
     ///
     /// # Errors
-    /// `NoCurrent` when there is none.
+    /// `NoCurrent` if there is no persistent snapshot.
     async fn root_outputs(&self) -> Result<StackOutputs>;
 }
 
-/// Tells which persistent snapshot is known.
+/// Metadata of the last known persistent snapshot.
 pub trait PersistentMeta {
-    /// Of the snapshot that was last read by a refresh or written by a persist; none before, and while there is
-    /// none in the store.
+    /// Metadata of the snapshot that was last refreshed or persisted; `None` before, and while the store has no
+    /// snapshot.
     fn snapshot_meta(&self) -> Option<SnapshotMeta>;
 }
 
-/// Seed 002's `Persistent`.
+/// The traits for a snapshot in the store.
 pub trait Persistent: Refresher + Persister + OutputReader {}
 
 impl<T: Refresher + Persister + OutputReader + ?Sized> Persistent for T {}
 
-/// Everything of it: a manager of a stack's snapshots.
+/// All traits together: a manager of a stack's snapshots.
 pub trait Full: Transient + Persistent + PersistentMeta + Send + Sync {}
 
 impl<T: Transient + Persistent + PersistentMeta + Send + Sync + ?Sized> Full for T {}
 
-/// Which snapshot it is, without its content.
+/// Identifies a snapshot without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotMeta {
-    /// The identity of its stack, compared byte for byte. Empty in old documents of other tools.
+    /// Lineage of the stack, compared byte by byte. Empty in old documents of other tools.
     pub lineage: String,
-    /// Counts the persistent snapshots of a lineage.
+    /// Number of the persistent snapshot within its lineage.
     pub serial: u64,
-    /// The version of the program that made it; empty if it didn't say.
+    /// Version of the program that wrote the snapshot; empty if unknown.
     pub version: String,
 }
 
 impl SnapshotMeta {
-    /// How this snapshot relates to another one. The version doesn't count.
+    /// Compares this snapshot with another one by lineage and serial. The version is ignored.
     ///
     /// ```
     /// use state_core::persistent::{Relation, SnapshotMeta};
@@ -111,23 +111,23 @@ impl fmt::Display for SnapshotMeta {
     }
 }
 
-/// How one snapshot relates to another.
+/// The relation of one snapshot to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// The same lineage, a higher serial.
+    /// Same lineage, higher serial.
     Newer,
-    /// The same lineage, a lower serial.
+    /// Same lineage, lower serial.
     Older,
-    /// The same lineage and serial.
+    /// Same lineage, same serial.
     Equal,
-    /// Different lineages, or none: their serials say nothing.
+    /// Different or empty lineages: the serials can't be compared.
     Unrelated,
 }
 
 impl Snapshot {
-    /// What counts when two snapshots are compared: entries, outputs and what a foreign system wants kept. Blank
-    /// are lineage and serial, when it was made and by what, and what is pending.
+    /// Returns the content that counts in a comparison of snapshots: entries, outputs, and fields of other tools.
+    /// Lineage, serial, times, manifest and pending operations are cleared.
     #[must_use]
     pub fn content(&self) -> Self {
         Self {
@@ -156,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn newer_and_older_are_each_others_reverse(left in meta(), right in meta()) {
+        fn newer_and_older_are_symmetric(left in meta(), right in meta()) {
             let reverse = match left.relation_to(&right) {
                 Relation::Newer => Relation::Older,
                 Relation::Older => Relation::Newer,
@@ -166,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn snapshots_are_related_exactly_when_they_share_a_lineage_that_is_not_empty(left in meta(), right in meta()) {
+        fn snapshots_are_related_only_by_nonempty_lineage(left in meta(), right in meta()) {
             let related = left.relation_to(&right) != Relation::Unrelated;
             prop_assert_eq!(related, !left.lineage.is_empty() && left.lineage == right.lineage);
             if related {

@@ -1,16 +1,16 @@
-//! The contracts of seeds 000 and 004 for tools that think in whole snapshots: targets, mutations, persisters.
+//! The contracts of Pulumi's engine and snapshot manager, for tools that work with whole snapshots.
 //!
-//! Whoever changes the world says so first: from then on every reader of the stack is told that what is stored isn't
-//! known to say what the world is. Whoever knows again what the world is gives the snapshot, and with it the mark goes.
-//! When the tool dies in between, the mark stays for all to see:
+//! A tool announces a mutation before it changes resources. From then on every reader of the stack sees that the
+//! stored state may be outdated. When the tool knows the state of the resources again, it stores the snapshot, which
+//! clears the mark. If the tool crashes in between, the mark stays:
 //!
 //! ```text
-//!  begin_mutation ──durable──► invalidated ──► change the world ──► end(snapshot) ──durable──► reliable
-//!                                   └───────────── crash ─────────────► stays invalidated
+//!  begin_mutation ──durable──► invalidated ──► change resources ──► end(snapshot) ──durable──► reliable
+//!                                  └────────────── crash ──────────────► stays invalidated
 //! ```
 //!
-//! A tool that records each step has a finer way: the intent of each step is on record by name. Both may be used in one
-//! update, and a stack is reliable when neither says otherwise.
+//! A tool that records each step is more precise: the intent of each step is recorded as a pending operation. An
+//! update may use both mechanisms. A stack is reliable if it is neither marked nor has pending operations.
 
 use crate::crypter::Crypter;
 use crate::error::Result;
@@ -22,22 +22,22 @@ use async_trait::async_trait;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an engine works on: a stack as it was found.
+/// The stack that an engine works on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Target {
-    /// The stack's name.
+    /// Name of the stack.
     pub name: StackName,
-    /// Its identity.
+    /// Lineage of the stack.
     pub lineage: Lineage,
-    /// What opens the secrets of its configuration; none when nobody said where keys come from.
+    /// Crypter for the stack's configuration secrets; `None` if no key is configured.
     pub crypter: Option<Arc<dyn Crypter>>,
-    /// What is recorded; none when nothing ever was.
+    /// Recorded state; `None` if the stack has no revision yet.
     pub snapshot: Option<Snapshot>,
 }
 
 impl Target {
-    /// A target.
+    /// Creates a target from its parts.
     pub const fn new(
         name: StackName,
         lineage: Lineage,
@@ -53,63 +53,64 @@ impl Target {
     }
 }
 
-/// Finds targets (seed 000).
+/// Finds the targets of an engine.
 #[async_trait]
 pub trait TargetProvider: fmt::Debug + Send + Sync {
-    /// The target with this name.
+    /// Returns the target with this name.
     ///
     /// # Errors
-    /// `NotFound` when there is none.
+    /// `NotFound` if the stack does not exist.
     async fn target(&self, name: &StackName) -> Result<Target>;
 }
 
-/// Finds and replaces snapshots (seed 000).
+/// Reads and replaces the snapshots of stacks.
 #[async_trait]
 pub trait SnapshotProvider: fmt::Debug + Send + Sync {
-    /// What is recorded of a stack; none when nothing ever was. [`Snapshot::invalidated`] and
-    /// [`Snapshot::pending_operations`] tell how far to trust it.
+    /// Returns the recorded state of a stack; `None` if it has no revision yet. [`Snapshot::invalidated`] and
+    /// [`Snapshot::pending_operations`] state how reliable it is.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack.
+    /// `NotFound` if the stack does not exist.
     async fn get_snapshot(&self, name: &StackName) -> Result<Option<Snapshot>>;
 
-    /// Says that the world is about to be changed. When this returns it is durable that what is stored can't be assumed
-    /// to represent it. Nobody else can begin one for this stack until it ends or is dropped.
+    /// Announces a change of resources. When the call returns, the mark that the stored state may be outdated is
+    /// durable. No other mutation of this stack can begin until this one ends or is dropped.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Locked` when another works on it. Then nothing may be touched.
+    /// `NotFound` if the stack does not exist; `Locked` if another mutation is in progress. After an error no
+    /// resource may be changed.
     async fn begin_mutation(&self, name: &StackName) -> Result<Box<dyn SnapshotMutation>>;
 }
 
-/// A change of the world that began. Dropped without an end it leaves the stack marked as unreliable.
+/// A mutation in progress. Dropping it without an end leaves the stack marked as unreliable.
 #[async_trait]
 pub trait SnapshotMutation: fmt::Debug + Send {
-    /// Says what the world is now. When this returns it is durable, and the stack is reliable again, but for steps that
-    /// are pending by name.
+    /// Stores the resulting snapshot. When the call returns, the snapshot is durable and the stack is reliable again,
+    /// except for pending operations.
     ///
-    /// What happened is recorded even if it breaks rules: those come back; then what is recorded is the snapshot as far
-    /// as [`repair`](crate::repair) mends it, and the mark stays.
+    /// A snapshot that violates integrity rules is recorded too, because the changes have already happened: the
+    /// violations are returned, the recorded snapshot is the result of [`repair`](crate::repair), and the mark stays.
     ///
     /// # Errors
-    /// `Integrity` when not even a repaired snapshot can be recorded, `Conflict` when it is of another lineage, and what
-    /// the store says. Then the mark stays, and this can be called again. `Closed` after it succeeded.
+    /// `Integrity` if even the repaired snapshot can't be recorded, `Conflict` if it has another lineage, and errors
+    /// of the store. After an error the mark stays and the call may be repeated. `Closed` after a success.
     async fn end(&mut self, snapshot: Snapshot) -> Result<Vec<Violation>>;
 }
 
-/// Where a snapshot manager keeps what it manages (seed 004).
+/// The storage of a snapshot manager.
 #[async_trait]
 pub trait SnapshotPersister: fmt::Debug + Send + Sync {
-    /// Marks what is stored as invalid, as the first step of a mutation. Durable when it returns.
+    /// Marks the stored snapshot as invalid, as the first step of a mutation. Durable when the call returns.
     ///
     /// # Errors
-    /// What the store says: then the world must not be touched.
+    /// Errors of the store; then no resource may be changed.
     async fn invalidate(&self) -> Result<()>;
 
-    /// Stores a snapshot in place of the one that is there, which makes it valid again. Durable when it returns.
+    /// Replaces the stored snapshot, which makes it valid again. Durable when the call returns.
     ///
-    /// What breaks rules is recorded all the same: as [`SnapshotMutation::end`].
+    /// A snapshot that violates integrity rules is recorded as by [`SnapshotMutation::end`].
     ///
     /// # Errors
-    /// As [`SnapshotMutation::end`].
+    /// As for [`SnapshotMutation::end`].
     async fn save(&self, snapshot: Snapshot) -> Result<Vec<Violation>>;
 }

@@ -1,7 +1,7 @@
-//! `apply`: one record, one change of state; `replay`: from a base and the frames after it to the state that they mean.
+//! `apply` changes a state by one record; `replay` applies the frames after a base.
 
-use super::check::Touched;
-use super::{Checked, State, Unsettled, refuse};
+use super::check::TouchedEntries;
+use super::{Checked, State, UnsettledRevision, refuse};
 use crate::counter::Serial;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -16,13 +16,14 @@ use crate::verify::{Rule, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Stored snapshots that records refer to, by digest: loaded by whoever does the I/O.
-pub type Loaded = BTreeMap<Digest, Arc<Snapshot>>;
+/// Stored snapshots that records refer to, by digest. The caller loads them, because this crate does no I/O.
+pub type LoadedSnapshots = BTreeMap<Digest, Arc<Snapshot>>;
 
-/// What a record did beside changing the state.
+/// Additional results of applying a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// The result of a mutation broke these rules. It is kept on its pending operation.
+pub struct ApplyReport {
+    /// Violations because of which the result of a mutation was rejected. The result is kept on its pending
+    /// operation.
     pub refused: Vec<Violation>,
 }
 
@@ -30,20 +31,25 @@ impl State {
     /// Applies one record.
     ///
     /// # Errors
-    /// All rules that it breaks; the state is as it was. The result of a mutation that ends is never refused in
-    /// this way: what breaks a rule stays on the pending operation, and [`Applied::refused`] says why.
-    pub fn apply(&mut self, record: &Record, loaded: &Loaded) -> Result<Applied, Vec<Violation>> {
-        if self.reserves_against(record) {
+    /// All rules that the record violates; the state is unchanged. The result of a mutation that ends never fails
+    /// this way: a result that violates a rule stays on the pending operation, and [`ApplyReport::refused`] lists the
+    /// violations.
+    pub fn apply(
+        &mut self,
+        record: &Record,
+        loaded: &LoadedSnapshots,
+    ) -> Result<ApplyReport, Vec<Violation>> {
+        if self.must_respect_reservations(record) {
             let mut next = self.clone();
             let applied = next.change(record, loaded)?;
-            next.keep_room()?;
+            next.check_reservations()?;
             *self = next;
             return Ok(applied);
         }
         self.change(record, loaded)
     }
 
-    fn change(&mut self, record: &Record, loaded: &Loaded) -> Checked<Applied> {
+    fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Checked<ApplyReport> {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
             Record::Begin(begin) => self.begin(begin)?,
@@ -58,16 +64,17 @@ impl State {
                 self.require_update()?;
                 self.outputs = Arc::new(outputs.clone());
             }
-            Record::ResetBase(rebase) => self.rebase(rebase, loaded)?,
+            Record::ResetBase(reset) => self.reset(reset, loaded)?,
             Record::Edit(edit) => self.edit(edit)?,
-            Record::UpdateEnd(mark) => self.mark(mark)?,
-            Record::DetachedRevision(stored) => self.stored(stored)?,
+            Record::UpdateEnd(end) => self.end_update(end)?,
+            Record::DetachedRevision(detached) => self.detached(detached)?,
             Record::Forget(revision) => {
                 self.forgotten.insert(revision.clone());
             }
             Record::Invalidate(invalidation) => {
                 self.require_update()?;
-                // The first stays: who comes later doesn't know either what became of what was done before.
+                // The first mark stays: a later update doesn't know either whether the changes before it were
+                // recorded.
                 let mark = || Arc::new(invalidation.clone());
                 self.invalidated.get_or_insert_with(mark);
             }
@@ -80,19 +87,19 @@ impl State {
             Record::MoveOut(leaving) => self.move_out(leaving)?,
             Record::MoveEnd(end) => self.move_end(end)?,
         }
-        Ok(Applied::default())
+        Ok(ApplyReport::default())
     }
 
-    /// Tells the chain after a frame whose records were applied. If the frame ended with a mark or a stored
-    /// revision, its id comes back.
+    /// Completes the id of a revision with the chain digest of the frame that contains its record. Returns the id if
+    /// the frame created a revision.
     pub fn settle(&mut self, chain: &Digest) -> Option<RevisionId> {
         match self.unsettled.take()? {
-            Unsettled::Current(serial) => {
+            UnsettledRevision::Current(serial) => {
                 let revision = RevisionId::new(serial, chain);
                 self.current = Some(revision.clone());
                 Some(revision)
             }
-            Unsettled::Detached => Some(RevisionId::new(self.serial, chain)),
+            UnsettledRevision::Detached => Some(RevisionId::new(self.serial, chain)),
         }
     }
 
@@ -104,7 +111,7 @@ impl State {
         if update.kind.is_driven()
             && let Some(manifest) = &mut self.header_mut().manifest
         {
-            // The manifest tells of the last update: its plugins are recorded anew.
+            // The manifest describes the last update only, so its plugins are recorded again.
             manifest.plugins.clear();
         }
         self.update = Some(Arc::new(update.clone()));
@@ -118,22 +125,22 @@ impl State {
         refuse(Rule::UpdateOpen, "no update is open")
     }
 
-    fn mark(&mut self, mark: &UpdateEnd) -> Checked {
+    fn end_update(&mut self, end: &UpdateEnd) -> Checked {
         self.require_update()?;
-        self.next_serial(mark.serial)?;
-        if mark.update.kind.is_driven() {
+        self.next_serial(end.serial)?;
+        if end.update.kind.is_driven() {
             let manifest = self.header_mut().manifest.get_or_insert_default();
-            manifest.time.clone_from(&mark.update.end);
-            manifest.version.clone_from(&mark.update.version);
+            manifest.time.clone_from(&end.update.end);
+            manifest.version.clone_from(&end.update.version);
         }
         self.update = None;
-        self.unsettled = Some(Unsettled::Current(mark.serial));
+        self.unsettled = Some(UnsettledRevision::Current(end.serial));
         Ok(())
     }
 
-    fn stored(&mut self, stored: &DetachedRevision) -> Checked {
-        self.next_serial(stored.serial)?;
-        self.unsettled = Some(Unsettled::Detached);
+    fn detached(&mut self, detached: &DetachedRevision) -> Checked {
+        self.next_serial(detached.serial)?;
+        self.unsettled = Some(UnsettledRevision::Detached);
         Ok(())
     }
 
@@ -146,18 +153,19 @@ impl State {
         Ok(())
     }
 
-    fn rebase(&mut self, rebase: &ResetBase, loaded: &Loaded) -> Checked {
+    fn reset(&mut self, reset: &ResetBase, loaded: &LoadedSnapshots) -> Checked {
         self.require_update()?;
-        let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
-            let detail = format!("{} was not loaded", rebase.snapshot.object());
+        let Some(snapshot) = loaded.get(&reset.snapshot.digest) else {
+            let detail = format!("{} was not loaded", reset.snapshot.object());
             return refuse(Rule::Target, detail);
         };
+        // All changes go to a copy, because a duplicate key in the snapshot must leave this state unchanged.
         let mut next = self.clone();
         next.load_entries(&snapshot.entries, 0)
             .or_else(|reason| refuse(Rule::UniqueKey, reason))?;
         next.count_differences(self);
         next.take_header(snapshot);
-        match &rebase.cause {
+        match &reset.cause {
             ResetCause::Import {
                 foreign: Some((system, imported)),
             } => {
@@ -173,24 +181,25 @@ impl State {
                 }
             }
         }
+        // A repeated import brings operations that are already pending; their ids must stay unique.
         let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
-        for operation in &rebase.pending {
+        for operation in &reset.pending {
             if known.insert(operation.id) {
                 next.pending.push_back(Arc::new(operation.clone()));
             }
         }
-        next.recent.push(rebase.id, true);
+        next.recent.push(reset.id, true);
         *self = next;
         Ok(())
     }
 
-    /// What replacing all of `before` by all of this did, as steps.
+    /// Counts the differences of replacing the entries of `before` by these entries as steps.
     fn count_differences(&mut self, before: &Self) {
         let mut counts = BTreeMap::from([(Op::Import, 0), (Op::Update, 0), (Op::Discard, 0)]);
         for entry in self.entries.iter() {
             match before.entries.get(&entry.key()) {
                 None => *counts.entry(Op::Import).or_default() += 1,
-                Some(old) if !entry.says_the_same_as(old) => *counts.entry(Op::Update).or_default() += 1,
+                Some(old) if !entry.is_unchanged_from(old) => *counts.entry(Op::Update).or_default() += 1,
                 Some(_) => {}
             }
         }
@@ -213,13 +222,13 @@ impl State {
         Ok(())
     }
 
-    /// The state after changes by hand; nothing is recorded.
+    /// Returns the state after manual changes; nothing is recorded.
     ///
     /// # Errors
-    /// All rules that they break.
+    /// All rules that the changes violate.
     pub fn edited(&self, changes: &[EditChange]) -> Result<Self, Vec<Violation>> {
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         for change in changes {
             match change {
                 EditChange::Remove(key) => {
@@ -234,7 +243,7 @@ impl State {
                     }
                 }
                 EditChange::Append(entry) => {
-                    let end = next.behind_all();
+                    let end = next.end_position_after_base();
                     touched.put(&mut next.entries, end, entry.clone());
                     next.count(Op::Import);
                 }
@@ -243,8 +252,8 @@ impl State {
         next.accepted(touched)
     }
 
-    /// The changed state, if nothing that the change touched is broken.
-    pub(super) fn accepted(self, touched: Touched) -> Checked<Self> {
+    /// Returns the changed state if the touched entries violate no rule.
+    pub(super) fn accepted(self, touched: TouchedEntries) -> Checked<Self> {
         let violations = touched.violations(&self.entries);
         if violations.is_empty() {
             return Ok(self);
@@ -255,14 +264,14 @@ impl State {
 
 /// Applies frames, in order, to the state before them. Fences change nothing.
 ///
-/// Whoever calls has checked that the frames are linked, and loaded the snapshots that they refer to.
+/// The caller has verified the chain of the frames, and loaded the snapshots that they refer to.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when a record doesn't apply: it would not have been acknowledged.
+/// [`Error::Corrupt`] if a record can't be applied, because such a record would not have been acknowledged.
 pub fn replay<'a>(
     mut state: State,
     frames: impl IntoIterator<Item = &'a Frame>,
-    loaded: &Loaded,
+    loaded: &LoadedSnapshots,
 ) -> Result<State> {
     for frame in frames {
         if frame.kind() != FrameKind::Data {
@@ -275,7 +284,7 @@ pub fn replay<'a>(
                 Error::corrupt(
                     &object,
                     0,
-                    format!("a record doesn't apply: {}", reasons.join("; ")),
+                    format!("a record can't be applied: {}", reasons.join("; ")),
                 )
             })?;
         }

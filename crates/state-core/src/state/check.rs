@@ -1,7 +1,7 @@
-//! The incremental check: which entries to check after a change, and with what the rules of [`crate::verify`] look
-//! them up in a state.
+//! The incremental check: selects the entries to check after a change, and looks up their references in the indexes
+//! of a state for the rules of [`crate::verify`].
 //!
-//! Property tests compare it with the full check: both must agree on every state.
+//! Property tests compare it with the full verifier: both must agree on every state.
 
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
@@ -11,23 +11,23 @@ use crate::verify::{self, Rule, Violation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many entries are named when many break one rule at once.
+/// The number of entries that are named if many violate one rule at once.
 const NAMED: usize = 20;
 
-/// What a change touched: to be checked when the change is complete.
+/// The entries and targets that a change touched. They are checked when the change is complete.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
-    /// Entries that were put somewhere: their own references are checked.
+pub(super) struct TouchedEntries {
+    /// Entries that were inserted: their own references are checked.
     put: BTreeSet<EntryKey>,
-    /// Addresses and groups whose members changed: those that refer to them are checked.
+    /// Addresses and groups whose members changed: entries that refer to them are checked.
     targets: BTreeSet<Dependency>,
-    /// Incarnations of providers that went.
+    /// Removed incarnations of providers.
     incarnations: BTreeSet<(Address, String)>,
-    /// What was wrong already while the change was made.
+    /// Violations that were found while the change was made.
     violations: Vec<Violation>,
 }
 
-impl Touched {
+impl TouchedEntries {
     pub(super) fn reject(&mut self, rule: Rule, key: &EntryKey, detail: &str) {
         self.violations.push(Violation::of(rule, key.clone(), detail));
     }
@@ -39,14 +39,14 @@ impl Touched {
         }
     }
 
-    /// Takes an entry out of `entries`; a violation if it isn't there.
+    /// Removes an entry from `entries`; a violation if it does not exist.
     pub(super) fn take(
         &mut self,
         entries: &mut Entries,
         key: &EntryKey,
     ) -> Option<(Position, crate::SharedEntry)> {
         let Some((position, entry)) = entries.take(key) else {
-            self.reject(Rule::Target, key, "there is no such entry");
+            self.reject(Rule::Target, key, "the resource does not exist");
             return None;
         };
         self.touch(&entry);
@@ -56,7 +56,7 @@ impl Touched {
         Some((position, entry))
     }
 
-    /// Puts an entry into `entries`; a violation if its key or uid is taken.
+    /// Inserts an entry into `entries`; a violation if its key or uid is already in use.
     pub(super) fn put(&mut self, entries: &mut Entries, position: Position, entry: crate::SharedEntry) {
         let key = entry.key();
         if entries.position(&key).is_some() {
@@ -73,7 +73,7 @@ impl Touched {
         entries.put(position, entry);
     }
 
-    /// Puts what `change` makes of an entry in its place; a violation if it isn't there.
+    /// Replaces an entry by the result of `change`; a violation if it does not exist.
     pub(super) fn replace(
         &mut self,
         entries: &mut Entries,
@@ -85,7 +85,7 @@ impl Touched {
         }
     }
 
-    /// All that the change broke.
+    /// Returns all violations that the change causes.
     pub(super) fn violations(self, entries: &Entries) -> Vec<Violation> {
         let mut found = self.violations;
         for key in &self.put {
@@ -93,7 +93,8 @@ impl Touched {
                 found.extend(unmet(entries, entry, position));
             }
         }
-        // The entries that were put have been checked; of the others only those that refer to what changed.
+        // The inserted entries have been checked above. Of the other entries, only those that refer to a changed
+        // target can be affected.
         let others = |position| {
             let entry = entries.at(position)?;
             (!self.put.contains(&entry.key())).then_some((entry, position))
@@ -115,8 +116,8 @@ impl Touched {
     }
 }
 
-/// What an entry breaks by itself if it is put at `position`, where it takes nobody's place.
-pub(super) fn faults(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
+/// The violations of an entry if it were inserted at `position` without replacing another.
+pub(super) fn entry_violations(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
     let mut found: Vec<Violation> = uid_taken(entries, entry).into_iter().collect();
     found.extend(verify::verify_entry(entry));
     found.extend(unmet(entries, entry, position));
@@ -127,7 +128,7 @@ fn uid_taken(entries: &Entries, entry: &Entry) -> Option<Violation> {
     unique_uid(entry, entries.holder_of(entry.uid?)?)
 }
 
-/// The references of an entry that would not be met if it stood at `position`.
+/// The references of an entry that would not be satisfied at `position`.
 fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<Item = Violation> {
     let references = entry.references();
     references
@@ -135,7 +136,8 @@ fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<
         .chain(provider_id(entries, entry, position))
 }
 
-/// The positions of those whose reference to `target` isn't met: dependents come in order, so these come first.
+/// Positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position, so these
+/// come first.
 fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
     let (limit, is_gone) = match target {
         Dependency::Entry(address) => {
@@ -148,7 +150,7 @@ fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl It
     dependents.take_while(move |at| is_gone || limit.is_some_and(|limit| limit >= *at))
 }
 
-/// What is wrong with the reference of an entry to a target that changed.
+/// The violation of an entry's reference to a changed target, if there is one.
 fn lost_reference(
     entries: &Entries,
     entry: &Entry,
@@ -158,8 +160,8 @@ fn lost_reference(
     let mut references = entry.references().filter(|reference| reference.to == *target);
     let violation = references.find_map(|edge| reference(entries, entry, position, &edge))?;
     if violation.rule == Rule::ReferenceExists {
-        // The target existed until this change.
-        let detail = format!("{target} would go, but is still referred to");
+        // The target existed until this change, so the change removes it.
+        let detail = format!("{target} would be removed, but is still referred to");
         return Some(Violation::of(Rule::StillReferenced, entry.key(), detail));
     }
     Some(violation)

@@ -1,4 +1,4 @@
-//! Entries by position, and the indexes that make each check cost only the references of one entry.
+//! Entries by position, and indexes that limit the cost of a check to the references of one entry.
 
 use super::layered::Layered;
 use crate::address::{Address, Dependency, EntryKey};
@@ -8,7 +8,7 @@ use crate::verify::entry_rules::Lookup;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Where an entry stands. Only the order means anything.
+/// The position of an entry. Only the order of positions has a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position(i64);
 
@@ -16,20 +16,20 @@ impl Position {
     pub(super) const ZERO: Self = Self(0);
     const FIRST: Self = Self(i64::MIN);
     const LAST: Self = Self(i64::MAX);
-    /// How many entries one update can record before it would reach those of the update before.
+    /// The number of entries that one update can record before it would reach the positions of the previous update.
     const BLOCK: i64 = 1 << 32;
 
     pub(super) const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The position so many places behind this one; never beyond its block.
+    /// The position `places` after this one, limited to its block.
     pub(super) fn after(self, places: usize) -> Self {
         let places = i64::try_from(places).unwrap_or(Self::BLOCK).min(Self::BLOCK);
         Self(self.0 + places)
     }
 
-    /// This one and all that follow.
+    /// This position and all that follow.
     fn on(self) -> impl Iterator<Item = Self> {
         (self.0..).map(Self)
     }
@@ -39,7 +39,7 @@ impl Position {
     }
 }
 
-/// The entries of a state with their indexes. All of it is shared with copies.
+/// The entries of a state with their indexes. Copies share the structure.
 #[derive(Clone, Default)]
 pub(super) struct Entries {
     by_position: Layered<Position, SharedEntry>,
@@ -47,14 +47,14 @@ pub(super) struct Entries {
     uids: Layered<Uid, Position>,
     /// Live members of groups.
     members: Layered<(Address, Position)>,
-    /// Who refers to what.
+    /// Targets with the positions of the entries that refer to them.
     dependents: Layered<(Dependency, Position)>,
-    /// Who is managed by which incarnation of a provider.
+    /// Incarnations of providers with the positions of the entries that they manage.
     managed: Layered<(Address, String, Position)>,
 }
 
 impl Entries {
-    /// Entries in this order: the first `recorded` of them from the position `front` on, the rest from `base` on.
+    /// Loads entries in this order: the first `recorded` from position `front` on, the rest from `base` on.
     pub(super) fn load(
         entries: &[SharedEntry],
         recorded: usize,
@@ -67,11 +67,11 @@ impl Entries {
         let holds = |uid| move |entry: &&SharedEntry| entry.uid == Some(uid);
         Ok(Self {
             by_key: Layered::load(each().map(|(entry, at)| (entry.key(), at)).collect())
-                .map_err(|key| format!("entry {key} is there twice"))?,
+                .map_err(|key| format!("resource {key} occurs twice"))?,
             uids: Layered::load(each().filter_map(|(entry, at)| Some((entry.uid?, at))).collect()).map_err(
                 |uid| match entries.iter().find(holds(uid)) {
-                    Some(entry) => format!("the uid of entry {} is there twice", entry.key()),
-                    None => format!("uid {uid} is there twice"),
+                    Some(entry) => format!("the uid of resource {} occurs twice", entry.key()),
+                    None => format!("uid {uid} occurs twice"),
                 },
             )?,
             members: Layered::of_keys(
@@ -81,7 +81,8 @@ impl Entries {
                 each().flat_map(|(entry, at)| entry.references().map(move |reference| (reference.to, at))),
             ),
             managed: Layered::of_keys(each().filter_map(|(entry, at)| incarnation(entry, at))),
-            by_position: Layered::load(by_position).map_err(|_| "two entries have one place".to_owned())?,
+            by_position: Layered::load(by_position)
+                .map_err(|_| "two resources have the same position".to_owned())?,
         })
     }
 
@@ -121,17 +122,17 @@ impl Entries {
             .map(|(key, at)| (key, *at))
     }
 
-    /// Where the live members of a group stand, in order.
+    /// Positions of the live members of a group, in order.
     pub(super) fn members_of(&self, group: &Address) -> impl Iterator<Item = Position> + '_ {
         self.members.range(everywhere(group)).map(|((_, at), ())| *at)
     }
 
-    /// Where those stand that refer to an address or group, in order.
+    /// Positions of the entries that refer to an address or group, in order.
     pub(super) fn dependents<'a>(&'a self, of: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
         self.dependents.range(everywhere(of)).map(|((_, at), ())| *at)
     }
 
-    /// Where those stand that this incarnation of a provider manages, in order.
+    /// Positions of the entries that this incarnation of a provider manages, in order.
     pub(super) fn managed_by<'a>(
         &'a self,
         address: &'a Address,
@@ -149,7 +150,7 @@ impl Entries {
             .map_or(Position::ZERO, |(position, _)| *position)
     }
 
-    /// A position behind all others.
+    /// A position after all entries.
     pub(super) fn end_position(&self) -> Position {
         self.by_position
             .last_within(..)
@@ -160,7 +161,7 @@ impl Entries {
         self.by_position.range(..limit).count()
     }
 
-    /// Puts an entry where none stands.
+    /// Inserts an entry at a free position.
     pub(super) fn put(&mut self, position: Position, entry: SharedEntry) {
         self.by_key.insert(entry.key(), position);
         if let Some(uid) = entry.uid {
@@ -178,7 +179,7 @@ impl Entries {
         self.by_position.insert(position, entry);
     }
 
-    /// Takes an entry out.
+    /// Removes an entry from the list and all indexes.
     pub(super) fn take(&mut self, key: &EntryKey) -> Option<(Position, SharedEntry)> {
         let position = self.by_key.remove(key)?;
         let entry = self.by_position.remove(&position)?;
@@ -198,7 +199,7 @@ impl Entries {
     }
 }
 
-/// Answers from the state's own indexes, so that a rule costs no walk over all entries.
+/// Looks up entries in the indexes, so that a rule never has to visit all entries.
 impl Lookup for Entries {
     type Position = Position;
 

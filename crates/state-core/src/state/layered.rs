@@ -1,7 +1,7 @@
-//! A sorted map in two layers: a base that never changes, and what was changed since.
+//! A sorted map in two layers: an immutable base, and the changes since it was loaded.
 //!
-//! Copies share the base whole and the changes mostly, so a change costs what the changes since the base was loaded
-//! weigh, and nothing for the size of the base: no allocation, only a few more comparisons.
+//! Copies share the base and most of the changes. A change costs time logarithmic in the number of changes since the
+//! base was loaded. The size of the base adds no allocations, only a few comparisons.
 
 use imbl::OrdMap;
 use std::cmp::Ordering;
@@ -9,12 +9,12 @@ use std::iter::from_fn;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// The map. `V` is `()` where only the keys count.
+/// The map. `V` is `()` for a set.
 #[derive(Clone)]
 pub(super) struct Layered<K, V = ()> {
     /// Sorted by key, each key once.
     base: Arc<Vec<(K, V)>>,
-    /// What is otherwise than in the base; none stands for what was taken out of it.
+    /// Entries that differ from the base; `None` marks a key that was removed from it.
     changed: OrdMap<K, Option<V>>,
     len: usize,
 }
@@ -30,7 +30,7 @@ impl<K, V> Default for Layered<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Layered<K, V> {
-    /// A map with this base. A key that is there more than once comes back as the error.
+    /// Creates a map with this base. Returns a key that occurs more than once as the error.
     pub(super) fn load(mut base: Vec<(K, V)>) -> Result<Self, K> {
         base.sort_by(|(one, _), (other, _)| one.cmp(other));
         if let Some(twice) = base.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -75,7 +75,7 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
         self.range(..)
     }
 
-    /// What is in a range, in order.
+    /// The entries in a range, in order.
     pub(super) fn range<R: RangeBounds<K>>(
         &self,
         range: R,
@@ -84,7 +84,7 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
         merged(base, self.changed.range(range), K::cmp)
     }
 
-    /// The last in a range.
+    /// The last entry in a range.
     pub(super) fn last_within(&self, range: impl RangeBounds<K>) -> Option<(&K, &V)> {
         let base = self.base_within(&range).iter().rev();
         let backwards = |one: &K, other: &K| other.cmp(one);
@@ -113,7 +113,7 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
 }
 
 impl<K: Ord + Clone> Layered<K> {
-    /// A set with this base.
+    /// Creates a set with this base.
     pub(super) fn of_keys(keys: impl Iterator<Item = K>) -> Self {
         let mut base: Vec<(K, ())> = keys.map(|key| (key, ())).collect();
         base.sort_unstable();
@@ -127,7 +127,7 @@ impl<K: Ord + Clone> Layered<K> {
     }
 }
 
-/// Both layers as one, in the order of `compare`, in which both come.
+/// Iterates over both layers as one map. Both must be in the order of `compare`.
 fn merged<'a, K: 'a, V: 'a>(
     base: impl Iterator<Item = &'a (K, V)>,
     changed: impl Iterator<Item = (&'a K, &'a Option<V>)>,
@@ -171,7 +171,7 @@ mod tests {
         ]
     }
 
-    /// Whether the standard map takes the range at all.
+    /// Whether the standard map accepts the range without a panic.
     fn is_range(from: Bound<u8>, to: Bound<u8>) -> bool {
         match (from, to) {
             (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,
@@ -184,7 +184,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_layers_are_one_sorted_map(
+        fn layered_map_behaves_like_sorted_map(
             base: BTreeMap<u8, u8>,
             changes: Vec<(u8, Option<u8>)>,
             from in bound(),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_twice_is_named() {
+    fn load_reports_a_duplicate_key() {
         let twice = Layered::load(vec![(3, ()), (1, ()), (3, ())]);
         assert_eq!(twice.err(), Some(3));
     }

@@ -1,45 +1,50 @@
-//! Entries that move from one stack to another: what each side makes of its records.
+//! Moves of entries between stacks: how the records of a move change each side's state.
 
 use super::{Checked, State, refuse};
 use crate::address::EntryKey;
 use crate::id::MutationId;
 use crate::journal::Record;
-use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Moved};
+use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, StackMove};
 use crate::mutation::EditChange;
 use crate::verify::{Rule, Violation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl State {
-    /// Entries that will come if another stack lets them go, oldest first. They are no entries of this state yet, and
-    /// their keys, uids and places are kept for them.
+    /// Pending moves from other stacks, oldest first. Their entries are not part of this state yet, but their keys,
+    /// uids and positions are reserved.
     pub fn incoming(&self) -> impl Iterator<Item = &MoveIn> {
         self.incoming.iter().map(|incoming| &**incoming)
     }
 
-    /// Moves to other stacks that are not confirmed yet, oldest first. The entries left.
+    /// Moves to other stacks that are not confirmed yet, oldest first. Their entries have left this state.
     pub fn departed(&self) -> impl Iterator<Item = &MoveOut> {
         self.departed.iter().map(|leaving| &**leaving)
     }
 
-    /// Whether a record may take what is kept for entries that will come. The result of a mutation never counts: it
-    /// happened. Nor does anything while there is no room left already.
-    pub(super) fn reserves_against(&self, record: &Record) -> bool {
+    /// Whether a record has to respect the reservations for incoming entries. The result of a mutation doesn't,
+    /// because the resource has already changed. If the reservations are already violated, no record does, so that
+    /// the stack stays usable.
+    pub(super) fn must_respect_reservations(&self, record: &Record) -> bool {
         let concerns = !matches!(record, Record::End(_) | Record::MoveIn(_) | Record::MoveEnd(_));
-        !self.incoming.is_empty() && record.mutation().is_some() && concerns && self.keep_room().is_ok()
+        !self.incoming.is_empty()
+            && record.mutation().is_some()
+            && concerns
+            && self.check_reservations().is_ok()
     }
 
-    /// Whether all entries that will come can still become entries.
-    pub(super) fn keep_room(&self) -> Checked {
+    /// Checks that all incoming entries can still be added to the state.
+    pub(super) fn check_reservations(&self) -> Checked {
         let mut after = self.clone();
         for incoming in &self.incoming {
-            let told = |mut violation: Violation| {
+            let with_move = |mut violation: Violation| {
                 let MoveIn { id, from, .. } = &**incoming;
                 violation.detail = format!("{}, and move-in {id} from {from} is pending", violation.detail);
                 violation
             };
             let arrived = after.edited(&appended(incoming));
-            after = arrived.map_err(|violations| violations.into_iter().map(told).collect::<Vec<_>>())?;
+            after =
+                arrived.map_err(|violations| violations.into_iter().map(with_move).collect::<Vec<_>>())?;
             self.refuse_pending(incoming.entries.iter().map(|entry| entry.key()))?;
         }
         Ok(())
@@ -48,11 +53,12 @@ impl State {
     pub(super) fn move_in(&mut self, incoming: &MoveIn) -> Checked {
         self.refuse_known(incoming.id)?;
         if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
-            return refuse(Rule::Target, "a move brings entries from another stack");
+            return refuse(Rule::Target, "a move needs at least one entry of another stack");
         }
+        // Refused now, while the move can still be withdrawn: after the source's commit point, the entries have to fit.
         let mut next = self.clone();
         next.incoming.push_back(Arc::new(incoming.clone()));
-        next.keep_room()?;
+        next.check_reservations()?;
         *self = next;
         Ok(())
     }
@@ -61,13 +67,17 @@ impl State {
         self.require_update()?;
         self.refuse_known(leaving.id)?;
         if leaving.to.lineage == self.lineage || leaving.entries.is_empty() {
-            return refuse(Rule::Target, "a move takes entries to another stack");
+            return refuse(
+                Rule::Target,
+                "a move needs at least one entry and another stack as its destination",
+            );
         }
         self.refuse_pending(leaving.entries.iter().cloned())?;
         let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
+        // All entries are removed in one edit, so that references between them don't prevent the removal.
         let mut next = self.edited(&removed)?;
         next.departed.push_back(Arc::new(leaving.clone()));
-        next.moved(leaving.id, Moved::Out(leaving.to.clone()));
+        next.moved(leaving.id, StackMove::Out(leaving.to.clone()));
         *self = next;
         Ok(())
     }
@@ -77,15 +87,15 @@ impl State {
         match outcome {
             MoveOutcome::Arrived => {
                 self.require_update()?;
-                let place = self.place_of_incoming(*id)?;
+                let place = self.index_of_incoming(*id)?;
                 let incoming = Arc::clone(&self.incoming[place]);
                 let mut next = self.edited(&appended(&incoming))?;
                 next.incoming.remove(place);
-                next.moved(*id, Moved::In(incoming.from.clone()));
+                next.moved(*id, StackMove::In(incoming.from.clone()));
                 *self = next;
             }
             MoveOutcome::Withdrawn => {
-                let place = self.place_of_incoming(*id)?;
+                let place = self.index_of_incoming(*id)?;
                 self.incoming.remove(place);
                 self.recent.push(*id, false);
             }
@@ -98,14 +108,14 @@ impl State {
         Ok(())
     }
 
-    fn moved(&mut self, id: MutationId, moved: Moved) {
+    fn moved(&mut self, id: MutationId, moved: StackMove) {
         self.recent.push(id, true);
         if let Some(update) = self.update_mut() {
             update.moved = Some(moved);
         }
     }
 
-    fn place_of_incoming(&self, id: MutationId) -> Checked<usize> {
+    fn index_of_incoming(&self, id: MutationId) -> Checked<usize> {
         let place = self.incoming.iter().position(|incoming| incoming.id == id);
         place.ok_or_else(|| no_such_move(id))
     }
@@ -115,7 +125,7 @@ impl State {
             || self.incoming().any(|incoming| incoming.id == id)
             || self.departed().any(|leaving| leaving.id == id);
         if is_known {
-            return refuse(Rule::Begun, format!("move {id} was made before"));
+            return refuse(Rule::Begun, format!("move {id} already exists"));
         }
         Ok(())
     }
@@ -125,7 +135,7 @@ impl State {
             return Ok(());
         }
         let keys: BTreeSet<EntryKey> = keys.collect();
-        let detail = "it has a pending operation, and moves";
+        let detail = "the resource has a pending operation and can't be moved";
         let pending = self.pending.iter().map(|operation| &operation.target);
         let found: Vec<Violation> = pending
             .filter(|target| keys.contains(target))

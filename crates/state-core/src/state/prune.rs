@@ -1,19 +1,20 @@
-//! What happens to the references to an entry that turned out to be gone.
+//! Pruning of references to an entry whose resource no longer exists.
 
-use super::check::Touched;
+use super::check::TouchedEntries;
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{BoxedField, Entry, ReferenceField};
 use crate::verify::entry_rules::Lookup;
 
-/// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it
-/// no more; its children move to the nearest ancestor that is still there. Whatever this very incarnation managed has no
-/// provider any more.
-pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Touched) {
+/// Removes an entry whose resource no longer exists. References to its address are dropped from entries that come
+/// before every other generation of that address; its children get the nearest existing ancestor as their parent.
+/// Entries that this incarnation of a provider managed lose their provider reference.
+pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut TouchedEntries) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;
     };
     let reference = Dependency::Entry(gone.address.clone());
+    // Another generation still satisfies the references of entries after it. Those before it lose their target.
     let first = entries.first_of(&gone.address);
     let orphaned = entries.dependents(&reference);
     let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));
@@ -40,7 +41,7 @@ fn keys(entries: &Entries, positions: impl Iterator<Item = Position>) -> Vec<Ent
     entries.map(|entry| entry.key()).collect()
 }
 
-/// The entry without its references to `gone`; as a child it moves to `heir`.
+/// Returns the entry without its references to `gone`; if `gone` was its parent, `heir` becomes the parent.
 fn without(entry: &Entry, gone: &Address, heir: Option<&Address>) -> Entry {
     let pruned = entry.with_references(|field, to| match to {
         Dependency::Entry(address) if address == gone => match field {

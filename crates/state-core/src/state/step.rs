@@ -1,7 +1,7 @@
-//! The mutation table of [`crate::mutation`], cell by cell.
+//! The mutation table of [`crate::mutation`], implemented cell by cell.
 
-use super::apply::Applied;
-use super::check::{self, Touched};
+use super::apply::ApplyReport;
+use super::check::{self, TouchedEntries};
 use super::prune;
 use super::{Checked, State, refuse};
 use crate::entry::{Entry, SharedEntry};
@@ -12,13 +12,13 @@ use crate::verify::{Rule, Violation};
 use std::sync::Arc;
 
 impl State {
-    /// Records intent, after a look at everything that could refuse the result.
+    /// Records intent, after checking every rule that could make the result invalid.
     pub(super) fn begin(&mut self, begin: &Begin) -> Checked {
         self.require_update()?;
         let mut found = self.begin_violations(begin);
         let operation = PendingOperation::of(begin);
         if found.is_empty() {
-            found = self.foreseen(&operation);
+            found = self.predicted_violations(&operation);
         }
         if found.is_empty() {
             self.pending.push_back(Arc::new(operation));
@@ -27,15 +27,15 @@ impl State {
         Err(found)
     }
 
-    /// What the step would break if it succeeded now.
-    fn foreseen(&self, operation: &PendingOperation) -> Vec<Violation> {
+    /// The violations that the step would cause if it succeeded now.
+    fn predicted_violations(&self, operation: &PendingOperation) -> Vec<Violation> {
         if let Some(entry) = &operation.entry
             && entry.group.is_none()
             && self.entries.get(&operation.target).is_none()
         {
-            // It takes nobody's place and no group waits for it: only what it says itself can be wrong, so the
-            // outcome needn't be tried on a copy.
-            return check::faults(&self.entries, &as_recorded(entry, None, &[]), self.front);
+            // The entry replaces no other and belongs to no group, so only its own fields and references can violate
+            // a rule. This saves trying the outcome on a copy of the state.
+            return check::entry_violations(&self.entries, &as_recorded(entry, None, &[]), self.front);
         }
         let outcome = self.outcome_of(operation, operation.entry.as_ref(), &[]);
         outcome.err().unwrap_or_default()
@@ -52,48 +52,57 @@ impl State {
         } = begin;
         let mut found = Vec::new();
         let mut reject = |rule, detail: &str| found.push(Violation::of(rule, target.clone(), detail));
+        // `lookup` answers by id, so an id that is used twice would make its answer ambiguous.
         if self.pending.iter().any(|p| p.id == *id) || self.recent.get(*id).is_some() {
-            reject(Rule::Begun, "this mutation was begun before");
+            reject(Rule::Begun, "this mutation has already begun");
         }
         if self.pending.iter().any(|p| p.target == *target) {
-            reject(Rule::Begun, "it has a pending operation: resolve that first");
+            reject(
+                Rule::Begun,
+                "the resource has a pending operation: resolve it first",
+            );
         }
         let old = self.entries.get(target);
         match op {
             Op::Create | Op::Import => match (old, deposes) {
-                (None, Some(_)) => reject(Rule::Target, "there is no entry to be replaced"),
-                (Some(old), None) if !old.pending_replacement => reject(Rule::Target, "it is there already"),
+                (None, Some(_)) => reject(Rule::Target, "the resource to replace does not exist"),
+                (Some(old), None) if !old.pending_replacement => {
+                    reject(Rule::Target, "the resource already exists")
+                }
                 (Some(_) | None, _) => {}
             },
-            Op::Update if old.is_none() => reject(Rule::Target, "there is no such entry"),
+            Op::Update if old.is_none() => reject(Rule::Target, "the resource does not exist"),
             Op::Delete | Op::Discard => match old {
-                None => reject(Rule::Target, "there is no such entry"),
+                None => reject(Rule::Target, "the resource does not exist"),
                 Some(old) if old.protect && *op == Op::Delete && target.is_live() => {
-                    reject(Rule::Protected, "it is protected: unprotect it first");
+                    reject(Rule::Protected, "the resource is protected: unprotect it first");
                 }
                 Some(_) => {}
             },
             Op::Update | Op::Read => {}
-            _ => reject(Rule::Begun, "a step of this kind isn't begun: it is one record"),
+            _ => reject(Rule::Begun, "a step of this kind has no begin record"),
         }
         match entry {
             Some(entry) if matches!(op, Op::Delete | Op::Discard) || entry.key() != *target => {
-                reject(Rule::Target, "the entry that goes with it is another one");
+                reject(Rule::Target, "the requested resource doesn't match the target");
             }
-            None if !matches!(op, Op::Delete | Op::Discard) => reject(Rule::Target, "the entry is missing"),
+            None if !matches!(op, Op::Delete | Op::Discard) => {
+                reject(Rule::Target, "the requested resource is missing")
+            }
             _ => {}
         }
         found
     }
 
-    /// Records what came back. A result that breaks a rule stays on the pending operation.
-    pub(super) fn end(&mut self, end: &End) -> Checked<Applied> {
-        let place = self.begun(end.id)?;
+    /// Records the provider's result. A result that violates a rule stays on the pending operation, because the
+    /// resource has changed and the result must not be lost.
+    pub(super) fn end(&mut self, end: &End) -> Checked<ApplyReport> {
+        let place = self.pending_index(end.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
         if end.outcome == Outcome::Failed {
             self.pending.remove(place);
             self.recent.push(end.id, false);
-            return Ok(Applied::default());
+            return Ok(ApplyReport::default());
         }
         match self.outcome(&operation, end) {
             Ok(mut next) => {
@@ -101,7 +110,7 @@ impl State {
                 next.recent.push(end.id, true);
                 next.count(operation.op);
                 *self = next;
-                Ok(Applied::default())
+                Ok(ApplyReport::default())
             }
             Err(refused) => {
                 let violations = refused.iter().map(Violation::to_string).collect();
@@ -117,17 +126,19 @@ impl State {
                         ..operation
                     }),
                 );
+                // The resource did change, so a later lookup must not suggest to repeat the step.
                 self.recent.push(end.id, true);
-                Ok(Applied { refused })
+                Ok(ApplyReport { refused })
             }
         }
     }
 
-    /// Settles a pending operation by hand.
+    /// Resolves a pending operation manually.
     pub(super) fn resolve(&mut self, resolve: &Resolve) -> Checked {
         self.require_update()?;
-        let place = self.begun(resolve.id)?;
+        let place = self.pending_index(resolve.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
+        // A manual resolution is refused if it violates a rule: unlike a provider's result, the user can correct it.
         let mut next = self.clone();
         if let Resolution::Done(entry) = &resolve.resolution {
             let end = End {
@@ -146,20 +157,20 @@ impl State {
         Ok(())
     }
 
-    /// As [`State::outcome`], outside the order of an update: whoever resolves by hand didn't record first what the
-    /// entry depends on, so it takes the place of the one before it, or the last one.
+    /// Like [`State::outcome`], but outside of the update's recording order: a manual resolution doesn't record the
+    /// entry's dependencies first, so the entry keeps the position of its predecessor or is appended.
     fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();
         placed.front = old
             .filter(|_| operation.deposes.is_none())
-            .unwrap_or_else(|| self.behind_all());
+            .unwrap_or_else(|| self.end_position_after_base());
         let mut next = placed.outcome(operation, end)?;
         next.front = self.front;
         Ok(next)
     }
 
-    fn begun(&self, id: crate::MutationId) -> Checked<usize> {
+    fn pending_index(&self, id: crate::MutationId) -> Checked<usize> {
         let place = self.pending.iter().position(|p| p.id == id);
         place.map_or_else(
             || refuse(Rule::Begun, format!("mutation {id} is not pending")),
@@ -167,15 +178,15 @@ impl State {
         )
     }
 
-    /// The state after the world changed as `end` says; the pending operation itself stays.
+    /// Returns the state after the outcome in `end`; the pending operation itself stays.
     fn outcome(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let deletes = matches!(operation.op, Op::Delete | Op::Discard);
         let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
         let refuse = |detail| Err(vec![violation(detail)]);
         match &end.entry {
-            Some(_) if deletes => refuse("a deletion came back with an entry"),
-            None if !deletes => refuse("the entry that came back is missing"),
-            Some(entry) if entry.key() != operation.target => refuse("another entry came back"),
+            Some(_) if deletes => refuse("the result of a deletion contains a resource"),
+            None if !deletes => refuse("the result contains no resource"),
+            Some(entry) if entry.key() != operation.target => refuse("the result is about another resource"),
             entry => match end.outcome {
                 Outcome::Partial => self.partial_outcome(operation, entry.as_ref(), &end.reasons),
                 _ => self.outcome_of(operation, entry.as_ref(), &[]),
@@ -191,9 +202,9 @@ impl State {
     ) -> Checked<Self> {
         let old = self.entries.get(&operation.target);
         let Some(entry) = entry else {
-            // The object is still there: so is its entry, which now says what went wrong.
+            // The object still exists, so its entry stays and stores the reasons of the failure.
             let mut next = self.clone();
-            let mut touched = Touched::default();
+            let mut touched = TouchedEntries::default();
             touched.replace(&mut next.entries, &operation.target, |old| Entry {
                 init_errors: reasons.to_vec(),
                 ..old.clone()
@@ -202,7 +213,8 @@ impl State {
         };
         let mut partial = Entry::clone(entry);
         if let (Op::Update, Some(old)) = (operation.op, old) {
-            // What was asked for is not what is there: the next update must see the difference.
+            // The requested inputs were not applied completely, so the old ones stay: the next update must see the
+            // difference.
             partial.inputs.clone_from(&old.inputs);
             partial.sensitive_inputs.clone_from(&old.sensitive_inputs);
         }
@@ -223,13 +235,13 @@ impl State {
             ..
         } = operation;
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         let mut uid = None;
         if next.entries.get(target).is_some()
             && let Some((position, old)) = touched.take(&mut next.entries, target)
         {
             match (op, deposes) {
-                // A tombstone goes even then: no object is left that could await its deletion.
+                // A tombstone is removed even in a replacement: it has no object left that could await deletion.
                 (Op::Create | Op::Import, Some(key)) if !old.pending_replacement => {
                     let deposed = Entry {
                         deposed: Some(key.clone()),
@@ -238,7 +250,7 @@ impl State {
                     touched.put(&mut next.entries, position, Arc::new(deposed));
                 }
                 (Op::Create | Op::Import, None) if !old.pending_replacement => {
-                    touched.reject(Rule::UniqueKey, target, "it is there already");
+                    touched.reject(Rule::UniqueKey, target, "the resource already exists");
                 }
                 (Op::Delete | Op::Discard, _) if *tombstone => {
                     let kept = Entry {
@@ -251,7 +263,7 @@ impl State {
                 _ => {}
             }
         } else if matches!(op, Op::Update | Op::Delete | Op::Discard) {
-            touched.reject(Rule::Target, target, "there is no such entry any more");
+            touched.reject(Rule::Target, target, "the resource no longer exists");
         }
         if let Some(entry) = entry {
             next.record(as_recorded(entry, uid, reasons), &mut touched);
@@ -259,22 +271,22 @@ impl State {
         next.accepted(touched)
     }
 
-    /// Puts an entry behind those that the open update recorded.
-    fn record(&mut self, entry: Entry, touched: &mut Touched) {
+    /// Inserts an entry after those that the open update has recorded.
+    fn record(&mut self, entry: Entry, touched: &mut TouchedEntries) {
         touched.put(&mut self.entries, self.front, Arc::new(entry));
         self.front = self.front.next();
     }
 
-    /// Steps that are one record.
+    /// Applies a step that consists of a single record.
     pub(super) fn step(&mut self, step: &Step) -> Checked {
         self.require_update()?;
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         match &step.change {
             StepChange::Same(entry) => next.same(entry, &mut touched),
             StepChange::Replace(target) => {
                 if self.entries.get(target).is_none() {
-                    touched.reject(Rule::Target, target, "there is no such entry");
+                    touched.reject(Rule::Target, target, "the resource does not exist");
                 }
             }
             StepChange::Refresh {
@@ -294,7 +306,7 @@ impl State {
             StepChange::RemovePendingReplace(target) => {
                 let taken = touched.take(&mut next.entries, target);
                 if taken.is_some_and(|(_, old)| !old.pending_replacement) {
-                    touched.reject(Rule::Target, target, "it isn't pending replacement");
+                    touched.reject(Rule::Target, target, "the resource is not pending replacement");
                 }
             }
             StepChange::Outputs {
@@ -315,10 +327,14 @@ impl State {
         Ok(())
     }
 
-    fn same(&mut self, entry: &SharedEntry, touched: &mut Touched) {
+    fn same(&mut self, entry: &SharedEntry, touched: &mut TouchedEntries) {
         let target = entry.key();
         if self.is_recorded(&target) {
-            touched.reject(Rule::Target, &target, "this update recorded it already");
+            touched.reject(
+                Rule::Target,
+                &target,
+                "this update has already recorded the resource",
+            );
             return;
         }
         if let Some((_, old)) = touched.take(&mut self.entries, &target) {
@@ -329,7 +345,7 @@ impl State {
     }
 }
 
-/// What is recorded of an entry that came back; `uid` is that of the one whose place it takes.
+/// Returns the entry as it is recorded from a result; `uid` is that of the entry it replaces.
 fn as_recorded(entry: &Entry, uid: Option<Uid>, reasons: &[String]) -> Entry {
     Entry {
         uid: uid.or(entry.uid),

@@ -1,4 +1,4 @@
-//! The mutation table cell by cell, and what surrounds it.
+//! Tests of the mutation table and of the rules around it.
 
 mod agreement;
 mod moves;
@@ -10,13 +10,13 @@ use crate::entry::{Entry, SharedEntry};
 use crate::id::{MutationId, Uid, UpdateId};
 use crate::journal::{Record, UpdateEnd};
 use crate::mutation::{Begin, End, Op, Outcome, Step, StepChange};
-use crate::state::{Applied, Loaded, State};
+use crate::state::{ApplyReport, LoadedSnapshots, State};
 use crate::update::{UpdateInfo, UpdateKind};
 use crate::verify::{Rule, Violation};
 use crate::{Base, Digest, Lineage, Timestamp};
 use std::sync::Arc;
 
-/// A state under test, with names for what it is made of.
+/// A state under test, with short methods for its records.
 struct Bench {
     state: State,
     count: u8,
@@ -55,7 +55,7 @@ fn uid(seed: &str) -> Uid {
 }
 
 impl Bench {
-    /// An open update on an empty stack.
+    /// Returns an empty stack with an open update.
     fn open() -> Self {
         let mut bench = Self {
             state: State::new(lineage()),
@@ -65,7 +65,7 @@ impl Bench {
         bench
     }
 
-    /// An open update on a stack that has these.
+    /// Returns a stack that contains `entries`, with an open update.
     fn with(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut bench = Self::open();
         for entry in entries {
@@ -81,11 +81,11 @@ impl Bench {
         MutationId::from_bits([self.count; 16])
     }
 
-    fn try_apply(&mut self, record: &Record) -> Result<Applied, Vec<Violation>> {
+    fn try_apply(&mut self, record: &Record) -> Result<ApplyReport, Vec<Violation>> {
         let before = self.state.clone();
-        let result = self.state.apply(record, &Loaded::new());
+        let result = self.state.apply(record, &LoadedSnapshots::new());
         if result.is_err() {
-            assert_eq!(self.state, before, "a refused record leaves no trace");
+            assert_eq!(self.state, before, "a refused record changes nothing");
         }
         result
     }
@@ -152,7 +152,7 @@ impl Bench {
         self.try_apply(&Record::End(end)).unwrap().refused
     }
 
-    /// Begins and succeeds.
+    /// Begins a mutation and ends it successfully.
     fn run(&mut self, op: Op, entry: Entry) -> Vec<Violation> {
         let id = self.begin_with(op, entry.clone()).unwrap();
         self.end(id, Outcome::Succeeded, Some(entry), &[])

@@ -1,12 +1,12 @@
-//! The last mutations and what became of them: the window of `lookup`.
+//! The most recent mutations and their outcomes, which `lookup` reads.
 
 use crate::id::MutationId;
 use imbl::{OrdMap, Vector};
 
-/// How many mutations are remembered.
+/// The number of mutations that are remembered.
 const LENGTH: usize = 1024;
 
-/// Remembers the last [`LENGTH`] mutations that ended.
+/// Remembers the last [`LENGTH`] mutations that ended, and whether each took effect.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     order: Vector<MutationId>,

@@ -1,4 +1,4 @@
-//! Time and randomness that a test decides.
+//! Deterministic clock and randomness for tests.
 
 use crate::environment::{Clock, Entropy, Timestamp};
 use async_trait::async_trait;
@@ -9,25 +9,25 @@ use std::time::Duration;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// A clock that stands still until it is told to go on, or somebody sleeps. Begins at 2026-01-01T00:00:00Z.
+/// A clock that advances only when a test advances it or a task sleeps. It starts at 2026-01-01T00:00:00Z.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     elapsed: Mutex<Duration>,
 }
 
 impl ManualClock {
-    /// A clock at its beginning.
+    /// Creates a clock at its start time.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Goes on by a while.
+    /// Advances the clock by a duration.
     pub fn advance(&self, by: Duration) {
         let mut elapsed = lock(&self.elapsed);
         *elapsed = elapsed.saturating_add(by);
     }
 
-    /// Sets the time since the beginning. It may go back, as a wall clock may.
+    /// Sets the time since the start. The time may go back, as a wall clock may.
     pub fn set(&self, elapsed: Duration) {
         *lock(&self.elapsed) = elapsed;
     }
@@ -35,7 +35,7 @@ impl ManualClock {
 
 #[async_trait]
 impl Clock for ManualClock {
-    /// Whole seconds.
+    /// Returns the current time in whole seconds.
     fn now(&self) -> Timestamp {
         let seconds = self.elapsed().as_secs();
         let (year, month, day) = date_after(seconds / DAY);
@@ -52,11 +52,11 @@ impl Clock for ManualClock {
         *lock(&self.elapsed)
     }
 
-    /// Goes on by this while, at once; others run first.
+    /// Advances the clock by the duration without waiting. Yields once, so that other tasks run first.
     async fn sleep(&self, duration: Duration) {
-        let mut asked = false;
+        let mut yielded = false;
         poll_fn(|context| {
-            if std::mem::replace(&mut asked, true) {
+            if std::mem::replace(&mut yielded, true) {
                 return Poll::Ready(());
             }
             context.waker().wake_by_ref();
@@ -67,9 +67,9 @@ impl Clock for ManualClock {
     }
 }
 
-/// Year, month and day, so many days after 2026-01-01.
+/// Returns year, month and day for a number of days after 2026-01-01.
 fn date_after(mut days: u64) -> (u64, u64, u64) {
-    // 400 years have the same number of days wherever they begin.
+    // Every span of 400 years has the same number of days.
     let mut year = 2026 + days / 146_097 * 400;
     days %= 146_097;
     loop {
@@ -84,21 +84,21 @@ fn date_after(mut days: u64) -> (u64, u64, u64) {
     }
 }
 
-/// Bits that look random and are the same for the same seed (SplitMix64). Never for anything but tests.
+/// Deterministic randomness (SplitMix64): the same seed yields the same bits. For tests only.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: Mutex<u64>,
 }
 
 impl SeededEntropy {
-    /// The bits of a seed.
+    /// Creates a generator with a seed.
     pub const fn new(seed: u64) -> Self {
         Self {
             state: Mutex::new(seed),
         }
     }
 
-    /// Goes on with the bits of another seed.
+    /// Restarts the generator with another seed.
     pub fn reseed(&self, seed: u64) {
         *lock(&self.state) = seed;
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_manual_clock_knows_the_calendar() {
+    fn manual_clock_follows_the_calendar() {
         let clock = ManualClock::new();
         for (days, date) in [
             (0, "2026-01-01"),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_bits_and_another_seed_others() {
+    fn seeded_entropy_depends_only_on_its_seed() {
         let draw = |seed| SeededEntropy::new(seed).bits();
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));

@@ -1,4 +1,4 @@
-//! What every backend must do, rule by rule: the contract of [`crate::backend`] as tests.
+//! The conformance suite for backends: the contract of [`crate::backend`] as tests, one function per rule.
 //!
 //! ```no_run
 //! use state_core::testkit::{clock::SeededEntropy, conformance};
@@ -8,7 +8,7 @@
 //! # }
 //! ```
 //!
-//! What a store claims of itself is checked by [`capabilities::run_all`], which opens one place more than once.
+//! The claimed capabilities of a store are tested by [`capabilities::run_all`], which opens one place more than once.
 
 pub mod capabilities;
 pub mod collection;
@@ -29,56 +29,56 @@ use crate::journal::{Frame, FrameKind, genesis};
 use crate::name::StackName;
 use std::fmt;
 
-/// What came of one rule.
-pub type Verdict = std::result::Result<(), Broken>;
+/// The result of one rule.
+pub type Verdict = std::result::Result<(), RuleViolation>;
 
-/// How a rule was broken, in words.
+/// The description of a violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    how: String,
+pub struct RuleViolation {
+    message: String,
     error: Option<ErrorKind>,
 }
 
-impl Broken {
-    /// For rules of your own.
-    pub fn new(how: impl Into<String>) -> Self {
+impl RuleViolation {
+    /// Creates a violation, for additional rules in other crates.
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
-            how: how.into(),
+            message: message.into(),
             error: None,
         }
     }
 
-    /// A call that had to do otherwise.
-    fn failed(how: &str, error: &Error) -> Self {
+    /// Creates a violation for a call with a wrong result.
+    fn failed(message: &str, error: &Error) -> Self {
         Self {
-            how: format!("{how}: {error}"),
+            message: format!("{message}: {error}"),
             error: Some(error.kind()),
         }
     }
 
-    /// What a call failed with that had to succeed, or to fail otherwise; none if no call failed. On a store that is
-    /// made to fail, a rule that ends with an honest error isn't broken, but undecided.
+    /// Returns the error kind of a call that should have succeeded or failed differently; `None` if no call failed.
+    /// If the store is made to fail, a rule that ends with a truthful error is undecided rather than violated.
     pub const fn error(&self) -> Option<ErrorKind> {
         self.error
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.how)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for RuleViolation {}
 
-/// A call that had to succeed.
-impl From<Error> for Broken {
+/// Reports a call that should have succeeded.
+impl From<Error> for RuleViolation {
     fn from(error: Error) -> Self {
-        Self::failed("a call failed that had to succeed", &error)
+        Self::failed("a call failed that should have succeeded", &error)
     }
 }
 
-impl From<ParseIdError> for Broken {
+impl From<ParseIdError> for RuleViolation {
     fn from(error: ParseIdError) -> Self {
         Error::from(error).into()
     }
@@ -86,7 +86,7 @@ impl From<ParseIdError> for Broken {
 
 macro_rules! rules {
     ($($module:ident :: $rule:ident,)*) => {
-        /// Runs every rule, each on a store of its own that `make` opens empty.
+        /// Runs every rule, each on a new empty store that `make` opens.
         pub async fn run_all<B: Backend>(
             make: impl AsyncFn() -> B,
             entropy: &dyn Entropy,
@@ -103,72 +103,76 @@ macro_rules! rules {
 }
 
 rules! {
-    names::names_swap_only_from_the_expected_nonce,
-    names::names_collide_when_they_differ_only_in_case,
-    names::names_are_listed_in_order_with_tombstones,
-    heads::a_stack_is_created_once,
-    heads::what_was_never_made_is_not_found,
-    heads::head_swaps_keep_what_is_the_backends,
-    heads::head_swaps_see_the_head_as_it_is_now,
-    heads::a_removed_stack_cannot_be_acquired,
-    locks::acquire_twice_is_locked_and_names_the_holder,
-    locks::a_released_lock_is_free_and_the_epoch_rises,
-    locks::a_dropped_writer_frees_the_lock,
-    locks::break_needs_the_epoch_that_was_seen,
-    locks::a_stale_writer_is_fenced_and_invisible,
-    locks::a_stale_writer_cannot_free_the_lock_of_another,
-    locks::the_fence_names_the_holder,
-    locks::stacks_have_locks_of_their_own,
-    journals::frames_come_back_in_order_and_linked,
-    journals::a_frame_goes_only_where_it_belongs,
-    journals::an_acquire_gives_all_frames_and_its_fence_last,
-    journals::reading_from_a_slot_gives_the_rest,
-    journals::a_rotation_begins_a_segment_that_a_base_can_name,
-    journals::a_journal_that_ends_before_its_watermark_is_corrupt,
+    names::name_swap_requires_the_expected_nonce,
+    names::names_are_case_insensitive,
+    names::names_are_listed_sorted_with_tombstones,
+    heads::stack_is_created_once,
+    heads::missing_stack_or_object_is_not_found,
+    heads::head_swap_keeps_fields_of_the_backend,
+    heads::head_swap_receives_the_latest_head,
+    heads::removed_stack_cannot_be_acquired,
+    locks::second_acquire_is_refused_with_the_lock_holder,
+    locks::released_lock_is_free_and_epoch_rises,
+    locks::dropped_writer_frees_the_lock,
+    locks::break_requires_the_current_epoch,
+    locks::stale_writer_is_fenced_and_invisible,
+    locks::stale_writer_cannot_release_the_new_lock,
+    locks::fence_contains_the_lock_holder,
+    locks::stacks_are_locked_independently,
+    journals::frames_are_read_in_order_and_linked,
+    journals::frame_for_another_slot_or_chain_is_refused,
+    journals::acquire_returns_all_frames_with_its_fence_last,
+    journals::reading_from_a_slot_returns_the_later_frames,
+    journals::rotation_starts_a_segment_for_a_new_base,
+    journals::journal_that_ends_before_its_watermark_is_corrupt,
     objects::objects_are_created_once,
     objects::objects_are_listed_by_kind_in_order,
-    objects::objects_of_stacks_are_apart,
-    collection::a_store_deletes_exactly_when_it_says_so,
-    collection::what_lies_before_the_floor_goes_and_the_rest_stays,
-    collection::who_reads_before_the_floor_hears_that_it_was_collected,
-    collection::what_still_counts_is_not_deleted,
-    collection::a_stale_writer_deletes_nothing,
-    collection::a_stale_writer_stays_fenced_after_a_collection,
+    objects::objects_belong_to_one_stack,
+    collection::store_deletes_iff_it_claims_collection,
+    collection::collection_deletes_only_before_the_history_floor,
+    collection::read_before_the_history_floor_is_not_found,
+    collection::items_in_use_are_not_deleted,
+    collection::stale_writer_cannot_delete,
+    collection::stale_writer_stays_fenced_after_collection,
 }
 
-/// For a test: panics with the names of all rules that were broken, and how.
+/// Asserts in a test that no rule was violated.
 ///
 /// # Panics
-/// When there is one.
+/// Panics with the names and descriptions of all violated rules, if there are any.
 pub fn expect_all(results: &[(&'static str, Verdict)]) {
-    let broken: Vec<String> = results
+    let violations: Vec<String> = results
         .iter()
         .filter_map(|(rule, verdict)| Some(format!("{rule}: {}", verdict.as_ref().err()?)))
         .collect();
-    assert!(broken.is_empty(), "broken rules:\n{}", broken.join("\n"));
+    assert!(
+        violations.is_empty(),
+        "violated rules:\n{}",
+        violations.join("\n")
+    );
 }
 
-/// A store under test, and the randomness of the rules.
+/// A backend under test, and the randomness of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench<'a> {
-    /// The store. A rule expects it to be empty.
+    /// The backend under test. A rule expects an empty one.
     pub backend: &'a dyn Backend,
-    /// Where ids and nonces come from.
+    /// The source of ids and nonces.
     pub entropy: &'a dyn Entropy,
 }
 
 impl<'a> Bench<'a> {
-    /// A store and its randomness.
+    /// Creates a bench for a backend.
     pub const fn new(backend: &'a dyn Backend, entropy: &'a dyn Entropy) -> Self {
         Self { backend, entropy }
     }
 
-    /// A nonce that was never used.
+    /// Returns an unused nonce.
     pub fn nonce(&self) -> Nonce {
         Nonce::random(self.entropy)
     }
 
-    /// Makes a stack.
+    /// Creates a stack with an empty journal.
     pub async fn stack(&self) -> Result<Lineage> {
         let lineage = Lineage::random(self.entropy);
         let name = StackName::new("rules", "stack")?;
@@ -178,7 +182,7 @@ impl<'a> Bench<'a> {
         Ok(lineage)
     }
 
-    /// What somebody asks who takes the lock, or breaks it at an epoch.
+    /// Returns a request to acquire the lock, or to break it at an epoch.
     pub fn request(&self, who: &str, break_epoch: Option<Epoch>) -> Acquire {
         Acquire {
             holder: Holder::new(who, "host", 7, "rule", None),
@@ -188,12 +192,12 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Takes the free lock of a stack.
+    /// Acquires the free lock of a stack.
     pub async fn acquire(&self, lineage: Lineage, who: &str) -> Result<Acquired> {
         self.backend.acquire(lineage, &self.request(who, None)).await
     }
 
-    /// The frame that follows `tail`.
+    /// Returns the frame that follows `tail`.
     pub fn frame(&self, epoch: Epoch, tail: Tail, payload: &[u8]) -> Result<Frame> {
         Frame::new(
             FrameKind::Data,
@@ -205,7 +209,7 @@ impl<'a> Bench<'a> {
         )
     }
 
-    /// Makes a stack whose journal came from elsewhere, with so many small frames.
+    /// Creates a stack by adopting a journal with the given number of small frames.
     pub async fn stack_of(&self, frames: u64) -> Result<Lineage> {
         let lineage = Lineage::random(self.entropy);
         let head = Head::new(lineage, StackName::new("rules", "long")?, self.nonce());
@@ -226,7 +230,7 @@ impl<'a> Bench<'a> {
         Ok(lineage)
     }
 
-    /// Appends a frame with this payload, and gives it back with the new end.
+    /// Appends a frame with this payload; returns the frame and the new end of the journal.
     pub async fn append(&self, to: &Acquired, tail: Tail, payload: &[u8]) -> Result<(Frame, Tail)> {
         let frame = self.frame(to.writer.epoch(), tail, payload)?;
         to.writer.append(&frame).await?;
@@ -235,7 +239,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The end of a journal whose last frame this is.
+/// Returns the end of a journal whose last frame is this one.
 fn after(frame: &Frame) -> Tail {
     Tail {
         next: frame.slot().next(),
@@ -243,21 +247,28 @@ fn after(frame: &Frame) -> Tail {
     }
 }
 
-/// The rule is kept if `kept` is true.
+/// Checks a condition of a rule.
 fn ensure(kept: bool, otherwise: &str) -> Verdict {
-    if kept { Ok(()) } else { Err(Broken::new(otherwise)) }
+    if kept {
+        Ok(())
+    } else {
+        Err(RuleViolation::new(otherwise))
+    }
 }
 
-/// The rule is kept if the call failed so.
+/// Checks that a call failed with an error of this kind.
 fn ensure_fails<T>(result: Result<T>, kind: ErrorKind, call: &str) -> Verdict {
     match result {
         Err(error) if error.kind() == kind => Ok(()),
         Err(error) => {
-            let how = format!("{call} had to fail as {kind:?} and failed as {:?}", error.kind());
-            Err(Broken::failed(&how, &error))
+            let message = format!(
+                "{call} should have failed as {kind:?}, but failed as {:?}",
+                error.kind()
+            );
+            Err(RuleViolation::failed(&message, &error))
         }
-        Ok(_) => Err(Broken::new(format!(
-            "{call} had to fail as {kind:?} and succeeded"
+        Ok(_) => Err(RuleViolation::new(format!(
+            "{call} should have failed as {kind:?}, but succeeded"
         ))),
     }
 }

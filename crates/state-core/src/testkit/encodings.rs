@@ -1,10 +1,10 @@
-//! How often this process encoded an entry: a mutation is to encode each of its entries once.
+//! Counts how often this process encoded an entry, for tests that a mutation encodes each of its entries once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Entries encoded by this process so far, on all threads.
+/// Returns the number of entries that this process has encoded so far, on all threads.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

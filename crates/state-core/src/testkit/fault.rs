@@ -1,7 +1,7 @@
-//! A store that fails when it is told to: before the effect, after it, late, or by doing a thing twice.
+//! A backend with injected faults: calls fail before their effect, after it, take effect late, or take effect twice.
 //!
-//! It wraps any backend, and without a plan it is that backend. Whoever stands on a backend must come through each
-//! of its faults with a state that is whole, and an error that is true.
+//! It wraps any backend, and behaves like that backend without a plan. Code above a backend must survive each of
+//! these faults with a consistent state and a truthful error.
 //!
 //! ```
 //! use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
@@ -35,29 +35,30 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use writer::FaultyWriter;
 
-/// How a call fails.
+/// The kinds of injected faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Nothing happens. A write says so ([`Error::NotApplied`]).
+    /// The call has no effect. A write reports that ([`Error::NotApplied`]).
     BeforeEffect,
-    /// It happens, and the answer is lost ([`Error::Indeterminate`]).
+    /// The call takes effect, and the answer is lost ([`Error::Indeterminate`]).
     AfterEffect,
-    /// The answer is lost, and it happens when [`FaultPlan::deliver`] is called: a packet that was under way. A
-    /// change of a head can't be kept: it happens at once.
+    /// The answer is lost, and the call takes effect when [`FaultPlan::deliver`] is called, like a delayed packet. A
+    /// head change can't be delayed: it takes effect at once.
     Late,
-    /// It happens twice; the first answer counts.
+    /// The call takes effect twice; the caller gets the first answer.
     Twice,
 }
 
 impl Fault {
-    /// All of them.
+    /// All kinds of faults, for tests that try each.
     pub const ALL: [Self; 4] = [Self::BeforeEffect, Self::AfterEffect, Self::Late, Self::Twice];
 }
 
-/// What can fail: each method of [`Backend`], of [`Writer`](crate::Writer), of [`CollectableStore`] and of [`CopyTarget`]
-/// that touches the store.
+/// The calls that can fail: each method of [`Backend`], [`Writer`](crate::Writer), [`CollectableStore`] and
+/// [`CopyTarget`]
+/// that accesses the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "they are named after the methods")]
+#[expect(missing_docs, reason = "each is named after its method")]
 #[non_exhaustive]
 pub enum Operation {
     Names,
@@ -77,15 +78,15 @@ pub enum Operation {
     Create,
     Check,
     Release,
-    Pieces,
-    /// Each piece counts as one: a deletion can end anywhere.
+    StoredItems,
+    /// A deletion. Each deleted item counts as one call, so that a deletion can be interrupted anywhere.
     Delete,
     AdoptObject,
     AdoptStack,
 }
 
 impl Operation {
-    /// All of them.
+    /// All operations, for tests that try each.
     pub const ALL: [Self; 21] = [
         Self::Names,
         Self::ReadName,
@@ -104,13 +105,13 @@ impl Operation {
         Self::Create,
         Self::Check,
         Self::Release,
-        Self::Pieces,
+        Self::StoredItems,
         Self::Delete,
         Self::AdoptObject,
         Self::AdoptStack,
     ];
 
-    /// Whether it may change something.
+    /// Returns whether the operation may change the store.
     pub const fn writes(self) -> bool {
         matches!(
             self,
@@ -130,53 +131,54 @@ impl Operation {
     }
 }
 
-/// A call that can be made more than once, and later.
+/// A call that can be repeated and delayed.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
-/// Hears of each call before it runs (`true`) and after it.
+/// A function that is called before each operation (`true`) and after it (`false`).
 type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
 
 type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What is to fail; clones share it.
+/// The planned faults of a backend. Clones share the plan.
 #[derive(Clone, Default)]
 pub struct FaultPlan {
-    inner: Arc<Mutex<Planned>>,
+    inner: Arc<Mutex<FaultSchedule>>,
 }
 
 #[derive(Default)]
-struct Planned {
+struct FaultSchedule {
     calls: BTreeMap<Operation, usize>,
-    /// By the call that is to fail, counted from the first.
+    /// The planned faults, by operation and number of the call, counted from the first.
     faults: BTreeMap<(Operation, usize), Fault>,
     late: Vec<Delivery>,
     watcher: Option<Watcher>,
 }
 
 impl FaultPlan {
-    /// Makes a call fail: the next one of its kind, after so many that don't.
+    /// Makes a call fail: the next one of its kind after `after` calls without a fault.
     pub fn fail(&self, operation: Operation, after: usize, fault: Fault) {
         let mut planned = self.planned();
         let next = planned.calls.get(&operation).copied().unwrap_or_default();
         planned.faults.insert((operation, next + after), fault);
     }
 
-    /// Tells of each call that isn't to fail, before it runs (`true`) and after it: for tests that end a process there.
+    /// Calls a function before (`true`) and after (`false`) each operation without a fault, for tests that kill a
+    /// process at that point.
     pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
         self.planned().watcher = Some(Arc::new(watcher));
     }
 
-    /// Forgets the faults that are still to come.
+    /// Removes all remaining faults from the plan.
     pub fn heal(&self) {
         self.planned().faults.clear();
     }
 
-    /// How many calls of a kind there were.
+    /// Returns the number of calls of an operation so far.
     pub fn calls(&self, operation: Operation) -> usize {
         self.planned().calls.get(&operation).copied().unwrap_or_default()
     }
 
-    /// Lets all that is late happen, in the order in which it was asked. How many there were.
+    /// Executes all delayed calls in their order; returns their number.
     pub async fn deliver(&self) -> usize {
         let late = std::mem::take(&mut self.planned().late);
         let count = late.len();
@@ -186,7 +188,7 @@ impl FaultPlan {
         count
     }
 
-    /// Counts a call; how it is to fail.
+    /// Counts a call; returns the planned fault.
     fn next(&self, operation: Operation) -> Option<Fault> {
         let mut planned = self.planned();
         let calls = planned.calls.entry(operation).or_default();
@@ -199,11 +201,11 @@ impl FaultPlan {
         match self.next(operation) {
             None => {
                 let watcher = self.planned().watcher.clone();
-                let tell = |before| watcher.iter().for_each(|watcher| watcher(operation, before));
-                tell(true);
-                let done = call().await;
-                tell(false);
-                done
+                let notify = |before| watcher.iter().for_each(|watcher| watcher(operation, before));
+                notify(true);
+                let result = call().await;
+                notify(false);
+                result
             }
             Some(Fault::BeforeEffect) => Err(before(operation)),
             Some(Fault::AfterEffect) => {
@@ -225,7 +227,7 @@ impl FaultPlan {
         }
     }
 
-    fn planned(&self) -> MutexGuard<'_, Planned> {
+    fn planned(&self) -> MutexGuard<'_, FaultSchedule> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -265,7 +267,7 @@ fn after(operation: Operation) -> Error {
     }
 }
 
-/// A backend with a plan of its faults.
+/// A backend that fails as a [`FaultPlan`] says.
 #[derive(Clone, Debug)]
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,
@@ -273,7 +275,7 @@ pub struct FaultyBackend {
 }
 
 impl FaultyBackend {
-    /// A backend that doesn't fail until it is told to.
+    /// Wraps a backend with an empty plan.
     pub fn new(inner: Arc<dyn Backend>) -> Self {
         Self {
             inner,
@@ -281,13 +283,14 @@ impl FaultyBackend {
         }
     }
 
-    /// The plan.
+    /// Returns the plan of the backend's faults.
     pub fn plan(&self) -> FaultPlan {
         self.plan.clone()
     }
 }
 
-/// A call on clones of all that it needs; `inner[ability]` calls a method of an optional ability.
+/// Runs a method through the plan, on clones of its arguments, so that the call can be repeated and delayed.
+/// `inner[ability]` calls a method of an optional ability.
 macro_rules! call {
     ($self:ident.$operation:ident, $inner:ident $([$ability:ident])? . $method:ident ( $($argument:ident),* )) => {{
         let inner = Arc::clone(&$self.$inner);
@@ -304,7 +307,7 @@ macro_rules! call {
 }
 use call;
 
-/// Turns an owned argument into what a method takes.
+/// Borrows an owned argument in the form that a method takes.
 trait Lend<'a, T> {
     fn borrow(&'a self) -> T;
 }
@@ -331,7 +334,7 @@ impl<'a> Lend<'a, &'a [StoredItemName]> for StoredItemName {
     }
 }
 
-/// The frames of one call, shared by those that repeat it.
+/// The frames of one call, shared by its repetitions.
 #[derive(Clone)]
 struct Frames(Arc<[Frame]>);
 
@@ -408,7 +411,7 @@ impl Backend for FaultyBackend {
 
     fn extensions(&self) -> Extensions<'_> {
         let mut extensions = self.inner.extensions();
-        // What can fail goes through the plan.
+        // Optional abilities must fail as planned too: route them through this backend.
         extensions.collectable = extensions.collectable.map(|_| self as _);
         extensions.copy_target = extensions.copy_target.map(|_| self as _);
         extensions
@@ -418,7 +421,7 @@ impl Backend for FaultyBackend {
 #[async_trait]
 impl CollectableStore for FaultyBackend {
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
-        call!(self.Pieces, inner[collectable].stored_items(lineage, before))
+        call!(self.StoredItems, inner[collectable].stored_items(lineage, before))
     }
 }
 

@@ -1,9 +1,9 @@
-//! An attacker who may read and write every object of a store, at any moment between two of its user's requests.
+//! Models an attacker who can read and write every object of a store between any two requests of its user.
 //!
-//! The definition is shared by all backends, and is plain data: at a request, an object, an action. An adapter
-//! under a backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
-//! [`Attacker`] before the request is executed, performs the edits that are due, and reports what every write
-//! stored, so that the attacker can bring back any version that ever existed.
+//! An attack is plain data and works for all backends: at a request, on an object, an action. An adapter below a
+//! backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
+//! [`Attacker`] before the request is executed, performs the edits that are due, and reports the result of every
+//! write, so that the attacker can restore any version that ever existed.
 //!
 //! ```
 //! use state_core::testkit::hostile::{Action, Attacker, Intervention, Verb};
@@ -24,19 +24,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A change of a store that its user didn't make.
+/// A change of the store by the attacker.
 #[derive(Clone, Debug)]
 pub struct Intervention {
-    /// The number of the request right before which it happens; the first request is number 0.
+    /// The number of the request right before which the change happens; the first request is number 0.
     pub at: usize,
     /// The path of the object, from the root of the store.
     pub object: String,
-    /// What happens to the object.
+    /// The action on the object.
     pub action: Action,
 }
 
 impl Intervention {
-    /// An intervention right before a request.
+    /// Creates an intervention right before a request.
     pub fn new(at: usize, object: impl Into<String>, action: Action) -> Self {
         Self {
             at,
@@ -45,7 +45,7 @@ impl Intervention {
         }
     }
 
-    /// The objects whose content [`Attacker::edits`] asks for.
+    /// Returns the objects whose content [`Attacker::edits`] reads.
     pub fn objects(&self) -> Vec<&str> {
         match &self.action {
             Action::Exchange(other) => vec![&self.object, other],
@@ -54,18 +54,18 @@ impl Intervention {
     }
 }
 
-/// What an attacker does to an object.
+/// The actions of an attacker on an object.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Other bytes take the place of its content; an object that doesn't exist is created.
+    /// Replaces the content of the object with other bytes; an object that doesn't exist is created.
     Replace(Bytes),
-    /// Its content and that of this other object change places.
+    /// Swaps the contents of the object and of this other object.
     Exchange(String),
-    /// The object is deleted.
+    /// Deletes the object from the store.
     Delete,
-    /// Its content becomes that of the version so many versions before the latest one; 1 is the one before.
+    /// Restores an older version of the object, this many versions before the latest one.
     BringBack(usize),
-    /// Its content is computed from its content: public digests and chains can be computed anew.
+    /// Computes new content from the current one. Public digests and chains can be recomputed.
     Forge(Forgery),
 }
 
@@ -79,7 +79,7 @@ pub struct Forgery {
 }
 
 impl Forgery {
-    /// A forgery; the name is for messages.
+    /// Creates a forgery; the name appears in messages.
     pub fn new(name: &'static str, forge: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self {
             name,
@@ -87,7 +87,7 @@ impl Forgery {
         }
     }
 
-    /// What the bytes become.
+    /// Applies the forgery to the bytes of an object.
     pub fn apply(&self, bytes: &[u8]) -> Vec<u8> {
         (self.forge)(bytes)
     }
@@ -99,56 +99,56 @@ impl fmt::Debug for Forgery {
     }
 }
 
-/// What the user of a store asks for.
+/// The kinds of requests to a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// The content or the metadata of an object is read.
+    /// Reads the content or the metadata of an object.
     Read,
-    /// An object is created, replaced, extended, or given a name.
+    /// Creates, replaces, extends or renames an object.
     Write,
-    /// An object is deleted.
+    /// Deletes an object from the store.
     Delete,
-    /// The objects under a path are listed.
+    /// Lists the objects under a path.
     List,
-    /// What was written is made durable.
+    /// Makes earlier writes durable.
     Sync,
 }
 
-/// A request that the user of a store made.
+/// A request of the store's user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What was asked for.
+    /// The kind of the request.
     pub verb: Verb,
     /// The path of the object, or of the folder that was listed, from the root of the store.
     pub object: String,
 }
 
-/// What an adapter does to the store: the new content of an object, or none to delete it.
+/// An edit that the adapter performs on the store: the new content of an object, or its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edit {
     /// The path of the object, from the root of the store.
     pub object: String,
-    /// Its new content; none deletes it.
+    /// The new content of the object; `None` deletes it.
     pub content: Option<Bytes>,
 }
 
-/// Plans interventions, counts requests, and keeps every version of every object. Clones are the same attacker.
+/// Plans interventions, counts requests, and records every version of every object. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Attacker {
-    knowledge: Arc<Mutex<Knowledge>>,
+    knowledge: Arc<Mutex<AttackerState>>,
 }
 
 #[derive(Debug, Default)]
-struct Knowledge {
+struct AttackerState {
     planned: Vec<Intervention>,
     requests: Vec<Request>,
-    /// Oldest first; none where the object was deleted.
+    /// All versions of every object, oldest first; `None` where the object was deleted.
     versions: BTreeMap<String, Vec<Option<Bytes>>>,
     edits: usize,
 }
 
 impl Attacker {
-    /// Plans interventions, and counts requests from 0 again. Versions that were recorded stay known.
+    /// Plans interventions and restarts the count of requests at 0. Recorded versions are kept.
     pub fn plan(&self, interventions: impl IntoIterator<Item = Intervention>) {
         let mut knowledge = self.lock();
         knowledge.planned = interventions.into_iter().collect();
@@ -156,27 +156,28 @@ impl Attacker {
         knowledge.edits = 0;
     }
 
-    /// The requests since the last plan.
+    /// Returns the requests since the last plan.
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
     }
 
-    /// How many edits were made since the last plan. An intervention at a request that never came made none.
+    /// Returns the number of edits since the last plan. An intervention whose request never came made none.
     pub fn edits_made(&self) -> usize {
         self.lock().edits
     }
 
-    /// The objects of which a version is known.
+    /// Returns the objects with recorded versions.
     pub fn objects(&self) -> Vec<String> {
         self.lock().versions.keys().cloned().collect()
     }
 
-    /// All versions of an object, oldest first; none where it was deleted.
+    /// Returns all versions of an object, oldest first; `None` where the object was deleted.
     pub fn versions(&self, object: &str) -> Vec<Option<Bytes>> {
         self.lock().versions.get(object).cloned().unwrap_or_default()
     }
 
-    /// For adapters: a request is about to be executed. Gives back the interventions that come before it.
+    /// For adapters: records a request that is about to be executed, and returns the interventions that come before
+    /// it.
     pub fn begin(&self, verb: Verb, object: &str) -> Vec<Intervention> {
         let mut knowledge = self.lock();
         let number = knowledge.requests.len();
@@ -188,8 +189,8 @@ impl Attacker {
         due
     }
 
-    /// For adapters: what an intervention does to a store with this content. It may be nothing: an object that
-    /// doesn't exist can't be forged.
+    /// For adapters: returns the edits of an intervention on a store with this content. There may be none: an object
+    /// that doesn't exist can't be forged.
     pub fn edits(
         &self,
         intervention: &Intervention,
@@ -225,7 +226,7 @@ impl Attacker {
         edits
     }
 
-    /// For adapters: the content of an object after a write of the store's user; none after a deletion.
+    /// For adapters: records the content of an object after a write of the store's user; `None` after a deletion.
     pub fn record(&self, object: &str, content: Option<Bytes>) {
         let mut knowledge = self.lock();
         let versions = knowledge.versions.entry(object.to_owned()).or_default();
@@ -234,7 +235,7 @@ impl Attacker {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Knowledge> {
+    fn lock(&self) -> MutexGuard<'_, AttackerState> {
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn each_action_gives_its_edits() {
+    fn every_action_returns_its_edits() {
         let one = |content: Option<&str>| vec![("a".to_owned(), content.map(str::to_owned))];
         assert_eq!(edits(Action::Replace("new".into())), one(Some("new")));
         assert_eq!(edits(Action::Delete), one(None));
@@ -283,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_that_changes_nothing_is_none() {
+    fn edit_without_a_change_is_omitted() {
         assert_eq!(edits(Action::Replace("three".into())), []);
         assert_eq!(edits(Action::Forge(Forgery::new("same", <[u8]>::to_vec))), []);
     }
 
     #[test]
-    fn an_intervention_is_due_once_and_a_plan_counts_anew() {
+    fn intervention_is_due_once_per_plan() {
         let attacker = attacker();
         for _ in 0..2 {
             attacker.plan([Intervention::new(1, "a", Action::Delete)]);

@@ -1,4 +1,4 @@
-//! A data key for tests of tags.
+//! A data key for tests of authentication tags.
 
 use crate::digest::{Digest, KeyId};
 use crate::entry::Entry;
@@ -8,14 +8,14 @@ use crate::mutation::StackOutputs;
 use crate::sealing::{MacKey, StackKey, Tag, TagDomain};
 use crate::snapshot::Snapshot;
 
-/// Tags with a keyed hash. Seals nothing: for what is about tags.
+/// A key that tags with a keyed hash and seals nothing, for tests of tags only.
 #[derive(Debug)]
 pub struct TagKey {
     secret: [u8; 32],
 }
 
 impl TagKey {
-    /// The key of a number.
+    /// Derives a test key from a number.
     pub fn new(number: u64) -> Self {
         Self {
             secret: *Digest::of(&number.to_be_bytes()).as_bytes(),
@@ -26,7 +26,7 @@ impl TagKey {
 impl MacKey for TagKey {
     fn id(&self) -> KeyId {
         let id = std::array::from_fn(|at| Digest::of(&self.secret).as_bytes()[at]);
-        KeyId::from_bytes(id).expect("a digest isn't all zeros")
+        KeyId::from_bytes(id).expect("a digest is never all zeros in practice")
     }
 
     fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {

@@ -1,15 +1,15 @@
-//! The laws again, as plainly as they can be said: quadratic, without a look at the real code.
+//! Reference implementations of the ordering rules: simple, quadratic and independent of the code under test.
 
 use crate::address::{Dependency, EntryKey};
 use crate::entry::SharedEntry;
 use std::collections::BTreeSet;
 
-/// The topological law: every reference of every entry is met by what stands strictly earlier.
+/// Returns whether a list is in topological order: every reference of every entry is satisfied by an earlier entry.
 pub fn is_topological(entries: &[SharedEntry]) -> bool {
     naive_verify_order(entries).is_empty()
 }
 
-/// The references that nothing earlier meets, entry by entry.
+/// Returns the references that no earlier entry satisfies, in list order.
 pub fn naive_verify_order(entries: &[SharedEntry]) -> Vec<(EntryKey, Dependency)> {
     let mut unmet = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
@@ -30,7 +30,7 @@ pub fn naive_verify_order(entries: &[SharedEntry]) -> Vec<(EntryKey, Dependency)
     unmet
 }
 
-/// The merge of seed 004, list by list: what was recorded, then what is left of the base.
+/// The reference merge: the recorded entries, then the entries of the base that were not recorded.
 pub fn naive_merge(base: &[SharedEntry], new: &[SharedEntry], done: &BTreeSet<EntryKey>) -> Vec<SharedEntry> {
     let mut merged = Vec::new();
     for entry in new {

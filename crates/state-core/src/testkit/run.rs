@@ -1,30 +1,30 @@
-//! What a whole test run sets from outside: how much more than usual it tries, and where it records what it skips.
+//! Settings of a whole test run: the scale of randomized tests, and the log of skipped tests.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::thread;
 
-/// Variable that multiplies the counts of randomized tests; whole, at least 1.
+/// Environment variable that multiplies the counts of randomized tests; an integer of at least 1.
 pub const SCALE: &str = "STATE_TEST_SCALE";
 
-/// Variable that names the file to which every skipped test appends a line.
+/// Environment variable that names the file to which every skipped test appends a line.
 pub const SKIP_LOG: &str = "STATE_SKIP_LOG";
 
-/// The number of cases, rounds or schedules that a randomized test tries: `usual`, times `STATE_TEST_SCALE`.
+/// Returns the number of cases, rounds or schedules that a randomized test tries: `usual`, times `STATE_TEST_SCALE`.
 pub fn scaled(usual: u32) -> u32 {
     let scale = std::env::var(SCALE).ok().and_then(|text| text.parse().ok());
     usual.saturating_mul(scale.unwrap_or(1).max(1))
 }
 
-/// Reports that the running test skips something because `missing`, one word, isn't available: a program, a variable, a
+/// Reports that the running test is skipped because `missing`, one word, is not available: a program, a variable, a
 /// set of files.
 ///
 /// The message goes to standard error, and to the file that `STATE_SKIP_LOG` names, because cargo hides the output of
-/// tests that pass. One line of that file has `missing`, the test and `untested`, separated by tabs.
+/// passing tests. A line of that file consists of `missing`, the test and `untested`, separated by tabs.
 ///
 /// # Panics
 ///
-/// When the file can't be written: a skip that nobody sees would pass for a test.
+/// Panics when the file can't be written: an unreported skip would count as a passed test.
 #[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 pub fn skip(missing: &str, untested: &str) {
     eprintln!("SKIP: {missing} is missing: {untested}");
@@ -32,7 +32,7 @@ pub fn skip(missing: &str, untested: &str) {
         return;
     };
     let line = skip_line(missing, &running_test(), untested);
-    // One write, so that lines of processes that run side by side stay whole.
+    // A single write, so that lines of concurrent processes are not interleaved.
     let written = OpenOptions::new()
         .append(true)
         .create(true)
@@ -53,11 +53,11 @@ fn skip_line(missing: &str, test: &str, untested: &str) -> String {
     )
 }
 
-/// The test's name, which libtest gives to its thread, behind the name of its binary.
+/// Returns the name of the test binary and of the running test, which is the name of its thread in libtest.
 fn running_test() -> String {
     let binary = std::env::current_exe().unwrap_or_default();
     let binary = binary.file_stem().unwrap_or_default().to_string_lossy();
-    // Cargo ends the name of a test binary with a hash.
+    // Cargo appends a hash to the name of a test binary.
     let binary = binary.rsplit_once('-').map_or(&*binary, |(name, _)| name);
     let thread = thread::current();
     format!("{binary}::{}", thread.name().unwrap_or("?"))

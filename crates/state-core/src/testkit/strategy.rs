@@ -1,4 +1,4 @@
-//! Proptest strategies for everything that a snapshot is made of: odd, but valid unless it says otherwise.
+//! Proptest strategies for snapshots and their parts: unusual but valid values, unless documented otherwise.
 
 mod corrupt;
 mod entry;
@@ -16,7 +16,7 @@ pub use snapshot::snapshots;
 use crate::address::Address;
 use proptest::prelude::*;
 
-/// Addresses in the manner of several tools, and some that only the grammar allows.
+/// Generates addresses in the style of several tools, and some unusual ones that the grammar allows.
 pub fn addresses() -> impl Strategy<Value = Address> {
     let text = prop_oneof![
         4 => "[a-d]{1,2}",

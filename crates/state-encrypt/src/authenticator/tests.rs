@@ -1,4 +1,4 @@
-//! What a tag holds together.
+//! Tests which changes of an object its tag detects.
 
 use super::*;
 use proptest::collection::vec;
@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
-    fn a_tag_holds_for_these_bytes_only(content in vec(any::<u8>(), 0..64), bit: prop::sample::Index) {
+    fn tag_verifies_only_the_tagged_bytes(content in vec(any::<u8>(), 0..64), bit: prop::sample::Index) {
         let here = authenticator(1, 1);
         let tag = here.tag(TagDomain::Frame, &[b"frame 7", &content]);
         let verify = |parts: &[&[u8]], tag: &[u8]| here.verify("frame 7", TagDomain::Frame, parts, tag).is_ok();
@@ -35,7 +35,7 @@ proptest! {
 }
 
 #[test]
-fn another_key_lineage_or_domain_gives_another_tag() {
+fn tag_depends_on_key_lineage_and_domain() {
     let tag = authenticator(1, 1).tag(TagDomain::Head, &[b"x"]);
     assert_ne!(tag, authenticator(2, 1).tag(TagDomain::Head, &[b"x"]));
     assert_ne!(tag, authenticator(1, 2).tag(TagDomain::Head, &[b"x"]));
@@ -44,7 +44,7 @@ fn another_key_lineage_or_domain_gives_another_tag() {
 }
 
 #[test]
-fn a_tag_of_another_length_is_refused() {
+fn tag_of_wrong_length_is_refused() {
     let here = authenticator(1, 1);
     let tag = here.tag(TagDomain::Head, &[b"x"]);
     for length in [0, 1, 8, 15, 16, 17, 31] {

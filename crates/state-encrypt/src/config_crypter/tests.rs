@@ -1,4 +1,4 @@
-//! Single secrets in their contexts.
+//! Tests that configuration secrets are bound to their contexts.
 
 use super::*;
 use proptest::collection::vec;
@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
-    fn what_is_encrypted_decrypts_to_the_same(context in ".{0,10}", plaintext in vec(any::<u8>(), 0..100)) {
+    fn encrypted_secret_decrypts_to_itself(context in ".{0,10}", plaintext in vec(any::<u8>(), 0..100)) {
         let crypter = crypter(1, 1);
         let sealed = crypter.encrypt(&context, &plaintext).unwrap();
         prop_assert_eq!(crypter.decrypt(&context, &sealed).unwrap(), plaintext);
@@ -36,13 +36,13 @@ proptest! {
     }
 
     #[test]
-    fn what_is_not_sealed_is_refused_without_a_panic(text: String) {
+    fn decrypting_arbitrary_text_fails_without_panic(text: String) {
         prop_assert!(crypter(1, 1).decrypt("db", &text).is_err());
     }
 }
 
 #[test]
-fn another_context_key_or_lineage_is_refused() {
+fn wrong_context_key_or_lineage_is_refused() {
     let sealed = crypter(1, 1).encrypt("db", b"hunter2!").unwrap();
     assert!(crypter(1, 1).decrypt("web", &sealed).is_err());
     assert!(crypter(1, 2).decrypt("db", &sealed).is_err());
@@ -51,7 +51,7 @@ fn another_context_key_or_lineage_is_refused() {
 }
 
 #[test]
-fn the_same_secret_twice_looks_different() {
+fn same_secret_encrypts_to_different_texts() {
     let crypter = crypter(1, 1);
     let [one, two] = [(), ()].map(|()| crypter.encrypt("db", b"hunter2!").unwrap());
     assert_ne!(one, two);
@@ -59,7 +59,7 @@ fn the_same_secret_twice_looks_different() {
 }
 
 #[test]
-fn batches_are_all_or_nothing() {
+fn batches_succeed_or_fail_as_a_whole() {
     let crypter = crypter(1, 1);
     let sealed = crypter.encrypt_all(&[("a", b"1"), ("b", b"2")]).unwrap();
     let both = [("a", sealed[0].as_str()), ("b", sealed[1].as_str())];

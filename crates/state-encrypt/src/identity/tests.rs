@@ -1,4 +1,4 @@
-//! What identities are read from, and what is said of a file that holds none.
+//! Tests of parsing identity files, and of the errors for invalid ones.
 
 use super::*;
 use crate::generate_identity;
@@ -9,7 +9,7 @@ fn refusal(text: &str) -> Error {
     error
 }
 
-/// The line and the reason.
+/// Returns the line and reason of the refusal.
 fn at(text: &str) -> (usize, String) {
     match refusal(text) {
         Error::Identity { line, reason, .. } => (line, reason),
@@ -18,7 +18,7 @@ fn at(text: &str) -> (usize, String) {
 }
 
 #[test]
-fn a_file_has_several_keys_and_comments() {
+fn identity_file_holds_several_keys_and_comments() {
     let (anna, bert) = (generate_identity(), generate_identity());
     let text = format!("# mine\n{}\n\n{}", anna.file(), bert.file().replace('\n', "\r\n"));
     let identities = Identities::parse("key.txt", &text).unwrap();
@@ -27,27 +27,27 @@ fn a_file_has_several_keys_and_comments() {
 }
 
 #[test]
-fn a_truncated_key_file_is_refused_with_its_line_and_never_shown() {
-    let made = generate_identity();
-    let key = made.file().lines().nth(1).unwrap();
+fn truncated_key_file_is_refused_by_line_and_not_shown() {
+    let generated = generate_identity();
+    let key = generated.file().lines().nth(1).unwrap();
     for cut in 16..key.len() {
         let text = format!("# public key\n{}", &key[..cut]);
         let error = refusal(&text);
-        let said = format!("{error} {error:?}");
+        let shown = format!("{error} {error:?}");
         let (line, reason) = at(&text);
         assert_eq!(line, 2);
         assert!(
             reason.contains("cut off") && reason.contains(&cut.to_string()),
             "{reason}"
         );
-        assert!(cut < 24 || !said.contains(&key[17..24]), "{said}");
+        assert!(cut < 24 || !shown.contains(&key[17..24]), "{shown}");
     }
 }
 
 #[test]
-fn a_key_with_a_typo_is_refused_with_its_line_and_never_shown() {
-    let made = generate_identity();
-    let key = made.file().lines().nth(1).unwrap();
+fn key_with_typo_is_refused_by_line_and_not_shown() {
+    let generated = generate_identity();
+    let key = generated.file().lines().nth(1).unwrap();
     let other = if key.ends_with('Q') { "P" } else { "Q" };
     let typo = format!("{}{other}", &key[..73]);
     let (line, reason) = at(&format!("\n\n{typo}\n"));
@@ -59,15 +59,15 @@ fn a_key_with_a_typo_is_refused_with_its_line_and_never_shown() {
 }
 
 #[test]
-fn a_file_without_a_key_is_refused() {
-    for text in ["", "# nothing\n\n"] {
+fn identity_file_without_keys_is_refused() {
+    for text in ["", "# empty\n\n"] {
         let origin = "key.txt".to_owned();
         assert_eq!(refusal(text), Error::NoIdentity { origin });
     }
 }
 
 #[test]
-fn an_encrypted_key_file_says_how_to_open_it() {
+fn encrypted_key_file_error_names_the_age_command() {
     for text in [
         "age-encryption.org/v1\n-> scrypt x 18\n",
         "-----BEGIN AGE ENCRYPTED FILE-----\nYWdl\n",
@@ -77,34 +77,34 @@ fn an_encrypted_key_file_says_how_to_open_it() {
 }
 
 #[test]
-fn a_recipient_is_no_identity() {
-    let made = generate_identity();
-    assert!(at(made.recipient()).1.contains("public"));
+fn recipient_is_refused_as_identity() {
+    let generated = generate_identity();
+    assert!(at(generated.recipient()).1.contains("public"));
     assert!(at("ssh-ed25519 AAAA").1.contains("public"));
 }
 
 #[test]
-fn anything_else_is_refused_and_never_shown() {
+fn other_text_is_refused_as_identity_and_not_shown() {
     let (line, reason) = at("hunter2!\n");
     assert_eq!(line, 1);
     assert!(
         reason.contains("AGE-SECRET-KEY-1") && !reason.contains("hunter2"),
         "{reason}"
     );
-    assert!(at(&"x".repeat(MAX_FILE + 1)).1.contains("no key file"));
+    assert!(at(&"x".repeat(MAX_FILE + 1)).1.contains("not a key file"));
 }
 
 #[test]
-fn debug_shows_how_many_there_are() {
-    let made = generate_identity();
-    let mut identities = Identities::parse("key.txt", made.file()).unwrap();
+fn debug_shows_only_the_number_of_identities() {
+    let generated = generate_identity();
+    let mut identities = Identities::parse("key.txt", generated.file()).unwrap();
     identities.add_passphrase(Passphrase::new("hunter2!").unwrap());
     assert_eq!(
         format!("{identities:?}"),
         "Identities { keys: 1, passphrases: 1, .. }"
     );
-    let key = made.file().lines().nth(1).unwrap();
-    assert!(!format!("{made:?}").contains(&key[20..30]));
+    let key = generated.file().lines().nth(1).unwrap();
+    assert!(!format!("{generated:?}").contains(&key[20..30]));
 }
 
 #[cfg(feature = "ssh")]
@@ -113,15 +113,15 @@ mod ssh {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
 
-    /// Made for this test; it opens nothing.
+    /// A key generated for this test, not used elsewhere.
     const PLAIN: &str = include_str!("ssh_plain");
-    /// Its passphrase is `pass`.
+    /// A key with the passphrase `pass`, generated for this test.
     const ENCRYPTED: &str = include_str!("ssh_encrypted");
 
     #[test]
-    fn an_ssh_private_key_is_an_identity() {
-        let made = generate_identity();
-        let identities = Identities::parse("key.txt", &format!("{}{PLAIN}", made.file())).unwrap();
+    fn ssh_private_key_is_an_identity() {
+        let generated = generate_identity();
+        let identities = Identities::parse("key.txt", &format!("{}{PLAIN}", generated.file())).unwrap();
         assert_eq!(identities.len(), 2);
         assert_eq!(
             Identities::parse("key.txt", &PLAIN.replace('\n', "\r\n"))
@@ -132,7 +132,7 @@ mod ssh {
     }
 
     #[test]
-    fn an_ssh_key_with_a_passphrase_is_refused_with_a_hint() {
+    fn ssh_key_with_passphrase_is_refused_with_a_hint() {
         let (line, reason) = at(ENCRYPTED);
         assert_eq!(line, 1);
         assert!(
@@ -145,7 +145,7 @@ mod ssh {
     }
 
     #[test]
-    fn an_ssh_key_that_is_cut_off_is_refused() {
+    fn truncated_ssh_key_is_refused() {
         let cut: String = PLAIN.lines().take(4).map(|line| format!("{line}\n")).collect();
         assert!(at(&cut).1.contains("cut off"));
         let damaged = PLAIN.replace("AQIDBAU", "AQIDBAQ");
@@ -153,7 +153,7 @@ mod ssh {
     }
 
     #[test]
-    fn an_ssh_key_with_a_number_of_zeros_is_refused_without_a_panic() {
+    fn ssh_key_with_zero_number_is_refused_without_panic() {
         let field = |bytes: &[u8]| {
             let mut wire = u32::try_from(bytes.len()).unwrap().to_be_bytes().to_vec();
             wire.extend_from_slice(bytes);
@@ -177,7 +177,7 @@ mod ssh {
     }
 
     #[test]
-    fn other_kinds_of_keys_are_refused() {
+    fn unsupported_key_types_are_refused() {
         let (_, reason) = at("-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n");
         assert!(reason.contains("OpenSSH or RSA"), "{reason}");
     }

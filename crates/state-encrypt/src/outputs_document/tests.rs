@@ -1,4 +1,4 @@
-//! Outputs that have recipients of their own.
+//! Tests of published outputs with recipients of their own.
 
 use super::*;
 use crate::fixtures::{json, key, lineage, person};
@@ -24,7 +24,7 @@ fn document(serial: u64, policy: SealingPolicy, wraps: &[Wrap]) -> OutputsDocume
 }
 
 #[test]
-fn who_holds_an_output_identity_reads_the_outputs() {
+fn holder_of_an_output_identity_reads_the_outputs() {
     let (reader, recipients) = person();
     let wraps = wrap(&key(5), &recipients).unwrap();
     let bytes = document(3, SealingPolicy::Sensitive, &wraps).encode();
@@ -40,7 +40,7 @@ fn who_holds_an_output_identity_reads_the_outputs() {
 }
 
 #[test]
-fn a_stranger_reads_nothing_that_is_sealed() {
+fn other_identity_cannot_open_the_document() {
     let ((_, recipients), (stranger, _)) = (person(), person());
     let wraps = wrap(&key(5), &recipients).unwrap();
     let refused = document(3, SealingPolicy::Sensitive, &wraps)
@@ -50,7 +50,7 @@ fn a_stranger_reads_nothing_that_is_sealed() {
 }
 
 #[test]
-fn the_key_of_the_stack_does_not_open_it_and_its_own_opens_nothing_else() {
+fn stack_key_and_output_key_are_not_interchangeable() {
     let document = document(3, SealingPolicy::Sensitive, &[]);
     assert!(matches!(document.open_with(&key(1)), Err(Error::OtherKey { .. })));
     let of_stack = crate::Sealer::new(key(5), lineage(1), SealingPolicy::Sensitive);
@@ -61,7 +61,7 @@ fn the_key_of_the_stack_does_not_open_it_and_its_own_opens_nothing_else() {
 }
 
 #[test]
-fn an_unchanged_output_keeps_its_bytes_from_revision_to_revision() {
+fn unchanged_output_keeps_its_ciphertext_across_revisions() {
     let (old, new) = (
         document(3, SealingPolicy::All, &[]),
         document(4, SealingPolicy::All, &[]),
@@ -71,7 +71,7 @@ fn an_unchanged_output_keeps_its_bytes_from_revision_to_revision() {
 }
 
 #[test]
-fn everything_in_it_is_authenticated() {
+fn every_part_of_the_document_is_authenticated() {
     let (_, recipients) = person();
     let wraps = wrap(&key(5), &recipients).unwrap();
     let text = String::from_utf8(document(3, SealingPolicy::Sensitive, &wraps).encode()).unwrap();
@@ -91,7 +91,7 @@ fn everything_in_it_is_authenticated() {
 }
 
 #[test]
-fn what_is_no_such_document_is_refused_without_a_word_of_it() {
+fn malformed_document_error_quotes_no_content() {
     for bytes in [
         &b"hunter2!"[..],
         b"{\"hunter2!\":1}",

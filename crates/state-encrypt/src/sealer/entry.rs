@@ -1,16 +1,16 @@
-//! The values of one entry.
+//! Seals and opens the values of one entry.
 
-use super::value::{Opened, Origin};
-use super::{Opaque, Sealer};
+use super::value::{OpenedValue, Origin};
+use super::{OpaquePaths, Sealer};
 use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, fields, step};
 use state_core::json::JsonMap;
-use state_core::sensitive::{SecretStrings, covered_stretches, stretches_with_strings};
+use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
 use state_core::{Entry, Json, Properties, SharedEntry, sealed};
 use std::collections::BTreeMap;
 
-/// An entry with its sealed parts opened, and where they are in it.
+/// An entry with its sealed parts opened, and the places of these parts.
 struct OpenEntry {
     entry: Entry,
     inputs: Vec<Stretch>,
@@ -21,10 +21,11 @@ struct OpenEntry {
 }
 
 impl Sealer {
-    /// The entry with what is secret sealed.
+    /// Seals the secrets of an entry.
     ///
     /// # Errors
-    /// [`Error::NoUid`]; [`Error::SealedUnder`] and [`Error::NotAuthentic`] about a part that is sealed already.
+    /// [`Error::NoUid`] for an entry without a uid; [`Error::SealedUnder`] and [`Error::NotAuthentic`] for a part
+    /// that is sealed already.
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
             return self.open_entry(entry);
@@ -34,11 +35,12 @@ impl Sealer {
         self.seal_parts(open, owner)
     }
 
-    /// The entry with everything open.
+    /// Opens all sealed values of an entry.
     ///
     /// # Errors
-    /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] about a sealed part that doesn't open,
-    /// [`Error::Plain`] about a marked value that isn't sealed, [`Error::NoUid`].
+    /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] for a sealed part that can't be
+    /// decrypted; [`Error::Plain`] for a marked value that is not sealed; [`Error::NoUid`] for an entry without a
+    /// uid.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() && entry.uid.is_none() {
             return Ok(entry.clone());
@@ -46,7 +48,7 @@ impl Sealer {
         Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
     }
 
-    /// As [`Sealer::seal_entry`] or [`Sealer::open_entry`]; an entry that doesn't change stays shared.
+    /// Applies a change to a shared entry. An entry that doesn't change stays shared.
     pub(super) fn shared(
         entry: &SharedEntry,
         change: impl FnOnce(&Entry) -> Result<Entry>,
@@ -104,18 +106,18 @@ impl Sealer {
             return Ok((None, Vec::new()));
         };
         let sealed = properties.json();
-        let Opened { json, pinned } = match from {
+        let OpenedValue { json, pinned } = match from {
             Origin::Caller => self.values.open(sealed, place, "", from)?,
             Origin::Store => {
                 let marked = |paths: &[String]| marked_fields(sealed, paths, &SecretStrings::default());
                 let json = self.values.open_checked(sealed, paths, marked, place, "")?;
                 let pinned = Vec::new();
-                Opened { json, pinned }
+                OpenedValue { json, pinned }
             }
         };
         let properties = Properties::new(json).ok_or_else(|| Error::Malformed {
             place: place.at(""),
-            reason: "what was sealed isn't an object",
+            reason: "the decrypted value is not an object",
         })?;
         Ok((Some(properties), pinned))
     }
@@ -129,7 +131,7 @@ impl Sealer {
         let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
         entry.outputs =
             self.seal_properties(entry.outputs.as_ref(), paths, open.outputs, &secrets, &place)?;
-        let opaque = |of: &Opaque| of.in_entry.clone();
+        let opaque = |of: &OpaquePaths| of.in_entry.clone();
         let place = Place::new(owner, Side::Extensions);
         entry.extensions =
             self.seal_extensions(&entry.extensions, &open.extensions, opaque, &secrets, &place)?;
@@ -138,7 +140,7 @@ impl Sealer {
             .into();
         if let Some(id) = &entry.id {
             let place = Place::new(owner, Side::Id);
-            let is_secret = open.id || secrets.stand_in(id);
+            let is_secret = open.id || secrets.occur_in(id);
             entry.id = Some(self.values.seal_text(id, &place, "", is_secret)?);
         }
         let place = Place::new(owner, Side::InitErrors);
@@ -172,12 +174,12 @@ impl Sealer {
         Ok(Properties::new(sealed))
     }
 
-    /// Extensions of one system each, whole or in part.
+    /// Seals the extensions of each system, as a whole or in part.
     pub(super) fn seal_extensions(
         &self,
         extensions: &JsonMap,
         pinned: &BTreeMap<String, Vec<Stretch>>,
-        pointers: impl Fn(&Opaque) -> Vec<String>,
+        pointers: impl Fn(&OpaquePaths) -> Vec<String>,
         secrets: &SecretStrings,
         place: &Place<'_>,
     ) -> Result<JsonMap> {
@@ -191,7 +193,7 @@ impl Sealer {
                         Some(Stretch::of(pointer, view))
                     });
                     stretches.extend(there);
-                    stretches.extend(stretches_with_strings(json, secrets));
+                    stretches.extend(spans_with_strings(json, secrets));
                 }
                 None => stretches.push(Stretch::of(String::new(), json.view())),
             }
@@ -202,9 +204,10 @@ impl Sealer {
     }
 }
 
-/// What is marked in an object of fields. Marks that cover the whole cover its fields: their names aren't secret.
+/// Returns the marked values in an object of fields. A mark on the whole object covers the values of its fields,
+/// because field names are not secret.
 fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
-    let covered = covered_stretches(json, paths, secrets);
+    let covered = covered_spans(json, paths, secrets);
     match covered.as_slice() {
         [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),
         _ => covered,

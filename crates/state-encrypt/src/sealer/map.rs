@@ -1,34 +1,34 @@
-//! Maps of values: a stack's outputs, extensions, unknown fields.
+//! Seals and opens maps of values: stack outputs, extensions, unknown fields.
 
 use super::Sealer;
-use super::value::{Opened, Origin, ValueSealer};
+use super::value::{OpenedValue, Origin, ValueSealer};
 use crate::error::Result;
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, step};
 use state_core::Json;
 use state_core::json::JsonMap;
 use state_core::mutation::StackOutputs;
-use state_core::sensitive::{SecretStrings, stretches_of_output};
+use state_core::sensitive::{SecretStrings, spans_of_output};
 use std::collections::BTreeMap;
 
-type Pinned = BTreeMap<String, Vec<Stretch>>;
+type SealedParts = BTreeMap<String, Vec<Stretch>>;
 
 impl Sealer {
-    /// The stack's outputs with what is secret sealed.
+    /// Seals the secrets among the outputs of a stack.
     ///
     /// # Errors
-    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) about what is sealed
-    /// already.
+    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) for values that
+    /// are sealed already.
     pub fn seal_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
         self.values.seal_outputs(outputs, Owner::Stack)
     }
 
-    /// The stack's outputs with everything open.
+    /// Opens all sealed outputs of a stack.
     ///
     /// # Errors
     /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
-    /// [`Malformed`](crate::Error::Malformed) about what doesn't open, [`Plain`](crate::Error::Plain) about a marked
-    /// output that isn't sealed.
+    /// [`Malformed`](crate::Error::Malformed) for a value that can't be decrypted; [`Plain`](crate::Error::Plain) for
+    /// a marked output that is not sealed.
     pub fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
         self.values.open_outputs(outputs, Owner::Stack)
     }
@@ -38,11 +38,11 @@ impl Sealer {
         map: &JsonMap,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(JsonMap, Pinned)> {
+    ) -> Result<(JsonMap, SealedParts)> {
         self.values.open_map(map.iter(), place, from)
     }
 
-    /// Every field whole.
+    /// Seals every field as a whole.
     pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
         let sealed = map.iter().map(|(field, json)| {
             let whole = Stretch::of(String::new(), json.view());
@@ -65,7 +65,7 @@ impl ValueSealer {
             if self.seals_all() {
                 stretches.push(Stretch::of(String::new(), json.view()));
             } else {
-                stretches.extend(stretches_of_output(&values, &outputs.sensitive, name, &secrets));
+                stretches.extend(spans_of_output(&values, &outputs.sensitive, name, &secrets));
             }
             let json = self.seal(json, stretches, &place, &step(name))?;
             sealed.insert(name.clone(), json);
@@ -81,7 +81,7 @@ impl ValueSealer {
         let none = SecretStrings::default();
         let mut values = BTreeMap::new();
         for (name, json) in &outputs.values {
-            let marked = |paths: &[String]| stretches_of_output(&outputs.values, paths, name, &none);
+            let marked = |paths: &[String]| spans_of_output(&outputs.values, paths, name, &none);
             let json = self.open_checked(json, &outputs.sensitive, marked, &place, &step(name))?;
             values.insert(name.clone(), json);
         }
@@ -96,10 +96,10 @@ impl ValueSealer {
         map: impl Iterator<Item = (&'m str, &'m Json)>,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(M, Pinned)> {
-        let mut all = Pinned::new();
+    ) -> Result<(M, SealedParts)> {
+        let mut all = SealedParts::new();
         let values = map.map(|(name, json)| {
-            let Opened { json, pinned } = self.open(json, place, &step(name), from)?;
+            let OpenedValue { json, pinned } = self.open(json, place, &step(name), from)?;
             if !pinned.is_empty() {
                 all.insert(name.to_owned(), pinned);
             }

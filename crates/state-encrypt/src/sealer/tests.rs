@@ -1,4 +1,4 @@
-//! What is sealed, what stays plain, and what is refused.
+//! Tests which values are sealed, which stay readable, and which are refused.
 
 mod canaries;
 mod laws;
@@ -11,7 +11,7 @@ use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{Address, Entry, FactoryInfo, Properties, Snapshot, Timestamp, sealed};
 
-/// The members of an object with `sealed` for what is sealed.
+/// Replaces sealed values in a text by the word `sealed`.
 fn shape(value: &str) -> String {
     let mut text = value.to_owned();
     while let Some(start) = text.find(r#"{"$sealed":"#) {
@@ -29,7 +29,7 @@ fn sealed_shape(policy: SealingPolicy, value: &str, marked: &[&str]) -> String {
 }
 
 #[test]
-fn the_policy_sensitive_seals_what_is_marked_and_its_copies() {
+fn policy_sensitive_seals_marked_values_and_copies() {
     let value = r#"{"a":1,"note":"hunter2!","p":"hunter2!","q":["x",{"hunter2!":1}]}"#;
     let expected = r#"{"a":1,"note":sealed,"p":sealed,"q":["x",sealed]}"#;
     assert_eq!(sealed_shape(SealingPolicy::Sensitive, value, &["p"]), expected);
@@ -37,7 +37,7 @@ fn the_policy_sensitive_seals_what_is_marked_and_its_copies() {
 }
 
 #[test]
-fn a_secret_inside_a_list_or_a_wrapper_is_sealed_alone() {
+fn nested_secret_is_sealed_without_its_container() {
     let value = r#"{"l":[{"p":"one"},{"p":"two"}],"w":{"type":"dynamic","value":{"p":1,"q":2}}}"#;
     let expected = r#"{"l":[{"p":"one"},{"p":sealed}],"w":{"type":"dynamic","value":{"p":sealed,"q":2}}}"#;
     assert_eq!(
@@ -47,7 +47,7 @@ fn a_secret_inside_a_list_or_a_wrapper_is_sealed_alone() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_seals_the_fields_and_keeps_their_names() {
+fn unresolved_path_seals_all_fields_but_not_their_names() {
     let value = r#"{"a":1,"b":{"c":2}}"#;
     assert_eq!(
         sealed_shape(SealingPolicy::Sensitive, value, &["/x"]),
@@ -57,7 +57,7 @@ fn a_path_that_leads_nowhere_seals_the_fields_and_keeps_their_names() {
 }
 
 #[test]
-fn the_policy_all_seals_every_field() {
+fn policy_all_seals_every_field() {
     let value = r#"{"a":1,"b":{"c":2},"d":null}"#;
     assert_eq!(
         sealed_shape(SealingPolicy::All, value, &[]),
@@ -66,7 +66,7 @@ fn the_policy_all_seals_every_field() {
 }
 
 #[test]
-fn the_policy_plaintext_seals_nothing() {
+fn policy_plaintext_seals_nothing() {
     let value = r#"{"a":"hunter2!"}"#;
     assert_eq!(sealed_shape(SealingPolicy::Plaintext, value, &["a"]), value);
     let mut without_uid = entry(1, value, &["a"]);
@@ -76,7 +76,7 @@ fn the_policy_plaintext_seals_nothing() {
 }
 
 #[test]
-fn an_object_with_a_member_of_that_name_is_always_sealed_whole() {
+fn object_with_reserved_member_is_sealed_as_a_whole() {
     for (value, expected) in [
         (r#"{"a":{"$sealed":"mine"}}"#, r#"{"a":sealed}"#),
         (r#"{"$sealed":{"x":1},"b":2}"#, "sealed"),
@@ -90,7 +90,7 @@ fn an_object_with_a_member_of_that_name_is_always_sealed_whole() {
 }
 
 #[test]
-fn a_copy_of_a_secret_of_the_inputs_is_sealed_in_the_outputs() {
+fn copy_of_an_input_secret_is_sealed_in_outputs() {
     let mut entry = entry(1, r#"{"url":"hunter2!"}"#, &[]);
     entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
     entry.sensitive_inputs = vec!["p".to_owned()];
@@ -99,7 +99,7 @@ fn a_copy_of_a_secret_of_the_inputs_is_sealed_in_the_outputs() {
 }
 
 #[test]
-fn an_id_that_tells_a_secret_is_sealed_and_others_are_not() {
+fn only_ids_that_contain_a_secret_are_sealed() {
     let mut entry = entry(1, r#"{"p":"hunter2!"}"#, &["p"]);
     for (id, is_sealed) in [
         ("i-123", false),
@@ -116,7 +116,7 @@ fn an_id_that_tells_a_secret_is_sealed_and_others_are_not() {
 }
 
 #[test]
-fn init_errors_are_sealed_where_anything_is_marked() {
+fn init_errors_are_sealed_if_the_entry_has_marks() {
     let errors = vec![
         "the password hunter2! is too short".to_owned(),
         "again".to_owned(),
@@ -158,7 +158,7 @@ fn opaque_parts_and_unknown_fields_are_sealed_whole() {
 }
 
 #[test]
-fn what_the_stack_itself_holds_is_sealed() {
+fn stack_outputs_and_extensions_are_sealed() {
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("now"));
     snapshot.lineage = Some(lineage(1));
     snapshot
@@ -183,7 +183,7 @@ fn what_the_stack_itself_holds_is_sealed() {
 }
 
 #[test]
-fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
+fn registered_outputs_are_sealed_like_entry_outputs() {
     let mut entry = entry(1, r#"{"old":1}"#, &[]);
     entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
     entry.sensitive_inputs = vec!["p".to_owned()];
@@ -191,7 +191,7 @@ fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
     let stored = sealer.seal_entry(&entry).unwrap();
     let new = Properties::new(json(r#"{"copy":"hunter2!","token":"abc"}"#)).unwrap();
     let marks = ["token".to_owned()];
-    // The entry at hand may be the sealed one.
+    // The stored entry is sealed; sealing it again must keep its values.
     let with = Entry {
         outputs: Some(new.clone()),
         sensitive_outputs: marks.to_vec(),
@@ -211,7 +211,7 @@ fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
 }
 
 #[test]
-fn a_move_and_a_rename_reseal_nothing() {
+fn move_and_rename_reseal_nothing() {
     let sealer = sealer(SealingPolicy::Sensitive);
     let before = sealer
         .seal_entry(&entry(1, r#"{"p":"hunter2!"}"#, &["p"]))
@@ -226,7 +226,7 @@ fn a_move_and_a_rename_reseal_nothing() {
 }
 
 #[test]
-fn rotation_opens_with_the_old_key_and_seals_with_the_new_one() {
+fn rotation_opens_with_old_key_and_seals_with_new_key() {
     let (old, new) = (
         sealer(SealingPolicy::Sensitive),
         Sealer::new(key(2), lineage(1), SealingPolicy::All),
@@ -248,7 +248,7 @@ fn rotation_opens_with_the_old_key_and_seals_with_the_new_one() {
 }
 
 #[test]
-fn a_value_larger_than_a_reader_takes_as_one_string_comes_back() {
+fn value_beyond_the_string_limit_round_trips() {
     let text = "x".repeat(13 << 20);
     let plain = entry(1, &format!(r#"{{"p":"{text}"}}"#), &["p"]);
     let sealer = sealer(SealingPolicy::Sensitive);
@@ -258,13 +258,13 @@ fn a_value_larger_than_a_reader_takes_as_one_string_comes_back() {
     let parts = read.outputs.as_ref().unwrap().json().as_str();
     assert!(
         state_core::Json::parse(parts).is_ok(),
-        "a reader with default limits takes it"
+        "a reader with default limits accepts it"
     );
     assert!(sealer.open_entry(&read).unwrap() == plain);
 }
 
 #[test]
-fn a_secret_that_stands_very_deep_stays_readable() {
+fn deeply_nested_secret_stays_readable() {
     let depth = 63;
     let value = format!(r#"{{"a":{}"hunter2!"{}}}"#, "[".repeat(depth), "]".repeat(depth));
     let plain = entry(1, &value, &[&format!("/a{}", "/0".repeat(depth))]);

@@ -1,4 +1,4 @@
-//! One JSON value or text: the stretches that are told are sealed, what is sealed is opened.
+//! Seals and opens parts of one JSON value or text.
 
 use crate::cipher::Cipher;
 use crate::error::{Error, Result};
@@ -11,23 +11,24 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Whether what looks like a sealed value must be one.
+/// The origin of a value. The origin decides whether a value that resembles a sealed one must be sealed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The store: an object with the member `$sealed` is a sealed value.
+    /// The value was read from the store: an object with the member `$sealed` must be a sealed value.
     Store,
-    /// A caller: an object with that member may be a value of theirs, if it hasn't the form of a sealed one.
+    /// The value comes from a caller: an object with that member may be user data, unless it has the form of a sealed
+    /// value.
     Caller,
 }
 
 /// A value with its sealed parts opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedValue {
     pub(crate) json: Json,
-    /// Where they are in it.
+    /// The places of the opened parts in `json`.
     pub(crate) pinned: Vec<Stretch>,
 }
 
-/// A cipher and how much it is used.
+/// A cipher with a sealing policy.
 #[derive(Clone)]
 pub(crate) struct ValueSealer {
     cipher: Arc<Cipher>,
@@ -57,17 +58,23 @@ impl ValueSealer {
         self.policy == SealingPolicy::Plaintext
     }
 
-    /// Every field, rather than the marked ones.
+    /// Returns whether the policy seals every field rather than the marked ones.
     pub(crate) fn seals_all(&self) -> bool {
         self.policy == SealingPolicy::All
     }
 
-    /// Opens what is sealed in a value. `prefix` leads to it in the place's side.
-    pub(crate) fn open(&self, json: &Json, place: &Place<'_>, prefix: &str, from: Origin) -> Result<Opened> {
+    /// Opens the sealed parts of a value. `prefix` is the pointer to the value in its side.
+    pub(crate) fn open(
+        &self,
+        json: &Json,
+        place: &Place<'_>,
+        prefix: &str,
+        from: Origin,
+    ) -> Result<OpenedValue> {
         self.open_stretches(json, with_member(json), place, prefix, from)
     }
 
-    /// [`ValueSealer::open`] of what the store holds, in which every marked value must be sealed.
+    /// Opens a value from the store, in which every marked value must be sealed.
     pub(crate) fn open_checked(
         &self,
         json: &Json,
@@ -89,7 +96,7 @@ impl ValueSealer {
         place: &Place<'_>,
         prefix: &str,
         from: Origin,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedValue> {
         let mut pinned = Vec::new();
         let whole = json.as_str();
         let mut text = Zeroizing::new(String::with_capacity(if sealed.is_empty() {
@@ -106,7 +113,7 @@ impl ValueSealer {
                 }
                 return Err(Error::Malformed {
                     place: place.at(&path),
-                    reason: "its form",
+                    reason: "its form is unknown",
                 });
             };
             let value = self.open_token(&token, place, &path)?;
@@ -122,14 +129,15 @@ impl ValueSealer {
         }
         if pinned.is_empty() {
             let json = json.clone();
-            return Ok(Opened { json, pinned });
+            return Ok(OpenedValue { json, pinned });
         }
         text.push_str(&whole[end..]);
         let json = Json::from_canonical(&text);
-        Ok(Opened { json, pinned })
+        Ok(OpenedValue { json, pinned })
     }
 
-    /// Seals stretches of a value, and its objects that have a member `$sealed` of their own.
+    /// Seals stretches of a value, and its objects that have a member `$sealed` of their own: left readable, these
+    /// would be taken for sealed values.
     pub(crate) fn seal(
         &self,
         json: &Json,
@@ -160,7 +168,7 @@ impl ValueSealer {
         Ok(Json::from_canonical(&text))
     }
 
-    /// Opens a text if it is sealed; says whether it was.
+    /// Opens a text if it is sealed; returns whether it was.
     pub(crate) fn open_text(
         &self,
         text: &str,
@@ -181,11 +189,11 @@ impl ValueSealer {
         }
         Err(Error::Malformed {
             place: place.at(path),
-            reason: "its form",
+            reason: "its form is unknown",
         })
     }
 
-    /// Seals a text if it is told to, or if it would be taken for a sealed one.
+    /// Seals a text if it is secret, or if it would be mistaken for a sealed one.
     pub(crate) fn seal_text(
         &self,
         text: &str,
@@ -206,13 +214,14 @@ impl ValueSealer {
         if self.is_plaintext() {
             return Err(Error::Malformed {
                 place: place.at(path),
-                reason: "it is sealed, but the stack is not",
+                reason: "it is sealed, but the stack is not encrypted",
             });
         }
         self.cipher.open(place, path, token)
     }
 
-    /// Refuses a value whose marked stretches aren't all inside of sealed values. `marked` says what paths cover in it.
+    /// Refuses a value with marked stretches outside of its sealed values. `marked` returns the stretches that paths
+    /// cover. Otherwise an attacker could replace a sealed value by plaintext.
     fn check_inside(
         &self,
         sealed: &[(Stretch, View<'_>)],

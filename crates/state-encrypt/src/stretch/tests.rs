@@ -1,4 +1,4 @@
-//! What is found in a text, and how long tokens are cut.
+//! Tests of locating sealed values, and of splitting long tokens.
 
 use super::*;
 use crate::fixtures::json;
@@ -10,7 +10,7 @@ fn pointers(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_outermost_objects_with_the_member_are_found() {
+fn outermost_objects_with_the_member_are_located() {
     assert_eq!(pointers(r#"{"a":1,"b":"$sealed"}"#), Vec::<String>::new());
     assert_eq!(pointers(r#"{"$sealed":{"$sealed":1}}"#), [""]);
     assert_eq!(
@@ -20,7 +20,7 @@ fn the_outermost_objects_with_the_member_are_found() {
 }
 
 #[test]
-fn a_union_has_no_stretch_in_another() {
+fn united_stretches_do_not_contain_each_other() {
     let json = json(r#"{"a":{"b":{"c":1}},"d":2}"#);
     let at = |pointer: &str| Stretch::of(pointer.to_owned(), json.view().pointer(pointer).unwrap());
     let united = united(&json, [at("/d"), at("/a/b/c"), at("/a/b"), at("/a/b"), at("/d")]);
@@ -28,7 +28,7 @@ fn a_union_has_no_stretch_in_another() {
 }
 
 #[test]
-fn what_stands_too_deep_is_taken_with_what_is_around_it() {
+fn too_deep_value_is_sealed_with_its_container() {
     let depth = 64;
     let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let json = json(&text);
@@ -40,7 +40,7 @@ fn what_stands_too_deep_is_taken_with_what_is_around_it() {
 }
 
 #[test]
-fn long_tokens_are_cut_into_strings_that_readers_take() {
+fn long_tokens_are_split_below_the_string_limit() {
     for bytes in [
         1,
         MAX_STRING / 2 - 1,
@@ -51,7 +51,7 @@ fn long_tokens_are_cut_into_strings_that_readers_take() {
         let mut text = String::new();
         push_sealed(&mut text, "0123456789abcdef", &vec![7; bytes]);
         let sealed = json(&text);
-        assert_eq!(sealed.as_str(), text, "it is canonical");
+        assert_eq!(sealed.as_str(), text, "the sealed value is canonical");
         let mut expected = String::new();
         push_token(&mut expected, "0123456789abcdef", &vec![7; bytes]);
         assert!(
@@ -63,7 +63,7 @@ fn long_tokens_are_cut_into_strings_that_readers_take() {
 }
 
 #[test]
-fn only_the_form_that_is_written_is_read() {
+fn only_the_written_form_is_a_token() {
     let good = "v1:0123456789abcdef:AAAA";
     let is_token = |text: &str| token(json(text).view()).is_some();
     assert!(is_token(&format!(r#"{{"$sealed":"{good}"}}"#)));

@@ -1,4 +1,4 @@
-//! Who opens a wrapped key, and what is said to those who don't.
+//! Tests which identities unwrap a data key, and of the errors for the others.
 
 use super::*;
 use crate::fixtures::{CHEAP, key, person};
@@ -13,20 +13,20 @@ fn passphrase(text: &str) -> Passphrase {
 }
 
 #[test]
-fn each_of_several_recipients_opens_the_one_file() {
+fn every_recipient_opens_the_shared_file() {
     let ((anna, mut recipients), (bert, of_bert)) = (person(), person());
     recipients.add(of_bert.keys()[0].clone());
     let wraps = wrap(&key(1), &recipients).unwrap();
     assert_eq!(wraps.len(), 1);
     assert_eq!(wraps[0].recipients.len(), 2);
-    for who in [anna, bert] {
-        assert!(unwrap(&files(&wraps), &who, key(1).id()).unwrap() == *key(1));
-        assert_eq!(who.files_opened(), 1, "one unwrapping an opening");
+    for identities in [anna, bert] {
+        assert!(unwrap(&files(&wraps), &identities, key(1).id()).unwrap() == *key(1));
+        assert_eq!(identities.files_opened(), 1, "one file is opened per unwrapping");
     }
 }
 
 #[test]
-fn a_passphrase_has_a_file_of_its_own() {
+fn every_passphrase_gets_its_own_file() {
     let (anna, mut recipients) = person();
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), CHEAP)
@@ -38,19 +38,19 @@ fn a_passphrase_has_a_file_of_its_own() {
     let kinds: Vec<bool> = wraps.iter().map(Wrap::is_passphrase).collect();
     assert_eq!(kinds, [false, true, true]);
     let phrases = ["correct horse", "battery staple"].map(|text| Identities::of_passphrase(passphrase(text)));
-    for who in phrases.into_iter().chain([anna]) {
-        assert!(unwrap(&files(&wraps), &who, key(1).id()).unwrap() == *key(1));
-        assert_eq!(who.files_opened(), 1);
+    for identities in phrases.into_iter().chain([anna]) {
+        assert!(unwrap(&files(&wraps), &identities, key(1).id()).unwrap() == *key(1));
+        assert_eq!(identities.files_opened(), 1);
     }
 }
 
 #[test]
-fn nobody_to_wrap_to_is_refused() {
+fn wrapping_without_recipients_is_refused() {
     assert_eq!(wrap(&key(1), &Recipients::default()), Err(Error::NoRecipient));
 }
 
 #[test]
-fn a_wrong_identity_is_told_with_the_key_that_it_lacks() {
+fn wrong_identity_error_names_the_required_key() {
     let ((_, mut recipients), (mut stranger, _)) = (person(), person());
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), CHEAP)
@@ -67,7 +67,7 @@ fn a_wrong_identity_is_told_with_the_key_that_it_lacks() {
 }
 
 #[test]
-fn an_unknown_key_id_is_told() {
+fn unwrapping_without_files_reports_unknown_key() {
     let (anna, _) = person();
     let none: [&[u8]; 0] = [];
     let key = key(1).id();
@@ -75,7 +75,7 @@ fn an_unknown_key_id_is_told() {
 }
 
 #[test]
-fn a_file_with_another_key_is_told_and_does_not_hide_the_right_one() {
+fn file_with_another_key_does_not_hide_the_right_file() {
     let (anna, recipients) = person();
     let other = files(&wrap(&key(2), &recipients).unwrap());
     let refused = unwrap(&other, &anna, key(1).id()).unwrap_err();
@@ -86,14 +86,14 @@ fn a_file_with_another_key_is_told_and_does_not_hide_the_right_one() {
 }
 
 #[test]
-fn a_work_factor_beyond_the_cap_is_refused_before_the_work() {
+fn work_factor_beyond_the_cap_is_refused_before_hashing() {
     let mut recipients = Recipients::default();
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), 4)
         .unwrap();
     let wraps = files(&wrap(&key(1), &recipients).unwrap());
-    let who = Identities::of_passphrase(passphrase("correct horse")).with_max_work_factor(3);
-    let refused = unwrap(&wraps, &who, key(1).id()).unwrap_err();
+    let identities = Identities::of_passphrase(passphrase("correct horse")).with_max_work_factor(3);
+    let refused = unwrap(&wraps, &identities, key(1).id()).unwrap_err();
     let expected = Error::WorkFactor {
         key: key(1).id(),
         file: 1,
@@ -101,11 +101,11 @@ fn a_work_factor_beyond_the_cap_is_refused_before_the_work() {
         cap: 3,
     };
     assert_eq!(refused, expected);
-    assert!(unwrap(&wraps, &who.with_max_work_factor(4), key(1).id()).is_ok());
+    assert!(unwrap(&wraps, &identities.with_max_work_factor(4), key(1).id()).is_ok());
 }
 
 #[test]
-fn an_absurd_work_factor_in_a_file_is_refused_without_work_or_panic() {
+fn absurd_work_factor_is_refused_without_hashing() {
     let mut recipients = Recipients::default();
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), 9)
@@ -114,11 +114,11 @@ fn an_absurd_work_factor_in_a_file_is_refused_without_work_or_panic() {
     let line = |bytes: &[u8]| bytes.iter().position(|byte| *byte == b'\n').unwrap();
     let second = line(&wraps[0].bytes) + 1;
     let end = second + line(&wraps[0].bytes[second..]);
-    let who = Identities::of_passphrase(passphrase("correct horse"));
+    let identities = Identities::of_passphrase(passphrase("correct horse"));
     for (factor, needed) in [("23", 23), ("63", 63)] {
         let mut bytes = wraps[0].bytes.clone();
         bytes.splice(end - 1..end, factor.bytes());
-        match unwrap(&[bytes], &who, key(1).id()).unwrap_err() {
+        match unwrap(&[bytes], &identities, key(1).id()).unwrap_err() {
             Error::WorkFactor {
                 needed: found,
                 cap: 22,
@@ -130,7 +130,7 @@ fn an_absurd_work_factor_in_a_file_is_refused_without_work_or_panic() {
 }
 
 #[test]
-fn every_cut_and_every_changed_byte_of_a_file_is_refused() {
+fn every_truncated_or_changed_file_is_refused() {
     let (anna, recipients) = person();
     let whole = wrap(&key(1), &recipients).unwrap().remove(0).bytes;
     for cut in 0..whole.len() {
@@ -154,7 +154,7 @@ fn every_cut_and_every_changed_byte_of_a_file_is_refused() {
 }
 
 #[test]
-fn a_file_that_holds_something_else_is_refused() {
+fn file_without_a_data_key_is_refused() {
     let (anna, recipients) = person();
     let all = age_recipients(&recipients).unwrap();
     for content in ["hunter2!", "state-data-key: 2\n", &"x".repeat(10_000)] {
@@ -174,11 +174,11 @@ fn a_file_that_holds_something_else_is_refused() {
 
 #[cfg(feature = "ssh")]
 #[test]
-fn an_ssh_key_opens_what_is_wrapped_to_it() {
+fn ssh_key_opens_a_file_wrapped_to_it() {
     let public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAtRKmWSq9YIxWK3kdpf5DaYHEJzvp43OwwHa9GUfqlQ a comment";
-    let who = Identities::parse("ssh", include_str!("../identity/ssh_plain")).unwrap();
+    let identities = Identities::parse("ssh", include_str!("../identity/ssh_plain")).unwrap();
     let (stranger, _) = person();
     let wraps = files(&wrap(&key(1), &public.parse().unwrap()).unwrap());
-    assert!(unwrap(&wraps, &who, key(1).id()).unwrap() == *key(1));
+    assert!(unwrap(&wraps, &identities, key(1).id()).unwrap() == *key(1));
     assert!(unwrap(&wraps, &stranger, key(1).id()).is_err());
 }

@@ -27,7 +27,7 @@ impl Deployment {
             .and_then(|old| old.modified.clone())
             .unwrap_or_else(|| self.caller.clock.now());
         let read = applied(entry, &object, now);
-        if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
+        if let Some(old) = old.as_ref().filter(|old| read.is_unchanged_from(old)) {
             return self.stand(StepOp::Read, old, read).await;
         }
         let step = step(StepOp::Read, old.as_ref(), &read);

@@ -114,7 +114,7 @@ impl Deployment {
         let gone = BTreeSet::from([address.clone()]);
         for entry in state.dependents(&Dependency::Entry(address.clone())) {
             let mut others = state.generations(address).filter(|other| other.key() != key);
-            let is_met = others.any(|other| state.stands_before(&other.key(), &entry.key()));
+            let is_met = others.any(|other| state.comes_before(&other.key(), &entry.key()));
             if is_met {
                 continue;
             }

@@ -7,7 +7,7 @@ use crate::ledger::Committed;
 use crate::planner::{Action, Facts, First, decide, goal_entry, ignoring, needs_diff};
 use crate::provider::{Checked, Diff};
 use crate::step::{Step, StepOp};
-use state_core::edits::{Operation, Surgery};
+use state_core::edits::{Operation, StateEditor};
 use state_core::entry::Provider;
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Entry, EntryKey, SharedEntry};
@@ -125,7 +125,7 @@ impl Deployment {
     /// Gives an entry the name that the program calls it now; all that refers to it follows.
     async fn rename(&self, former: &Address, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
-        let mut edits = Surgery::on(&state);
+        let mut edits = StateEditor::on(&state);
         let (from, to) = (former.clone(), key.address.clone());
         let moved = edits.perform(&Operation::Mv { from, to });
         moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
@@ -203,7 +203,7 @@ impl Deployment {
         let is_recorded = self.shared().recorded.contains(&key);
         let recorded = if !is_recorded {
             self.recorder.same(entry).await
-        } else if entry.says_the_same_as(old) {
+        } else if entry.is_unchanged_from(old) {
             self.recorder
                 .committed(&key)
                 .map(|there| there.unwrap_or_else(|| Committed::new(old.clone())))

@@ -52,7 +52,7 @@ pub(super) fn tell(entry: &mut Entry, object: &Object) {
     add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
     let secrets = SecretStrings::of_entry(entry);
     if !secrets.is_empty() {
-        let is_more = |text: &str| secrets.stand_in(text) && !secrets.contains(text);
+        let is_more = |text: &str| secrets.occur_in(text) && !secrets.contains(text);
         let marks = repeating(object.outputs.view(), is_more);
         add_marks(&mut entry.sensitive_outputs, &marks);
     }
@@ -72,7 +72,7 @@ pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
 /// knows it.
 pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     if let Some(outputs) = entry.outputs.as_ref().filter(|_| !joined.is_empty()) {
-        let marks = repeating(outputs.view(), |text| joined.stand_in(text));
+        let marks = repeating(outputs.view(), |text| joined.occur_in(text));
         add_marks(&mut entry.sensitive_outputs, &marks);
     }
 }

@@ -60,7 +60,7 @@ fn output(
         let Some(id) = committed.id() else {
             return Err(problem(format!("`{}` has no id", entry.address)));
         };
-        let secret = SecretStrings::of_entry(entry).stand_in(id).then(String::new);
+        let secret = SecretStrings::of_entry(entry).occur_in(id).then(String::new);
         let id = Json::from_string(id);
         let (value, _) = reference.walk(id.view(), String::new(), &problem)?;
         return Ok(Found::Value(Json::from_view(value), secret.into_iter().collect()));

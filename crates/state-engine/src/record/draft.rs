@@ -2,7 +2,7 @@
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
-use state_core::state::{Applied, Loaded};
+use state_core::state::{ApplyReport, LoadedSnapshots};
 use state_core::verify::Violation;
 use state_core::{
     Entropy, Entry, Error, MutationId, Outcome, Result, State, UpdateId, UpdateInfo, UpdateKind,
@@ -73,7 +73,7 @@ impl Draft {
         self.apply(&Record::SetOutputs(outputs)).map(drop)
     }
 
-    fn apply(&self, record: &Record) -> Result<Applied> {
+    fn apply(&self, record: &Record) -> Result<ApplyReport> {
         let mut state = self.lock();
         apply(Arc::make_mut(&mut state), record)
     }
@@ -83,9 +83,9 @@ impl Draft {
     }
 }
 
-fn apply(state: &mut State, record: &Record) -> Result<Applied> {
+fn apply(state: &mut State, record: &Record) -> Result<ApplyReport> {
     state
-        .apply(record, &Loaded::new())
+        .apply(record, &LoadedSnapshots::new())
         .map_err(|violations| Error::Integrity {
             object: "the step".to_owned(),
             violations,

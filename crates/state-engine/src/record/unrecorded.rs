@@ -73,7 +73,7 @@ impl Needs<'_> {
     /// not come to stand before that one. Else nobody could tell any more that it needs it.
     fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id).into_iter();
-        all.filter(|entry| !(self.is_recorded)(entry) && self.state.stands_before(&entry.key(), key))
+        all.filter(|entry| !(self.is_recorded)(entry) && self.state.comes_before(&entry.key(), key))
             .collect()
     }
 }

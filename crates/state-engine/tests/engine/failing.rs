@@ -331,7 +331,7 @@ async fn what_goes_with_another_still_does_when_that_could_not_be_deleted() {
         let failed = stage.run(Operation::Destroy, stage.usual()).await;
         assert!(!failed.succeeded(), "{failed:?}");
         let now = stage.entry("b").unwrap();
-        assert!(now.says_the_same_as(&recorded), "{mood:?}: {now:?}");
+        assert!(now.is_unchanged_from(&recorded), "{mood:?}: {now:?}");
         stage.world.calm();
     }
     let end = stage.run(Operation::Destroy, stage.usual()).await;

@@ -13,7 +13,7 @@ mod start;
 use crate::program::{Spec, update};
 use crate::stage::Stage;
 use draw::{Dice, Plan};
-use state_core::edits::{Operation as Surgical, Surgery};
+use state_core::edits::{Operation as Surgical, StateEditor};
 use state_core::testkit::run::scaled;
 use state_core::{EntryKey, UpdateKind};
 use state_engine::{Interrupt, Operation, Report, Run};
@@ -222,7 +222,7 @@ fn quiet(stage: &Stage, dice: &Dice) -> Run {
 async fn unprotect(stage: &Stage) {
     let session = stage.lock().await;
     let state = session.state();
-    let mut edits = Surgery::on(&state);
+    let mut edits = StateEditor::on(&state);
     let all = Surgical::Unprotect {
         addresses: Vec::new(),
         all: true,

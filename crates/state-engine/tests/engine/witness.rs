@@ -4,7 +4,7 @@ use crate::now;
 use crate::world::World;
 use state_core::backend::Backend;
 use state_core::journal::{FrameKind, decode_records};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::testkit::oracle;
 use state_core::verify::verify;
 use state_core::{Lineage, MemoryBackend, Op, SharedEntry, Slot, State, Timestamp};
@@ -53,7 +53,7 @@ impl Witness {
             self.bytes += frame.payload().len() + 112;
             if frame.kind() == FrameKind::Data {
                 for record in decode_records("frame", frame.payload()).unwrap() {
-                    if let Err(violations) = self.state.apply(&record, &Loaded::new()) {
+                    if let Err(violations) = self.state.apply(&record, &LoadedSnapshots::new()) {
                         self.complaints
                             .push(format!("a record doesn't apply: {violations:?}"));
                     }

@@ -1,7 +1,7 @@
 //! Well-formed Terraform states that violate integrity rules: all violations are reported, and a repair fixes them.
 
 use crate::support::{assert_topological, export, import, import_broken, try_import, with_resources};
-use state_core::repair::{self, Repaired};
+use state_core::repair::{self, RepairResult};
 use state_core::verify::{Rule, Violation};
 use state_core::{Error as Core, Json};
 use state_formats::Error;
@@ -28,14 +28,14 @@ fn violations(text: &str) -> Vec<Violation> {
     }
 }
 
-fn repaired(text: &str) -> Repaired {
+fn repaired(text: &str) -> RepairResult {
     let repaired = repair::repair(&import_broken(text).snapshot);
     assert!(repaired.is_valid(), "{:?}", repaired.remaining);
     assert_topological(&repaired.snapshot);
     repaired
 }
 
-fn steps(repaired: &Repaired) -> Vec<String> {
+fn steps(repaired: &RepairResult) -> Vec<String> {
     repaired.steps.iter().map(ToString::to_string).collect()
 }
 
@@ -80,7 +80,7 @@ fn repair_drops_one_dependency_of_a_cycle() {
     let mended = repaired(&text);
     assert_eq!(
         steps(&mended),
-        ["t.b[0]: drop depends-on group t.c, which closes the circle t.b[0] -> t.c[0] -> t.b[0]"]
+        ["t.b[0]: drop depends-on group t.c, which closes the cycle t.b[0] -> t.c[0] -> t.b[0]"]
     );
     let exported = export(&mended.snapshot);
     let value = Json::parse(&exported).expect("JSON");
@@ -110,7 +110,7 @@ fn repair_makes_duplicate_instances_deposed() {
     let mended = repaired(&state(&[resource("a", 1, &[]), resource("a", 1, &[])]));
     assert_eq!(
         steps(&mended),
-        ["t.a[0]: make the later one deposed as repair01, for the key is taken"]
+        ["t.a[0]: depose the later one as repair01, because the key is in use"]
     );
     let again = import(&export(&mended.snapshot)).snapshot;
     assert_eq!(again.entries.len(), 2);

@@ -79,7 +79,7 @@ impl Survey {
             match RevisionDocument::of_frame(&object, frame)? {
                 Some(RevisionDocument {
                     revision,
-                    made: Made::Detached(stored),
+                    made: Made::DetachedRevision(stored),
                     ..
                 }) => {
                     let object = stored.snapshot.object();
@@ -247,6 +247,6 @@ impl Survey {
 fn moment(document: &RevisionDocument) -> Option<&Timestamp> {
     match &document.made {
         Made::UpdateEnd(mark) => Some(replay::moment(mark)),
-        Made::Detached(_) => None,
+        Made::DetachedRevision(_) => None,
     }
 }

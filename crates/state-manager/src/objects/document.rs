@@ -50,7 +50,7 @@ pub(crate) struct RevisionDocument {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Made {
     UpdateEnd(Box<UpdateEnd>),
-    Detached(DetachedRevision),
+    DetachedRevision(DetachedRevision),
 }
 
 impl Enveloped for RevisionDocument {
@@ -76,7 +76,7 @@ impl RevisionDocument {
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
             Record::UpdateEnd(mark) => (mark.serial, Made::UpdateEnd(Box::new(mark))),
-            Record::DetachedRevision(stored) => (stored.serial, Made::Detached(stored)),
+            Record::DetachedRevision(stored) => (stored.serial, Made::DetachedRevision(stored)),
             _ => return None,
         };
         let revision = RevisionId::new(serial, frame.chain());
@@ -111,7 +111,7 @@ impl RevisionDocument {
     }
 
     /// Whether both tell the same, tagged or not.
-    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_unchanged_from(&self, other: &Self) -> bool {
         let bare = |document: &Self| Self {
             key_id: None,
             tag: None,
@@ -123,7 +123,7 @@ impl RevisionDocument {
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
         let (entries, kind) = match self.made {
             Made::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
-            Made::Detached(stored) => (stored.entries, RevisionKind::Detached),
+            Made::DetachedRevision(stored) => (stored.entries, RevisionKind::Detached),
         };
         Revision {
             current: current == Some(&self.revision),

@@ -186,7 +186,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             snapshot.serial = Some(mark.serial);
             Ok(snapshot)
         }
-        Made::Detached(stored) => {
+        Made::DetachedRevision(stored) => {
             let mut snapshot = snapshots::read(stack, &stored.snapshot).await?;
             snapshot.serial = Some(stored.serial);
             Ok(snapshot)

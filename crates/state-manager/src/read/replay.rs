@@ -3,9 +3,9 @@
 use crate::context::StackContext;
 use crate::objects::document::{Made, RevisionDocument};
 use crate::objects::snapshots;
-use state_core::journal::{Frame, FrameKind, Parsed, Record, UpdateEnd, decode_records};
+use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
 use state_core::sealing::StackKey;
-use state_core::state::{Loaded, replay};
+use state_core::state::{LoadedSnapshots, replay};
 use state_core::{
     Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
 };
@@ -122,8 +122,8 @@ pub(crate) async fn at_marks<T>(
 }
 
 /// The snapshots that the frames rebase to.
-async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<Loaded> {
-    let mut loaded = Loaded::new();
+async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<LoadedSnapshots> {
+    let mut loaded = LoadedSnapshots::new();
     for frame in frames {
         for reference in rebases(stack.lineage(), frame)? {
             if let Entry::Vacant(vacant) = loaded.entry(reference.digest) {
@@ -136,7 +136,7 @@ async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<Loaded> 
 
 /// The snapshots that a frame rebases to.
 pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
-    let records = records(lineage, frame, br#"{"rebase":"#)?.into_iter();
+    let records = records(lineage, frame, br#"{"reset-base":"#)?.into_iter();
     let snapshots = records.filter_map(|record| match record {
         Record::ResetBase(rebase) => Some(rebase.snapshot),
         _ => None,
@@ -184,7 +184,7 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     };
     let linked = matches!(
         Frame::parse(first.bytes(), 0, &base.chain),
-        Parsed::Frame(frame) if frame.slot() == base.start
+        ParsedFrame::Frame(frame) if frame.slot() == base.start
     );
     if linked {
         return Ok(());

@@ -4,7 +4,7 @@ use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
 use crate::read::history::Revisions;
 use crate::read::{tip, view};
-use state_core::moves::Moved;
+use state_core::moves::StackMove;
 use state_core::{
     EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
 };
@@ -17,7 +17,7 @@ pub struct CrossedMove {
     pub revision: RevisionId,
     /// The stack on the other side. `Out`: the entries would come back, and may live there. `In`: they would go, and no
     /// stack has them then.
-    pub moved: Moved,
+    pub moved: StackMove,
     /// The entries in question.
     pub entries: Vec<EntryKey>,
 }
@@ -44,11 +44,11 @@ pub(crate) async fn refuse(
         return Ok(());
     };
     let reason = match moved {
-        Moved::Out(there) => format!(
+        StackMove::Out(there) => format!(
             "it would bring back {} of this stack that moved to {there}",
             counted(entries)
         ),
-        Moved::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
+        StackMove::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
         _ => format!("it would take back one side of the move of {}", counted(entries)),
     };
     let reason = format!("{reason}; nothing was changed");
@@ -87,7 +87,7 @@ async fn crossed(
             continue;
         }
         let mut entries = match &moved {
-            Moved::Out(_) => taken(&mut coming, sides),
+            StackMove::Out(_) => taken(&mut coming, sides),
             // Whatever came in was here last: it lives nowhere else.
             _ => {
                 drop(taken(&mut coming, sides.or(Some((then, then)))));

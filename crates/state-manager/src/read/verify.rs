@@ -65,7 +65,7 @@ async fn verify_once(
     let mut read = replayed.snapshots;
     if deep {
         for document in &revisions {
-            if let Made::Detached(stored) = &document.made {
+            if let Made::DetachedRevision(stored) = &document.made {
                 snapshots::read(stack, &stored.snapshot).await?;
                 read.insert(stored.snapshot.digest);
             }
@@ -94,7 +94,7 @@ fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[Revisi
     }
     for document in revisions {
         let told = made.get(&document.revision);
-        if !told.is_some_and(|told| told.says_the_same_as(document)) {
+        if !told.is_some_and(|told| told.is_unchanged_from(document)) {
             let name = ObjectName::Update(document.revision.clone());
             let object = format!("stack {}: {name}", stack.lineage());
             return Err(Error::corrupt(

@@ -155,7 +155,7 @@ async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<
     let document = history::document(stack, tip, revision).await;
     let version = match document.map_err(missing_of_current)?.made {
         Made::UpdateEnd(mark) => mark.update.version,
-        Made::Detached(_) => String::new(),
+        Made::DetachedRevision(_) => String::new(),
     };
     Ok(SnapshotMeta {
         lineage: stack.lineage().to_string(),

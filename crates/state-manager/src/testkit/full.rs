@@ -1,6 +1,6 @@
 //! One manager alone: `TestFull`, and what a single program may rely on beyond it.
 
-use super::{Bench, Broken, change, ensure, held, initial, meta, named, same, set_output};
+use super::{Bench, RuleViolation, change, ensure, held, initial, meta, named, same, set_output};
 use state_core::persistent::{OutputReader, PersistentMeta, Persister, Refresher, Transient};
 use state_core::testkit::conformance::Verdict;
 use state_core::{Dependency, Entry, Error, ErrorKind, Relation};
@@ -81,7 +81,7 @@ pub async fn a_stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict 
     )?;
     match manager.root_outputs().await {
         Err(Error::NoCurrent { .. }) => {}
-        other => return Err(Broken::new(format!("outputs of nothing: {other:?}"))),
+        other => return Err(RuleViolation::new(format!("outputs of nothing: {other:?}"))),
     }
     manager.write(initial()?);
     ensure(
@@ -125,7 +125,9 @@ pub async fn what_was_refused_is_kept_in_memory_and_can_be_persisted_later(bench
     match manager.persist().await {
         Err(error) if error.kind() == ErrorKind::Integrity => {}
         other => {
-            return Err(Broken::new(format!("a snapshot that breaks a rule: {other:?}")));
+            return Err(RuleViolation::new(format!(
+                "a snapshot that breaks a rule: {other:?}"
+            )));
         }
     }
     ensure(

@@ -1,6 +1,6 @@
 //! Several managers of one stack: nobody destroys what another persisted.
 
-use super::{Bench, Broken, change, ensure, ensure_conflict, held, initial, meta, same};
+use super::{Bench, RuleViolation, change, ensure, ensure_conflict, held, initial, meta, same};
 use crate::contracts::persistent::StateManager;
 use state_core::persistent::{Persister, Refresher, Transient};
 use state_core::testkit::conformance::Verdict;
@@ -121,7 +121,7 @@ pub async fn locks_of_two_managers_exclude_each_other(bench: &Bench) -> Verdict 
         Err(Error::Locked { holder, .. }) => {
             ensure(holder.operation == "one", "the error names another holder")?;
         }
-        other => return Err(Broken::new(format!("two hold one stack: {other:?}"))),
+        other => return Err(RuleViolation::new(format!("two hold one stack: {other:?}"))),
     }
     change(&other, "bar", "other")?;
     ensure(

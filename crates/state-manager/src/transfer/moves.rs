@@ -7,7 +7,7 @@ use crate::write::locked_stack::LockedStack;
 use state_core::edits::MovePlan;
 use state_core::journal::{MAX_PAYLOAD, Record, encode_records};
 use state_core::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{Base, EntryKey, Error, ErrorKind, MutationId, Result, RevisionId, State};
 
 /// A move that was made.
@@ -87,7 +87,7 @@ async fn expect_move(destination: &LockedStack, incoming: MoveIn, planned: Optio
         require_planned(state, planned.as_ref(), object)?;
         Ok(vec![record])
     };
-    destination.built(Loaded::new(), build).await.map(drop)
+    destination.built(LoadedSnapshots::new(), build).await.map(drop)
 }
 
 /// The commit point.
@@ -102,7 +102,7 @@ async fn let_go(
         require_planned(state, planned.as_ref(), object)?;
         Ok(vec![Record::MoveOut(leaving)])
     };
-    source.commit(request, Loaded::new(), build).await
+    source.commit(request, LoadedSnapshots::new(), build).await
 }
 
 /// The entries that wait for this move become entries of this stack, as one revision.
@@ -113,7 +113,7 @@ pub(super) async fn take_in(
 ) -> Result<RevisionId> {
     let outcome = MoveOutcome::Arrived;
     let build = move |_: &State| Ok(vec![Record::MoveEnd(MoveEnd { id, outcome })]);
-    destination.commit(request, Loaded::new(), build).await
+    destination.commit(request, LoadedSnapshots::new(), build).await
 }
 
 /// The entries that wait for this move never left the other stack. Only for a caller that knows that they never will.

@@ -13,7 +13,7 @@ use state_core::head::SealingPolicy;
 use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{Base, Enveloped, Head, Nonce, Result, Serial, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -230,7 +230,7 @@ impl CheckpointTask {
             let _ = queue
                 .try_send(Request::Job(Job {
                     work,
-                    loaded: Loaded::new(),
+                    loaded: LoadedSnapshots::new(),
                     durable: false,
                     reply,
                 }))

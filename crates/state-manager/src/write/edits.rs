@@ -9,7 +9,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;
 use state_core::journal::{CompletionReason, Record};
 use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) async fn edit(
         }
         Ok(vec![Record::Edit(Edit { id, changes })])
     };
-    locked.commit(request, Loaded::new(), build).await
+    locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
 /// Settles a pending operation by hand. The person who settles the last one has looked at the world: a mark that a
@@ -59,7 +59,7 @@ pub(crate) async fn resolve(
         }
         Ok(records)
     };
-    locked.commit(request, Loaded::new(), build).await
+    locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
 /// The resolution as it is stored: under the uid that the entry will be recorded with.
@@ -91,7 +91,7 @@ pub(crate) async fn vouch(locked: &LockedStack, request: UpdateRequest) -> Resul
         }
         Ok(vec![Record::Validate(CompletionReason::Resolved)])
     };
-    locked.commit(request, Loaded::new(), build).await
+    locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
 /// Forgets a revision. One that isn't there, or not any more, is fine.

@@ -10,7 +10,7 @@ use crate::write::queue::{Published, ended};
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
 use state_core::journal::{CompletionReason, Record, UpdateEnd};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{
     Base, Entropy, Error, Head, PendingOperation, Result, RevisionId, Slot, State, Timestamp, UpdateId,
     UpdateInfo, UpdateKind, UpdateResult, Writer,
@@ -53,11 +53,12 @@ impl LockedStack {
     /// Queues records that the caller knows already. Those that aren't `durable` are acknowledged at once and ride with
     /// the next batch.
     pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
-        self.queue(Work::Prepared(records), Loaded::new(), durable).await
+        self.queue(Work::Prepared(records), LoadedSnapshots::new(), durable)
+            .await
     }
 
     /// Queues records that are built from the state when their turn comes.
-    pub(crate) async fn built<F>(&self, loaded: Loaded, build: F) -> Result<JobReply>
+    pub(crate) async fn built<F>(&self, loaded: LoadedSnapshots, build: F) -> Result<JobReply>
     where
         F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
     {
@@ -68,7 +69,7 @@ impl LockedStack {
     pub(crate) async fn commit<F>(
         &self,
         request: UpdateRequest,
-        loaded: Loaded,
+        loaded: LoadedSnapshots,
         build: F,
     ) -> Result<RevisionId>
     where
@@ -89,9 +90,10 @@ impl LockedStack {
     /// Ends the open update with a mark.
     pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
         let end = self.stack.now();
-        let build =
-            move |state: &State, base: &Base| finished(state, base, Vec::new(), result, &end, &Loaded::new());
-        let answer = self.built(Loaded::new(), build).await?;
+        let build = move |state: &State, base: &Base| {
+            finished(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())
+        };
+        let answer = self.built(LoadedSnapshots::new(), build).await?;
         self.made(answer)
     }
 
@@ -106,7 +108,7 @@ impl LockedStack {
         answer.revision.ok_or_else(|| self.gone())
     }
 
-    async fn queue(&self, work: Work, loaded: Loaded, durable: bool) -> Result<JobReply> {
+    async fn queue(&self, work: Work, loaded: LoadedSnapshots, durable: bool) -> Result<JobReply> {
         let (reply, answer) = oneshot::channel();
         let job = Job {
             work,
@@ -216,7 +218,7 @@ pub(crate) fn finished(
     mut records: Vec<Record>,
     result: UpdateResult,
     end: &Timestamp,
-    loaded: &Loaded,
+    loaded: &LoadedSnapshots,
 ) -> Result<Vec<Record>> {
     let mut after = state.clone();
     for record in &records {

@@ -4,7 +4,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::read::names;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
-use state_core::head::{Moving, SealingPolicy};
+use state_core::head::{PendingRename, SealingPolicy};
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
 
 /// What became of a request to remove a stack.
@@ -112,7 +112,7 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     {
         return Err(taken(&head.name));
     }
-    let moving = Moving {
+    let moving = PendingRename {
         name: to.clone(),
         nonce: store.nonce(),
     };

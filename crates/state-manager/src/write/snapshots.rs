@@ -7,7 +7,7 @@ use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, finished};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
 use state_core::snapshot::Invalidation;
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Violation};
 use state_core::{
     Base, Entropy, Entry, EntryKey, Error, ErrorKind, MutationId, Op, PendingOperation, Relation, Result,
@@ -32,7 +32,7 @@ pub(crate) async fn replace(
         _ => Vec::new(),
     };
     let id = MutationId::random(locked.entropy());
-    let loaded = Loaded::from([(reference.digest, snapshot)]);
+    let loaded = LoadedSnapshots::from([(reference.digest, snapshot)]);
     let object = locked.stack.object();
     let build = move |state: &State| {
         if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
@@ -133,7 +133,7 @@ pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<Re
             entries,
         })])
     };
-    let answer = locked.built(Loaded::new(), build).await?;
+    let answer = locked.built(LoadedSnapshots::new(), build).await?;
     locked.made(answer)
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
         let update = state.update().ok_or_else(ended)?.id;
         Ok(vec![Record::Invalidate(Invalidation { update, since })])
     };
-    locked.built(Loaded::new(), build).await.map(drop)
+    locked.built(LoadedSnapshots::new(), build).await.map(drop)
 }
 
 /// Puts a snapshot in place of all that is there, within the open update, and takes the mark back. Returns the rules
@@ -161,7 +161,7 @@ pub(crate) async fn save(
     }
     let _storing = locked.storing.read().await;
     let (reference, snapshot, broken) = store_as(locked, snapshot, mend).await?;
-    let loaded = Loaded::from([(reference.digest, snapshot)]);
+    let loaded = LoadedSnapshots::from([(reference.digest, snapshot)]);
     let mut records = vec![Record::ResetBase(ResetBase {
         id: MutationId::random(locked.entropy()),
         snapshot: reference,

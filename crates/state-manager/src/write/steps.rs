@@ -9,7 +9,7 @@ use crate::write::queue::batch::Prepared;
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
 use state_core::snapshot::Invalidation;
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::{
     Base, Entropy, Entry, EntryKey, MutationId, Properties, Result, SharedEntry, State, Uid, UpdateId,
 };
@@ -27,7 +27,7 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
         }
         Ok(records)
     };
-    locked.built(Loaded::new(), build).await?;
+    locked.built(LoadedSnapshots::new(), build).await?;
     Ok(id)
 }
 
@@ -50,7 +50,7 @@ pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
-    let silent = old.is_some_and(|old| entry.says_the_same_as(old));
+    let silent = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
     step(locked, change, Some(&*entry), !silent).await
 }

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use state_core::edits::{Operation, Surgery};
+use state_core::edits::{Operation, StateEditor};
 use state_core::mutation::{EditChange, StackOutputs};
 use state_core::testkit::run::scaled;
 use state_core::testkit::strategy::entries_in_order;
@@ -51,7 +51,7 @@ fn of(entries: Vec<SharedEntry>) -> Snapshot {
 
 async fn operate(session: &Session, operation: Operation) {
     let state = session.state();
-    let mut edits = Surgery::on(&state);
+    let mut edits = StateEditor::on(&state);
     if edits.perform(&operation).is_ok() {
         let request = UpdateRequest::new(UpdateKind::Edit);
         session.edit(request, &state, edits.into_changes()).await.unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use state_core::edits::{MovePlan, MoveRequest};
-use state_core::moves::Moved;
+use state_core::moves::StackMove;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 use state_manager::{MoveDone, MoveSettled, Removal};
@@ -121,7 +121,7 @@ async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
         let state_manager::RevisionKind::Update(info) = &history[0].kind else {
             panic!("an update made it")
         };
-        let (Some(Moved::In(peer)) | Some(Moved::Out(peer))) = &info.moved else {
+        let (Some(StackMove::In(peer)) | Some(StackMove::Out(peer))) = &info.moved else {
             panic!("it tells where")
         };
         assert_eq!(peer.lineage, other.lineage());

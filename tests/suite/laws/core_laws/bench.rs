@@ -5,7 +5,7 @@ use super::super::resolver::Resolver;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_core::journal::{FrameKind, encode_records, genesis};
-use state_core::state::{Loaded, replay};
+use state_core::state::{LoadedSnapshots, replay};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::oracle;
 use state_core::verify;
@@ -22,7 +22,7 @@ const BATCH: usize = 3;
 pub(crate) struct Bench {
     pub(super) state: State,
     pub(super) naive: Naive,
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedSnapshots,
     pub(super) entropy: SeededEntropy,
     /// Records that aren't in a frame yet.
     pub(super) open: Vec<Record>,
@@ -37,7 +37,7 @@ impl Bench {
         Self {
             state: State::new(lineage()),
             naive: Naive::default(),
-            loaded: Loaded::new(),
+            loaded: LoadedSnapshots::new(),
             entropy: SeededEntropy::new(1),
             open: Vec::new(),
             frames: Vec::new(),

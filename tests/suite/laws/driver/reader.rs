@@ -6,7 +6,7 @@ use super::{Checked, equal_up_to_new_uids, failed, records};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_core::journal::{FrameKind, Record, ResetCause};
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::testkit::oracle;
 use state_core::{Backend, RevisionId, Serial, Slot, Snapshot, State};
 use state_manager::Stack;
@@ -18,7 +18,7 @@ pub(crate) struct Reader {
     backend: Arc<dyn Backend>,
     stack: Stack,
     naive: Naive,
-    loaded: Loaded,
+    loaded: LoadedSnapshots,
     next: Slot,
     /// The states that the session showed, by the slot after the last frame.
     shown: BTreeMap<Slot, Arc<State>>,
@@ -41,7 +41,7 @@ impl Reader {
             backend,
             stack,
             naive: Naive::default(),
-            loaded: Loaded::new(),
+            loaded: LoadedSnapshots::new(),
             next: Slot::ZERO,
             shown: BTreeMap::new(),
             revisions: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! Stacks in an SQLite file. Run it, and it proves itself:
+//! A backend that stores stacks in an SQLite file. The program tests it against the contract:
 //!
 //! ```sh
 //! cargo run --manifest-path crates/state-backend-generic/examples/sqlite/Cargo.toml
@@ -14,11 +14,11 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
-    let results = prove(folder.path());
+    let results = test_contract(folder.path());
     for (rule, verdict) in &results {
         match verdict {
-            Ok(()) => println!("kept    {rule}"),
-            Err(broken) => println!("BROKEN  {rule}: {broken}"),
+            Ok(()) => println!("ok      {rule}"),
+            Err(violation) => println!("FAILED  {rule}: {violation}"),
         }
     }
     if results.iter().all(|(_, verdict)| verdict.is_ok()) {
@@ -28,8 +28,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Every rule of the contract, each on a file of its own, and every claim, with several handles to one file.
-fn prove(folder: &Path) -> Vec<(&'static str, Verdict)> {
+/// Runs every rule of the contract on a file of its own, and the rules of the claimed capabilities with several
+/// handles to one file.
+fn test_contract(folder: &Path) -> Vec<(&'static str, Verdict)> {
     let entropy = SeededEntropy::new(1);
     let files = Cell::new(0);
     let open_new = async || {
@@ -60,12 +61,12 @@ mod tests {
     #[test]
     fn sqlite_backend_keeps_every_rule() {
         let folder = tempfile::tempdir().unwrap();
-        let results = prove(folder.path());
+        let results = test_contract(folder.path());
         assert!(results.len() > 25);
         conformance::expect_all(&results);
     }
 
-    /// One of several handles wins; the losers leave its lock alone.
+    /// Several handles race for the lock. At most one wins, and the losers must not release its lock.
     #[test]
     fn racing_takeovers_leave_one_lock() {
         const HANDLES: u64 = 4;

@@ -1,4 +1,4 @@
-//! A [`KeyValueStore`] in one table of an SQLite file.
+//! Implements [`KeyValueStore`] in one table of an SQLite file.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// WAL lets readers go on while a writer commits; FULL syncs each commit, so that what was acknowledged survives a
+/// WAL lets readers continue while a writer commits. FULL syncs every commit, so that acknowledged writes survive a
 /// power loss.
 const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
@@ -19,15 +19,15 @@ const SCHEMA: &str = "
         key TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL
     );";
 
-/// One connection to the file; each process, and each handle, has its own.
+/// A connection to the file. Every process and every handle has its own connection.
 ///
-/// SQLite blocks. A program with much else to do on its runtime calls it from a thread of its own.
+/// SQLite calls block. A program with other work on its async runtime should call the store from a separate thread.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Mutex<Connection>,
 }
 
-/// Opens a store of stacks, or makes it.
+/// Opens the backend in a file, and creates the file if it is missing.
 pub fn open(file: &Path) -> Result<GenericBackend, rusqlite::Error> {
     let connection = Connection::open(file)?;
     connection.busy_timeout(Duration::from_secs(30))?;
@@ -41,13 +41,13 @@ pub fn open(file: &Path) -> Result<GenericBackend, rusqlite::Error> {
 }
 
 impl SqliteStore {
-    /// Runs statements. Whether a statement that failed took effect is not for us to say.
+    /// Runs statements. The outcome of a failed statement is unknown, so that every error becomes `NoAnswer`.
     fn run<T>(&self, statements: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, RequestError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         statements(&connection).map_err(RequestError::no_answer)
     }
 
-    /// Runs one statement that changes one row or none.
+    /// Runs a statement that changes one row, or none if its condition is not met.
     fn change(&self, statement: &str, values: impl rusqlite::Params) -> Result<(), RequestError> {
         match self.run(|connection| connection.execute(statement, values))? {
             0 => Err(RequestError::conflict(

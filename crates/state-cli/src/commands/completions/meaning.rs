@@ -1,19 +1,20 @@
-//! What the word at the end of a command line would name: a stack, an address, a revision. Told from what the
-//! command line calls its arguments, so that all shells ask alike and a new command is completed by itself.
+//! Finds out what kind of name the next word of a command line is: a stack, an address, a revision. The answer comes from
+//! the value names of the clap arguments, so that all shells behave alike and new commands are completed without further
+//! code.
 
 use super::Words;
 use clap::{Arg, ArgAction, Command, ValueEnum};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// How the scripts ask: `statectl __words -- WORD...`, with the words between the program's name and the cursor.
+/// The query of the scripts: `statectl __words -- WORD...`, with the words between the program's name and the cursor.
 const QUESTION: [&str; 2] = ["__words", "--"];
 
-/// The flags that say where to look.
+/// The flags that select the store and the stack to query.
 const PLACES: [&str; 4] = ["backend", "backend_config", "profile", "stack"];
 
-/// Turns a script's question into the arguments that answer it: which kind of names, in which store. Other
-/// arguments stay as they are.
+/// Rewrites a script's query into the arguments of `__words`: the kind of names, and the flags that select the store.
+/// Other arguments are returned unchanged.
 pub(crate) fn understood(command: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let asks = |(argument, word): (&OsString, &str)| argument == word;
     if arguments.len() < 3 || !arguments[1..3].iter().zip(QUESTION).all(asks) {
@@ -33,14 +34,14 @@ pub(crate) fn understood(command: &Command, arguments: Vec<OsString>) -> Vec<OsS
         .collect()
 }
 
-/// A command line, read word by word without a complaint.
+/// An incomplete command line, parsed word by word. Unknown words are skipped without an error.
 struct Line {
     command: Command,
-    /// How many positional arguments were given to it.
+    /// The number of positional arguments so far.
     given: usize,
-    /// The flag whose value comes next.
+    /// The flag whose value is the next word.
     awaits: Option<Arg>,
-    /// After `--` there are no flags.
+    /// Whether `--` was read, after which no word is a flag.
     only_values: bool,
     places: Vec<String>,
 }
@@ -96,7 +97,7 @@ impl Line {
         }
     }
 
-    /// What the next word names, if only the store knows.
+    /// The kind of name of the next word; none if its values don't come from the store.
     fn meaning(&self) -> Option<Words> {
         let last = || {
             self.command
@@ -109,7 +110,7 @@ impl Line {
     }
 }
 
-/// What the value of an argument names.
+/// The kind of name that an argument takes, by its value name.
 fn meaning(arg: &Arg) -> Option<Words> {
     match arg.get_value_names()?.first()?.as_str() {
         "STACK" => Some(Words::Stacks),
@@ -122,7 +123,7 @@ fn meaning(arg: &Arg) -> Option<Words> {
     }
 }
 
-/// The long flags of all commands whose values are such names.
+/// The long flags of all commands that take such names.
 pub(super) fn flags(command: &Command) -> BTreeSet<String> {
     let mut flags = BTreeSet::new();
     let mut commands = vec![command.clone()];
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_word_names_is_told_from_what_its_argument_is_called() {
+    fn value_names_select_the_completed_names() {
         for (line, meaning) in [
             ("", "nothing"),
             ("history", "nothing"),
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_the_store_and_stack_that_the_line_says() {
+    fn completion_uses_store_and_stack_of_the_line() {
         assert_eq!(
             asked(&["--stack", "a/b", "show", "--backend=file:///x"]),
             "--stack=a/b --backend=file:///x addresses"
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_stay_as_they_are() {
+    fn other_arguments_stay_unchanged() {
         let plain: Vec<OsString> = ["statectl", "show", "--", "__words"].map(OsString::from).into();
         assert_eq!(understood(plain.clone()), plain);
     }

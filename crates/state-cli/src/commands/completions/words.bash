@@ -1,5 +1,5 @@
 
-# Names that only the store knows: stacks, addresses, revisions. All else is completed above.
+# Completes names that only the store knows: stacks, addresses, revisions. The generated script above completes the rest.
 _statectl_words() {
     local cur="${COMP_WORDS[COMP_CWORD]}" names word
     if [[ $cur == -* ]] ||
@@ -9,7 +9,7 @@ _statectl_words() {
     fi
     COMPREPLY=()
     while IFS= read -r word; do
-        # Never through `compgen -W`: that would run what a name holds as a command.
+        # `compgen -W` is unsafe here: it would execute command substitutions in a name.
         if [[ -n $word && $word == "$cur"* ]]; then
             printf -v word '%q' "$word"
             COMPREPLY+=("$word")

@@ -1,5 +1,5 @@
 
-# Names that only the store knows: stacks, addresses, revisions. All else is completed above.
+# Completes names that only the store knows: stacks, addresses, revisions. The generated script above completes the rest.
 _statectl_words() {
     local names
     if [[ $PREFIX == -* ]] ||

@@ -1,4 +1,4 @@
-//! The program: where it lies, and what it is given.
+//! Finds and reads the program, and the values given by `--config`.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -11,43 +11,50 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The names under which a program is looked for.
+/// File names of a program that is not named on the command line.
 const NAMES: [&str; 3] = ["state.yaml", "state.yml", "state.json"];
 
-/// More than that isn't a program, nor a setting.
+/// Upper limit of the size of a program and of a configuration value.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// Arguments of the commands that run a program.
 #[derive(Debug, clap::Args)]
 pub(super) struct ProgramArgs {
-    /// The program, in YAML or JSON. Default: `state.yaml`, `state.yml` or `state.json` here.
+    /// The program in YAML or JSON
+    ///
+    /// The default is `state.yaml`, `state.yml` or `state.json` in the current folder.
     #[arg(value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Give a setting of the program its value; `NAME=@FILE` takes what the file holds, for what is secret. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = clap::value_parser!(Given))]
-    config: Vec<Given>,
-    /// Replace this, or with `*` and `?` all that match, whether or not it changed. May be repeated.
+    /// Set a configuration value of the program; repeatable
+    ///
+    /// `NAME=@FILE` reads the value from a file. Use it for secrets, because other users can read command lines.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = clap::value_parser!(ConfigArg))]
+    config: Vec<ConfigArg>,
+    /// Replace this resource even if it is unchanged; repeatable
+    ///
+    /// With `*` (any text) or `?` (one character), replaces all matching resources.
     #[arg(long, value_name = "ADDR")]
     pub(super) replace: Vec<String>,
-    /// Read all that is recorded before, so that what was changed behind the program's back is seen.
+    /// Read all recorded resources first to detect drift
     #[arg(long)]
     pub(super) refresh: bool,
 }
 
-/// A value for a setting, as it was given. Perhaps it is secret, even where no name stands before it.
+/// An argument of `--config`, which may be secret even if it isn't of the form `NAME=VALUE`.
 #[derive(Clone)]
-struct Given(String);
+struct ConfigArg(String);
 
-impl From<String> for Given {
-    /// Never refused here: clap would tell the text.
+impl From<String> for ConfigArg {
+    /// Accepts every text: an error here would make clap print the text, which may be a secret.
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl Given {
+impl ConfigArg {
     fn read(&self) -> Result<(String, String), CliError> {
         let Some((name, value)) = self.0.split_once('=') else {
-            return Err(CliError::usage("--config", "it is written `NAME=VALUE`"));
+            return Err(CliError::usage("--config", "expected `NAME=VALUE`"));
         };
         let Some(file) = value.strip_prefix('@') else {
             return Ok((name.to_owned(), value.to_owned()));
@@ -57,39 +64,39 @@ impl Given {
             let message = format!("the value of `{name}` isn't UTF-8");
             CliError::failed(file, &message)
         })?;
-        // As editors leave it; one that counts can be doubled.
+        // Editors end a file with a newline that isn't part of the value.
         let text = text.strip_suffix('\n').unwrap_or(&text);
         Ok((name.to_owned(), text.to_owned()))
     }
 }
 
-impl fmt::Debug for Given {
+impl fmt::Debug for ConfigArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Given(…)")
     }
 }
 
-/// Where to look up what is wrong with a kind and its properties.
+/// Hint for errors about kinds and their properties.
 const KINDS: &str =
-    "`statectl kinds` lists the kinds that there are, `statectl kinds KIND` says what one takes and gives";
+    "list all kinds with `statectl kinds`, and the inputs and outputs of one with `statectl kinds KIND`";
 
-/// A program that was read, and what it is given.
+/// A parsed program and its configuration values.
 pub(super) struct Document {
     program: Program,
     given: BTreeMap<String, String>,
-    /// Where it lies.
+    /// The folder that contains the program.
     pub(super) folder: PathBuf,
 }
 
 impl Document {
-    /// Reads and parses it, and judges what can be judged without a stack.
+    /// Reads, parses and checks the program, as far as possible without a stack.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`] with all that is wrong with it.
+    /// [`ExitCode::Failed`] with all problems of the program.
     pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
         let path = match &args.program {
             Some(path) => path.clone(),
-            None => found()?,
+            None => find_program()?,
         };
         let name = path.display().to_string();
         let bytes = read(&path)?;
@@ -98,7 +105,7 @@ impl Document {
             let (name, value) = one.read()?;
             if given.insert(name.clone(), value).is_some() {
                 let object = format!("--config {name}");
-                return Err(CliError::usage(object, "it is given twice"));
+                return Err(CliError::usage(object, "given twice"));
             }
         }
         let program = Program::parse(&name, &bytes)?;
@@ -111,17 +118,17 @@ impl Document {
         })
     }
 
-    /// The program as the engine wants it for one stack, whose crypter opens its sealed settings.
+    /// The program as the engine's source for one stack, whose crypter decrypts encrypted configuration values.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`] with all that is wrong with it.
+    /// [`ExitCode::Failed`] with all problems of the program.
     pub(super) async fn source(&self, crypter: Option<&dyn Crypter>) -> Result<ListSource, CliError> {
         let configured = self.program.configure(self.given.clone(), crypter).await?;
         Ok(configured.into_source()?)
     }
 }
 
-/// Who is in charge of which kinds.
+/// The providers of all resource kinds.
 pub(super) fn registry(context: &Context) -> Result<Registry, CliError> {
     Ok(builtin::registry(&context.environment, &here()?))
 }
@@ -132,7 +139,7 @@ fn folder_of(path: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-fn found() -> Result<PathBuf, CliError> {
+fn find_program() -> Result<PathBuf, CliError> {
     let there: Vec<&str> = NAMES
         .into_iter()
         .filter(|name| Path::new(name).exists())
@@ -140,13 +147,13 @@ fn found() -> Result<PathBuf, CliError> {
     match &*there {
         [only] => Ok(PathBuf::from(only)),
         [] => {
-            let message = format!("there is none here: no {}", NAMES.join(", no "));
-            Err(CliError::not_found("the program", &message).with_hint("name it: `statectl up PROGRAM`"))
+            let message = format!("not found in this folder (looked for {})", NAMES.join(", "));
+            Err(CliError::not_found("program", &message).with_hint("name a program: `statectl up PROGRAM`"))
         }
         several => {
-            let message = format!("there are several here: {}", several.join(", "));
-            Err(CliError::usage("the program", &message)
-                .with_hint(format!("name one: `statectl up {}`", several[0])))
+            let message = format!("several programs in this folder: {}", several.join(", "));
+            Err(CliError::usage("program", &message)
+                .with_hint(format!("name one of them: `statectl up {}`", several[0])))
         }
     }
 }
@@ -158,7 +165,7 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(CliError::failed(name, "it is too large"));
+        return Err(CliError::failed(name, "the file is larger than 64 MiB"));
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! How a run is done, as the command line says it.
+//! Flags of `up`, `preview`, `refresh` and `destroy`, and their conversion to options of the engine.
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -11,50 +11,57 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// What a run may touch, and how fast it goes. Addresses may hold `*` (any text) and `?` (one character).
+/// Limits of a run: its targets, its concurrency and its timeouts.
 #[derive(Debug, clap::Args)]
-pub(super) struct Bounds {
-    /// Touch only this, or with `*` (any text) and `?` (one character) all that match. May be repeated.
+pub(super) struct ScopeArgs {
+    /// Limit the run to this resource; repeatable
+    ///
+    /// With `*` (any text) or `?` (one character), limits the run to all matching resources.
     #[arg(long, value_name = "ADDR")]
     target: Vec<String>,
-    /// What depends on a target is a target too.
+    /// Include the resources that depend on a target
     #[arg(long, requires = "target")]
     target_dependents: bool,
-    /// Don't touch this, or all that match. May be repeated.
+    /// Exclude this resource, or all that match; repeatable
     #[arg(long, value_name = "ADDR")]
     exclude: Vec<String>,
-    /// How many steps may be under way at once.
+    /// Maximum number of concurrent steps
     #[arg(long, value_name = "N", default_value = "10")]
     parallel: NonZeroUsize,
-    /// A step that fails doesn't stop those that don't depend on it.
+    /// After a failure, continue with independent steps
     #[arg(long)]
     continue_on_error: bool,
-    /// How long one call of a provider may take: `30s`, `5m`.
+    /// Time limit for each provider call: `30s`, `5m`
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = friendly_duration)]
     pub(super) timeout: Duration,
 }
 
-/// What somebody knows of operations that are pending.
+/// Outcomes of pending operations, as the user gives them.
 #[derive(Debug, Default, clap::Args)]
-pub(super) struct Answers {
-    /// What is pending never happened: it is forgotten, and no provider is asked.
+pub(super) struct PendingAnswers {
+    /// Discard pending operations as not done
+    ///
+    /// The providers are not asked.
     #[arg(long)]
     clear_pending: bool,
-    /// What is pending at ADDR happened: the object has this id, and its provider is asked for it. May be repeated.
+    /// Resolve the pending operation at ADDR as done; repeatable
+    ///
+    /// ID is the id of the resource, with which the provider reads it.
     #[arg(long, value_name = "ADDR=ID", value_parser = answer)]
     import_pending: Vec<String>,
 }
 
-/// Addresses and ids may hold `=` too: where the one ends is told by what is pending.
+/// Checks the form `ADDR=ID`. Addresses and ids may contain `=`, so that only the pending operations show where the
+/// address ends.
 fn answer(text: &str) -> Result<String, &'static str> {
     match text.split_once('=') {
         Some((address, id)) if !address.is_empty() && !id.is_empty() => Ok(text.to_owned()),
-        _ => Err("it is written `ADDR=ID`"),
+        _ => Err("expected `ADDR=ID`"),
     }
 }
 
-/// The operation that an answer is about, and the id that it gives.
-fn answered<'a>(
+/// Splits an answer into the pending operation and the id.
+fn match_answer<'a>(
     text: &'a str,
     pending: impl Iterator<Item = (MutationId, &'a Address)>,
 ) -> Result<(MutationId, &'a str), CliError> {
@@ -62,41 +69,47 @@ fn answered<'a>(
     let mut fitting: Vec<_> = pending
         .filter_map(|(operation, address)| Some((operation, address, id(address)?)))
         .collect();
-    // Of an address with several operations it is the first that is meant.
+    // If an address has several pending operations, the answer is for the first one.
     let mut seen = BTreeSet::new();
     fitting.retain(|(_, address, _)| seen.insert(*address));
     let refused = |code, message| {
         CliError::new(code, format!("--import-pending {text}"), message)
-            .with_hint("`statectl pending list` lists what is pending")
+            .with_hint("list pending operations with `statectl pending list`")
     };
     match &*fitting {
-        [] => Err(refused(ExitCode::NotFound, "nothing of it is pending")),
+        [] => Err(refused(
+            ExitCode::NotFound,
+            "no pending operation at this address",
+        )),
         [(_, _, "")] => Err(refused(ExitCode::Usage, "the id is empty")),
         [(operation, _, id)] => Ok((*operation, id)),
         _ => Err(refused(
             ExitCode::Usage,
-            "it fits several addresses that are pending",
+            "the address is ambiguous: several pending operations match",
         )),
     }
 }
 
-impl Answers {
-    /// Which decision each pending operation gets.
+impl PendingAnswers {
+    /// The decision for each pending operation.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] for an answer that is about nothing that is pending.
+    /// [`ExitCode::NotFound`] for an answer without a pending operation.
     fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
         let mut decisions = Decisions::default();
         if self.clear_pending {
             if state.pending().next().is_none() {
-                return Err(CliError::not_found("--clear-pending", "nothing is pending"));
+                return Err(CliError::not_found(
+                    "--clear-pending",
+                    "no operations are pending",
+                ));
             }
             decisions.otherwise = Decision::NotDone;
         }
         for text in &self.import_pending {
             let pending = state.pending();
             let pending = pending.map(|operation| (operation.id, &operation.target.address));
-            let (operation, id) = answered(text, pending)?;
+            let (operation, id) = match_answer(text, pending)?;
             let exists = Decision::Exists { id: id.to_owned() };
             decisions.by_id.insert(operation, exists);
         }
@@ -104,20 +117,20 @@ impl Answers {
     }
 }
 
-/// All that a command says of its run.
+/// All flags of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Flags<'a> {
-    /// The command, as the lock and the history call it.
+    /// The command's name for the lock and the history.
     pub(super) command: &'static str,
-    pub(super) bounds: &'a Bounds,
+    pub(super) bounds: &'a ScopeArgs,
     pub(super) replace: &'a [String],
     pub(super) refresh: bool,
     pub(super) message: Option<&'a str>,
-    pub(super) answers: Option<&'a Answers>,
+    pub(super) answers: Option<&'a PendingAnswers>,
 }
 
 impl<'a> Flags<'a> {
-    pub(super) const fn new(command: &'static str, bounds: &'a Bounds) -> Self {
+    pub(super) const fn new(command: &'static str, bounds: &'a ScopeArgs) -> Self {
         Self {
             command,
             bounds,
@@ -128,25 +141,25 @@ impl<'a> Flags<'a> {
         }
     }
 
-    /// What is decided of operations that are pending; else their providers are asked.
+    /// The user's decisions about pending operations. For all others, the engine asks the providers.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] for an answer that is about nothing that is pending.
+    /// [`ExitCode::NotFound`] for an answer without a pending operation.
     pub(super) fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
         let decisions = self.answers.map(|answers| answers.decisions(state));
         Ok(decisions.transpose()?.unwrap_or_default())
     }
 
-    /// Whether somebody says what became of operations that are pending.
+    /// Whether the user gave the outcome of any pending operation.
     pub(super) fn answers_something(&self) -> bool {
         self.answers
             .is_some_and(|answers| answers.clear_pending || !answers.import_pending.is_empty())
     }
 
-    /// The options of the run. `known` are the addresses that there are, in the stack or in the program.
+    /// The options of the run. `known` are all addresses in the stack and in the program.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] for one that names nothing.
+    /// [`ExitCode::NotFound`] for an address or pattern that matches nothing.
     pub(super) fn options(&self, known: &BTreeSet<Address>) -> Result<RunOptions, CliError> {
         let mut options = RunOptions::default();
         options.parallel = self.bounds.parallel.get();
@@ -154,15 +167,15 @@ impl<'a> Flags<'a> {
         options.timeout = Some(self.bounds.timeout);
         options.refresh = self.refresh;
         options.target_dependents = self.bounds.target_dependents;
-        options.targets = named(&self.bounds.target, known)?;
-        options.exclude = named(&self.bounds.exclude, known)?;
-        options.replace = named(self.replace, known)?;
+        options.targets = resolve_patterns(&self.bounds.target, known)?;
+        options.exclude = resolve_patterns(&self.bounds.exclude, known)?;
+        options.replace = resolve_patterns(self.replace, known)?;
         Ok(options)
     }
 }
 
-/// The addresses that are meant: each pattern means at least one.
-fn named(patterns: &[String], known: &BTreeSet<Address>) -> Result<BTreeSet<Address>, CliError> {
+/// The addresses that match the patterns. Each pattern must match at least one address.
+fn resolve_patterns(patterns: &[String], known: &BTreeSet<Address>) -> Result<BTreeSet<Address>, CliError> {
     let mut found = BTreeSet::new();
     for pattern in patterns {
         let before = found.len();
@@ -173,24 +186,24 @@ fn named(patterns: &[String], known: &BTreeSet<Address>) -> Result<BTreeSet<Addr
         let fitting: Vec<&Address> = known.iter().filter(fits).collect();
         found.extend(fitting.iter().copied().cloned());
         if found.len() == before && fitting.is_empty() {
-            return Err(nothing_named(pattern, known));
+            return Err(no_match(pattern, known));
         }
     }
     Ok(found)
 }
 
-fn nothing_named(pattern: &str, known: &BTreeSet<Address>) -> CliError {
+fn no_match(pattern: &str, known: &BTreeSet<Address>) -> CliError {
     let hint = match nearest(pattern, known.iter().map(Address::as_str)) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => "`statectl list` lists what is recorded".to_owned(),
+        None => "list all resources with `statectl list`".to_owned(),
     };
-    let message = "nothing in the stack or the program is called so";
-    CliError::not_found(format!("entry {pattern}"), message).with_hint(hint)
+    let message = "not in the stack or the program";
+    CliError::not_found(format!("resource {pattern}"), message).with_hint(hint)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{answer, answered, named};
+    use super::{answer, match_answer, resolve_patterns};
     use crate::exit::ExitCode;
     use state_core::{Address, MutationId};
     use std::collections::BTreeSet;
@@ -201,25 +214,25 @@ mod tests {
 
     fn wanted(patterns: &[&str]) -> Result<BTreeSet<Address>, ExitCode> {
         let patterns: Vec<String> = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        named(&patterns, &addresses(&["page", "pages.a", "pages.b"])).map_err(|error| error.code)
+        resolve_patterns(&patterns, &addresses(&["page", "pages.a", "pages.b"])).map_err(|error| error.code)
     }
 
     #[test]
-    fn a_pattern_names_all_that_match_and_a_name_itself() {
+    fn pattern_matches_all_and_name_matches_itself() {
         assert_eq!(wanted(&["pages.*"]), Ok(addresses(&["pages.a", "pages.b"])));
         assert_eq!(wanted(&["page", "page"]), Ok(addresses(&["page"])));
         assert_eq!(wanted(&[]), Ok(BTreeSet::new()));
     }
 
     #[test]
-    fn what_names_nothing_is_refused() {
+    fn pattern_without_match_is_refused() {
         for nothing in [&["pag"][..], &["x*"], &["page", "other"]] {
             assert_eq!(wanted(nothing), Err(ExitCode::NotFound), "{nothing:?}");
         }
     }
 
     #[test]
-    fn an_answer_ends_its_address_where_a_pending_one_ends() {
+    fn answer_is_split_at_the_end_of_a_pending_address() {
         let pending: Vec<(MutationId, Address)> = ["a", "x=y", "x=y=z", "a"]
             .iter()
             .zip(1..)
@@ -227,7 +240,7 @@ mod tests {
             .collect();
         let of = |text: &str| {
             let pending = pending.iter().map(|(id, address)| (*id, address));
-            let found = answered(text, pending).map_err(|error| error.code)?;
+            let found = match_answer(text, pending).map_err(|error| error.code)?;
             Ok((found.0, found.1.to_owned()))
         };
         let is = |operation: u8, id: &str| Ok((MutationId::from_bits([operation; 16]), id.to_owned()));

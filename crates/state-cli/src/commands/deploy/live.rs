@@ -1,5 +1,5 @@
-//! How a run goes, told on stderr while it goes: what was done, line by line, and on a terminal a block below that says
-//! what is in flight.
+//! Prints the progress of a run on stderr: one line per finished step, and on a terminal a block below them with the
+//! steps in flight.
 
 use super::progress_view::ProgressView;
 use crate::context::Context;
@@ -10,25 +10,29 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the block is drawn anew.
+/// How often the progress block is redrawn.
 const TICK: Duration = Duration::from_millis(250);
 
+/// A message to the printing thread.
 enum Notice {
-    /// So many steps follow.
+    /// The run begins, with this many steps.
     Begin(usize),
+    /// An event of the engine.
     Event(Box<Event>),
+    /// A line of text about a signal.
     Say(&'static str),
+    /// The run ended: remove the progress block and stop.
     End,
 }
 
-/// Tells until it is dropped. With `--json` it tells nothing.
+/// Prints progress on a thread of its own until it is dropped. Prints nothing with `--json`.
 pub(super) struct LiveProgress {
     sender: Option<Sender<Notice>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl LiveProgress {
-    /// Begins to listen.
+    /// Starts the printing thread.
     pub(super) fn start(context: &Context) -> Self {
         let quiet = Self {
             sender: None,
@@ -41,13 +45,13 @@ impl LiveProgress {
         let progress_view = ProgressView::new(context.environment.clock.clone(), colors);
         let width = context.output.shows_progress().then_some(width as fn() -> usize);
         let (sender, receiver) = channel();
-        let tell = move || tell(progress_view, &receiver, width, &mut to_stderr);
-        match std::thread::Builder::new().spawn(tell) {
+        let print = move || print_notices(progress_view, &receiver, width, &mut to_stderr);
+        match std::thread::Builder::new().spawn(print) {
             Ok(thread) => Self {
                 sender: Some(sender),
                 thread: Mutex::new(Some(thread)),
             },
-            // Nobody hears of it: that keeps nothing from being done.
+            // Without a thread there is no progress display, but the run must go on.
             Err(_) => quiet,
         }
     }
@@ -56,16 +60,17 @@ impl LiveProgress {
         self.notice(Notice::Begin(steps));
     }
 
-    pub(super) fn say(&self, said: &'static str) {
-        self.notice(Notice::Say(said));
+    pub(super) fn say(&self, text: &'static str) {
+        self.notice(Notice::Say(text));
     }
 
-    /// Wipes the block. All that was told is on the screen when it returns.
+    /// Removes the progress block. All earlier lines are printed when this function returns, so that they come before the
+    /// report.
     pub(super) fn end(&self) {
         self.notice(Notice::End);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            // It only told.
+            // A panic of the printing thread must not fail the run: only the display is lost.
         }
     }
 
@@ -73,7 +78,7 @@ impl LiveProgress {
         if let Some(sender) = &self.sender
             && sender.send(notice).is_err()
         {
-            // It ended already.
+            // The printing thread has already ended.
         }
     }
 }
@@ -90,12 +95,12 @@ impl Drop for LiveProgress {
     }
 }
 
-/// Prints what is told; with a width, the block too.
-fn tell(
+/// Prints a line for each notice, and the progress block if the terminal's width is given. Returns at [`Notice::End`].
+fn print_notices(
     mut progress_view: ProgressView,
     notices: &Receiver<Notice>,
     width: Option<fn() -> usize>,
-    say: &mut dyn FnMut(&str),
+    print: &mut dyn FnMut(&str),
 ) {
     let mut drawn = 0;
     loop {
@@ -110,9 +115,9 @@ fn tell(
                 progress_view.begin(steps);
                 String::new()
             }
-            Some(Notice::Event(event)) => progress_view.hear(&event),
-            Some(Notice::Say(said)) if progress_view.is_running() => format!("{said}\n"),
-            // Before it began the error that follows says all.
+            Some(Notice::Event(event)) => progress_view.handle(&event),
+            Some(Notice::Say(text)) if progress_view.is_running() => format!("{text}\n"),
+            // Before the run begins, an interrupt ends the command with an error, which is enough.
             Some(Notice::Say(_) | Notice::End) | None => String::new(),
         };
         let block = match width {
@@ -121,7 +126,7 @@ fn tell(
         };
         let mut text = match drawn {
             0 => String::new(),
-            // To where the block begins, and wipe what is below.
+            // Move the cursor to the first line of the block, and erase everything below.
             lines => format!("\x1b[{lines}F\x1b[J"),
         };
         text.push_str(&lines);
@@ -131,7 +136,7 @@ fn tell(
         }
         drawn = block.len();
         if !text.is_empty() {
-            say(&text);
+            print(&text);
         }
         if ends {
             return;
@@ -139,43 +144,43 @@ fn tell(
     }
 }
 
-/// How many characters a line of the terminal takes.
+/// The width of the terminal in characters.
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     let columns = size.map_or(0, |size| usize::from(size.ws_col));
-    // A terminal that doesn't know says 0.
+    // Terminals that don't know their size report 0.
     if columns == 0 { 80 } else { columns.max(20) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Notice, tell};
+    use super::{Notice, print_notices};
     use crate::commands::deploy::progress_view::ProgressView;
     use state_core::testkit::clock::ManualClock;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
-    fn describe(notices: Vec<Notice>, width: Option<fn() -> usize>) -> String {
+    fn printed(notices: Vec<Notice>, width: Option<fn() -> usize>) -> String {
         let (sender, receiver) = channel();
         for notice in notices {
             sender.send(notice).unwrap();
         }
         drop(sender);
-        let mut said = String::new();
+        let mut text = String::new();
         let progress_view = ProgressView::new(Arc::new(ManualClock::default()), false);
-        tell(progress_view, &receiver, width, &mut |text| said.push_str(text));
-        said
+        print_notices(progress_view, &receiver, width, &mut |part| text.push_str(part));
+        text
     }
 
     #[test]
-    fn off_a_terminal_lines_are_plain_and_there_is_no_block() {
-        let said = describe(vec![Notice::Begin(3), Notice::Say("stopping")], None);
+    fn output_without_terminal_has_no_progress_block() {
+        let said = printed(vec![Notice::Begin(3), Notice::Say("stopping")], None);
         assert_eq!(said, "stopping\n");
     }
 
     #[test]
-    fn the_block_is_drawn_in_place_below_the_lines_and_goes_in_the_end() {
-        let said = describe(vec![Notice::Begin(3), Notice::Say("stopping")], Some(|| 80));
+    fn progress_block_is_redrawn_below_lines_and_removed() {
+        let said = printed(vec![Notice::Begin(3), Notice::Say("stopping")], Some(|| 80));
         assert!(said.starts_with("0 of 3 done"), "{said:?}");
         assert!(said.contains("\x1b[1F\x1b[Jstopping\n0 of 3 done"), "{said:?}");
         assert!(said.ends_with("\x1b[1F\x1b[J"), "{said:?}");

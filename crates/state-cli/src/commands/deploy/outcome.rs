@@ -1,4 +1,4 @@
-//! What a run did, or would do.
+//! The outcome of a run or of a plan, as printed and as JSON.
 
 use super::step::StepView;
 use crate::context::Context;
@@ -15,58 +15,59 @@ use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName,
 use state_engine::{Report, StepFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a run did, or would do.
+/// The outcome of a run, or of a plan that was not applied.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Outcome {
     pub(super) stack: String,
     #[serde(skip)]
     pub(super) short_name: String,
-    /// Nothing was done: this is what would be.
+    /// Whether this is a plan that was not applied.
     pub(super) preview: bool,
-    /// Whether anything was changed, or would be: the world or the record.
+    /// Whether a real resource or the state was changed, or would be.
     pub(super) changed: bool,
     pub(super) result: UpdateResult,
     pub(super) revision: Option<RevisionId>,
     pub(super) created_store: bool,
     pub(super) created_stack: bool,
-    /// Those that change something, in the order in which they were done.
+    /// The steps that change something, in the order of their execution.
     pub(super) steps: Vec<StepView>,
-    /// How many steps of each kind, those that change nothing included.
+    /// The number of steps of each kind, including those that change nothing.
     pub(super) counts: BTreeMap<&'static str, usize>,
-    pub(super) renamed: Vec<Renamed>,
+    pub(super) renamed: Vec<Rename>,
     pub(super) outputs: Vec<MaskedChange>,
-    /// Outputs whose values nobody knows yet.
+    /// Outputs whose values are known only after apply.
     pub(super) unknown_outputs: BTreeSet<String>,
     pub(super) failures: Vec<FailureView>,
-    pub(super) skipped: Vec<Skipped>,
-    /// What was pending before, and is settled.
-    pub(super) settled: Vec<Settled>,
-    /// What is pending now.
+    pub(super) skipped: Vec<SkippedResource>,
+    /// Operations that were pending before the run and are resolved now.
+    pub(super) settled: Vec<Settlement>,
+    /// Operations that are pending now.
     pub(super) pending: Vec<PendingView>,
     pub(super) interrupted: bool,
-    /// What is wrong with the program, or ended the run before its time.
+    /// A problem of the program, or the error that stopped the run.
     pub(super) error: Option<String>,
-    /// What to do about it.
+    /// What the user can do about the error.
     pub(super) hint: Option<String>,
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
-    /// What is pending is of somebody's run that is under way: it isn't for anyone else to settle.
+    /// Whether the pending operations belong to another run that is still active, so that the user must not resolve them.
     #[serde(skip)]
-    pub(super) is_anothers: bool,
-    /// Who contains whom, of all that was looked at.
+    pub(super) belongs_to_other_run: bool,
+    /// The parent of each resource in the plan that has one.
     #[serde(skip)]
     pub(super) parents: BTreeMap<String, String>,
-    /// It was to be done, not only looked at.
+    /// Whether the command was to apply the plan, not only to show it.
     #[serde(skip)]
-    was_meant: bool,
+    applies: bool,
+    /// The exit code of the error that stopped the run.
     #[serde(skip)]
     stopped: Option<ExitCode>,
 }
 
-/// An entry that has another name.
+/// A resource whose address changed.
 #[derive(Debug, Serialize)]
-pub(super) struct Renamed {
+pub(super) struct Rename {
     pub(super) from: String,
     pub(super) to: String,
 }
@@ -79,30 +80,30 @@ pub(super) struct FailureView {
     pub(super) deposed: Option<String>,
     pub(super) op: Option<&'static str>,
     pub(super) reasons: Vec<String>,
-    /// The operation that stays pending, because nobody knows what the world is.
+    /// The id of the operation, if it stays pending because its outcome is unknown.
     pub(super) pending: Option<String>,
-    /// Whether its object is there and recorded as unfinished.
+    /// Whether the state records the resource as unfinished: tainted, or with initialization errors.
     pub(super) unfinished: bool,
 }
 
-/// A resource that couldn't be tried.
+/// A resource whose step was skipped.
 #[derive(Debug, Serialize)]
-pub(super) struct Skipped {
+pub(super) struct SkippedResource {
     pub(super) address: String,
     pub(super) reason: String,
-    /// Nothing hindered it but that the run ended.
+    /// Whether the step was skipped only because the run stopped.
     #[serde(skip)]
     pub(super) not_begun: bool,
 }
 
-impl Skipped {
-    /// What was to be done when the run stopped.
+impl SkippedResource {
+    /// The skipped resource for a step that was not begun when the run stopped.
     pub(super) fn not_begun(step: &StepView) -> Self {
         Self {
             address: step.address.clone(),
             reason: match step.deposed {
-                None => "not begun, because the run stopped before",
-                Some(_) => "what was replaced isn't deleted, because the run stopped before",
+                None => "not started, because the run stopped",
+                Some(_) => "the replaced resource was not deleted, because the run stopped",
             }
             .to_owned(),
             not_begun: true,
@@ -110,14 +111,14 @@ impl Skipped {
     }
 }
 
-/// An operation of a run before, and what became of it.
+/// A pending operation of an earlier run, and how it was resolved.
 #[derive(Debug, Serialize)]
-pub(super) struct Settled {
+pub(super) struct Settlement {
     pub(super) operation: PendingView,
     pub(super) how: String,
 }
 
-impl Settled {
+impl Settlement {
     pub(super) fn of(operation: &PendingOperation, how: &str) -> Self {
         Self {
             operation: PendingView::new(operation),
@@ -125,25 +126,25 @@ impl Settled {
         }
     }
 
-    /// In words.
+    /// Describes the resolution in one line.
     pub(super) fn describe(&self) -> String {
         let operation = &self.operation;
         format!(
-            "settled the pending {} of {}: {}",
+            "resolved the pending {} of {}: {}",
             operation.op, operation.target, self.how
         )
     }
 }
 
-/// What became of the record when nothing was done but to settle these.
-pub(super) fn untouched(settled: &[Settled]) -> &'static str {
+/// What an error says about the state if nothing but these operations was changed.
+pub(super) fn untouched(settled: &[Settlement]) -> &'static str {
     match settled {
         [] => "nothing was changed",
         _ => "nothing else was changed",
     }
 }
 
-/// Whether a run ended before its time.
+/// Whether a run was stopped by an error, or its outcome is unknown.
 pub(super) fn is_stopped(done: &Result<Outcome, CliError>) -> bool {
     match done {
         Ok(done) => done.stopped.is_some(),
@@ -151,9 +152,9 @@ pub(super) fn is_stopped(done: &Result<Outcome, CliError>) -> bool {
     }
 }
 
-/// Says that it ended because another took the lock.
-pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
-    let (code, hint, describe) = match done {
+/// Changes the outcome to say that the run ended because another client took over the lock.
+pub(super) fn mark_fenced(done: &mut Result<Outcome, CliError>) {
+    let (code, hint, message) = match done {
         Ok(done) => (
             done.stopped.get_or_insert(ExitCode::Fenced),
             &mut done.hint,
@@ -162,21 +163,21 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
         Err(error) => (&mut error.code, &mut error.hint, Some(&*error.message)),
     };
     *code = ExitCode::Fenced;
-    let record = match describe.is_some_and(|describe| describe.contains(KEPT)) {
-        true => "; a result that is kept in a file is recorded by `statectl pending resolve --from FILE`",
+    let record = match message.is_some_and(|message| message.contains(KEPT)) {
+        true => "; record a result that is kept in a file with `statectl pending resolve --from FILE`",
         false => "",
     };
     *hint = Some(format!(
-        "another took the lock: find out who with `statectl lock status` and `statectl history`, and see what this run left \
-         with `statectl pending list`, before you repeat anything{record}"
+        "another client took over the lock: before you repeat the command, check `statectl lock status`, `statectl \
+         history` and `statectl pending list`{record}"
     ));
 }
 
 impl Outcome {
-    /// What a plan says.
+    /// The outcome of a plan that is not applied.
     pub(super) fn planned(context: &Context, stack: &StackName, report: &Report) -> Self {
         let mask = context.settings.mask();
-        let describe = report.steps.iter().filter(|step| step.is_change());
+        let changes = report.steps.iter().filter(|step| step.is_change());
         let counts = report.counts().into_iter();
         let outputs = report.outputs.clone().map(|both| outputs(both, mask));
         Self {
@@ -187,7 +188,7 @@ impl Outcome {
             result: report.result,
             created_store: false,
             created_stack: false,
-            steps: describe.map(|step| StepView::of(step, mask)).collect(),
+            steps: changes.map(|step| StepView::of(step, mask)).collect(),
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
             outputs: outputs.unwrap_or_default(),
@@ -200,20 +201,20 @@ impl Outcome {
             error: report.source_error.clone(),
             hint: None,
             warnings: Vec::new(),
-            is_anothers: false,
+            belongs_to_other_run: false,
             parents: parents(&report.steps),
             revision: report.revision.clone(),
-            was_meant: false,
+            applies: false,
             stopped: None,
         }
     }
 
-    /// What a run did.
+    /// The outcome of a run.
     pub(super) fn done(context: &Context, stack: &StackName, mut report: Report) -> Self {
         let stopped = report.stopped_by.take();
         let mut done = Self {
             preview: false,
-            was_meant: true,
+            applies: true,
             ..Self::planned(context, stack, &report)
         };
         if let Some(error) = stopped {
@@ -222,10 +223,10 @@ impl Outcome {
         done
     }
 
-    /// Takes note of what ended the run.
+    /// Records the error that stopped the run.
     fn stop(&mut self, error: CliError) {
         self.hint = match error.message.contains(KEPT) {
-            // A result that the store didn't take says where it is kept.
+            // If the store didn't accept a result, the error names the file with the result: recording it comes first.
             true => Some(ONCE_IT_ANSWERS.to_owned()),
             false => error.hint,
         };
@@ -233,73 +234,73 @@ impl Outcome {
         self.stopped = Some(error.code);
     }
 
-    /// Nothing was done: there was nothing to do, or the look at it failed.
-    pub(super) fn stand(&mut self, revision: Option<RevisionId>, settled: Vec<Settled>) {
-        self.preview = !self.went_well();
-        // What was settled is a change of the record.
+    /// Completes the outcome of a plan that isn't applied, because there is nothing to do or because planning failed.
+    pub(super) fn finish_unapplied(&mut self, revision: Option<RevisionId>, settled: Vec<Settlement>) {
+        self.preview = !self.succeeded();
+        // Resolving pending operations has already changed the state.
         self.changed |= !settled.is_empty();
-        self.was_meant = true;
+        self.applies = true;
         self.settled = settled;
         self.revision = revision;
         if self.preview {
             let untouched = untouched(&self.settled);
-            let mend = || format!("{untouched}: mend what failed, then run it again");
-            self.hint.get_or_insert_with(mend);
+            let retry = || format!("{untouched}: fix the failure, then run the command again");
+            self.hint.get_or_insert_with(retry);
         }
     }
 
-    /// It is a look at a stack that somebody else holds, and is changing if `has_begun`.
-    pub(super) fn beside(&mut self, holder: &Holder, has_begun: bool) {
+    /// Adds to a preview that another client holds the lock, and is changing the stack if `has_begun`.
+    pub(super) fn note_holder(&mut self, holder: &Holder, has_begun: bool) {
         if !has_begun {
-            let held = format!("the stack is held by {holder}: what that is about to do isn't seen here");
+            let held = format!("the stack is locked by {holder}: this preview may be outdated soon");
             self.warnings.push(held);
             return;
         }
         self.warnings.push(format!(
-            "a run is under way, of {holder}: what is begun and not ended belongs to it, and what it does next isn't seen here"
+            "{holder} is changing the stack: pending operations may belong to that run, and this preview may be outdated soon"
         ));
         if !self.pending.is_empty() {
-            let wait = "wait until the run that is under way has ended, then look again: `statectl lock status` tells";
+            let wait = "wait until the other run ends, which `statectl lock status` shows, then run the command again";
             self.hint = Some(wait.to_owned());
         }
         for failure in self.failures.iter_mut().filter(|failure| failure.op.is_none()) {
             if let Some(begun) = self.pending.iter().find(|begun| begun.address == failure.address) {
-                let reason = format!("the run that is under way is at it: it began its {}", begun.op);
+                let reason = format!("the other run has begun to {} it", begun.op);
                 failure.reasons = vec![reason];
             }
         }
-        self.is_anothers = true;
+        self.belongs_to_other_run = true;
     }
 
-    /// Whether who said yes to this said yes to the other.
-    pub(super) fn says_as(&self, other: &Self) -> bool {
-        let said = |describe: &Self| {
-            serde_json::to_string(&(&describe.steps, &describe.renamed, &describe.outputs)).ok()
+    /// Whether both plans do the same, so that a confirmation of one is also a confirmation of the other.
+    pub(super) fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |outcome: &Self| {
+            serde_json::to_string(&(&outcome.steps, &outcome.renamed, &outcome.outputs)).ok()
         };
-        said(self).is_some_and(|describe| said(other) == Some(describe))
+        plan(self).is_some_and(|text| plan(other) == Some(text))
     }
 
-    /// The same with what was made for it.
-    pub(super) fn made_at(mut self, target: &Target) -> Self {
+    /// The same outcome with the store and stack that were created for the run.
+    pub(super) fn with_target(mut self, target: &Target) -> Self {
         self.created_store = target.created_store;
         self.created_stack = target.created_stack;
         self.warnings.extend(target.warnings.iter().cloned());
         self
     }
 
-    /// Whether it went, or would go, as it was asked for.
-    pub(super) fn went_well(&self) -> bool {
+    /// Whether the run or the planning succeeded.
+    pub(super) fn succeeded(&self) -> bool {
         self.result == UpdateResult::Succeeded
     }
 
-    /// The exit code: what ended it counts before what failed in it.
+    /// The exit code. The error that stopped the run takes precedence over failed steps.
     pub(super) fn exit_code(&self, detailed: bool) -> ExitCode {
-        let is_unknown = self.was_meant && !self.pending.is_empty();
+        let is_unknown = self.applies && !self.pending.is_empty();
         match self.stopped {
             _ if self.interrupted => ExitCode::Interrupted,
             Some(code) => code,
             None if is_unknown => ExitCode::Indeterminate,
-            None if !self.went_well() => ExitCode::Failed,
+            None if !self.succeeded() => ExitCode::Failed,
             None if detailed && self.changed => ExitCode::Differences,
             None => ExitCode::Done,
         }
@@ -319,22 +320,22 @@ impl FailureView {
     }
 }
 
-/// How an error tells that a result is in a file.
+/// The part of an error message that says that a result is kept in a file.
 const KEPT: &str = "is kept in ";
 
-/// What to do about such a result.
+/// The hint for a result that is kept in a file.
 const ONCE_IT_ANSWERS: &str =
-    "once the store answers, record it: `statectl pending resolve --from FILE`, with the file that it names";
+    "when the store is reachable again, record the result with `statectl pending resolve --from FILE`";
 
-fn renamed((from, to): &(state_core::Address, state_core::Address)) -> Renamed {
-    Renamed {
+fn renamed((from, to): &(state_core::Address, state_core::Address)) -> Rename {
+    Rename {
         from: from.to_string(),
         to: to.to_string(),
     }
 }
 
-fn skipped((address, reason): &(state_core::Address, String)) -> Skipped {
-    Skipped {
+fn skipped((address, reason): &(state_core::Address, String)) -> SkippedResource {
+    SkippedResource {
         address: address.to_string(),
         reason: reason.clone(),
         not_begun: false,
@@ -355,6 +356,6 @@ fn outputs((old, new): (StackOutputs, StackOutputs), mask: Mask) -> Vec<MaskedCh
         sensitive_outputs: outputs.sensitive,
         ..Snapshot::new(FactoryInfo::default(), String::new(), Timestamp::new(""))
     };
-    let describe = diff(&snapshot(old), &snapshot(new)).outputs;
-    describe.iter().map(|change| change.masked(mask)).collect()
+    let changes = diff(&snapshot(old), &snapshot(new)).outputs;
+    changes.iter().map(|change| change.masked(mask)).collect()
 }

@@ -1,4 +1,4 @@
-//! What is known of a run under way.
+//! The progress of a run: counts finished and failed steps, and lists the steps in flight.
 
 use super::step::StepView;
 use super::tree;
@@ -9,19 +9,19 @@ use state_engine::{Event, Step};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many steps in flight the block names.
+/// How many steps in flight the progress block lists.
 const NAMED: usize = 6;
 
-/// What is known of a run under way.
+/// The progress of a run.
 pub(super) struct ProgressView {
     clock: Arc<dyn Clock>,
     color: bool,
-    /// How many steps there will be; none while nothing is under way.
+    /// The number of planned steps; none before the run begins.
     total: Option<usize>,
     began: Duration,
     done: usize,
     failed: usize,
-    flying: Vec<(EntryKey, &'static str, Duration)>,
+    in_flight: Vec<(EntryKey, &'static str, Duration)>,
 }
 
 impl ProgressView {
@@ -33,31 +33,31 @@ impl ProgressView {
             total: None,
             done: 0,
             failed: 0,
-            flying: Vec::new(),
+            in_flight: Vec::new(),
         }
     }
 
-    /// So many steps follow.
+    /// Begins a run with this many steps.
     pub(super) fn begin(&mut self, steps: usize) {
         self.total = Some(steps);
         self.began = self.clock.elapsed();
     }
 
-    /// Whether steps are being done.
+    /// Whether the run has begun.
     pub(super) const fn is_running(&self) -> bool {
         self.total.is_some()
     }
 
-    /// Takes note of an event; the lines to print for it.
-    pub(super) fn hear(&mut self, event: &Event) -> String {
+    /// Records an event and returns the lines to print for it.
+    pub(super) fn handle(&mut self, event: &Event) -> String {
         let mut page = Page::new(self.color);
         match event {
             Event::Begun(step) => {
                 let begun = (step.key.clone(), step.op.sign(), self.clock.elapsed());
-                self.flying.push(begun);
+                self.in_flight.push(begun);
             }
             Event::Committed(step) => {
-                let took = self.landed(&step.key);
+                let took = self.take_in_flight(&step.key);
                 if step.is_change() {
                     self.done += 1;
                     done(&mut page, step, took);
@@ -68,13 +68,13 @@ impl ProgressView {
                 reasons,
                 pending,
             } => {
-                self.landed(&step.key);
+                self.take_in_flight(&step.key);
                 self.failed += 1;
                 let failed = format!("{} of {}: {}", step.op, step.key, reasons.join("; "));
                 page.labelled(Style::Bad, "failed:", failed);
                 if let Some(id) = pending {
                     page.line(format_args!(
-                        "  it stays pending as {id}: nobody knows what the world is"
+                        "  outcome unknown: the operation stays pending as {id}"
                     ));
                 }
             }
@@ -83,24 +83,28 @@ impl ProgressView {
             }
             Event::Pending(operation) => {
                 let begun = format!("{} of {}, {}", operation.op, operation.target, operation.id);
-                let text = format_args!("{begun}: nobody can tell yet what became of it");
+                let text = format_args!("{begun}: outcome unknown");
                 page.labelled(Style::Warn, "pending:", text);
             }
-            Event::Said(line) if is_worth_telling(line) => said(&mut page, line),
-            // What was settled comes with the report.
+            Event::Said(line) if is_shown(line) => print_log(&mut page, line),
+            // The final report lists resolved operations.
             _ => {}
         }
         page.finish()
     }
 
-    /// How long it was in flight.
-    fn landed(&mut self, key: &EntryKey) -> Option<Duration> {
-        let place = self.flying.iter().position(|(flying, ..)| flying == key)?;
-        let (.., since) = self.flying.remove(place);
+    /// Removes a step from the steps in flight, and returns how long it took.
+    fn take_in_flight(&mut self, key: &EntryKey) -> Option<Duration> {
+        let place = self
+            .in_flight
+            .iter()
+            .position(|(in_flight, ..)| in_flight == key)?;
+        let (.., since) = self.in_flight.remove(place);
         Some(self.clock.elapsed().saturating_sub(since))
     }
 
-    /// The block: counts, and what is in flight for how long. Empty while nothing is under way.
+    /// The lines of the progress block: the counts, and the steps in flight with their durations. Empty before the run
+    /// begins.
     pub(super) fn block(&self, width: usize) -> Vec<String> {
         let Some(total) = self.total else {
             return Vec::new();
@@ -108,16 +112,16 @@ impl ProgressView {
         let now = self.clock.elapsed();
         let seconds = |since: Duration| now.saturating_sub(since).as_secs();
         let mut counts = format!("{} of {total} done", self.done);
-        if !self.flying.is_empty() {
-            counts.push_str(&format!(", {} in flight", self.flying.len()));
+        if !self.in_flight.is_empty() {
+            counts.push_str(&format!(", {} in flight", self.in_flight.len()));
         }
         if self.failed > 0 {
             counts.push_str(&format!(", {} failed", self.failed));
         }
         counts.push_str(&format!(", {} s", seconds(self.began)));
-        let named = self.flying.iter().take(NAMED);
+        let named = self.in_flight.iter().take(NAMED);
         let named = named.map(|(key, sign, since)| format!("  {sign:<2} {key}  {} s", seconds(*since)));
-        let more = self.flying.len().saturating_sub(NAMED);
+        let more = self.in_flight.len().saturating_sub(NAMED);
         let rest = (more > 0).then(|| format!("  … and {more} more"));
         let lines = std::iter::once(counts).chain(named).chain(rest);
         lines
@@ -137,15 +141,15 @@ fn done(page: &mut Page, step: &Step, took: Option<Duration>) {
     }
 }
 
-/// What the engine says of its own steps is told by the events.
-fn is_worth_telling(line: &LogLine) -> bool {
+/// Whether a log line is shown. The engine's lines about its steps are not, because the events already report the steps.
+fn is_shown(line: &LogLine) -> bool {
     match line.source.as_str() {
         "engine" => line.level == LogLevel::Warning,
         _ => line.level >= LogLevel::Info,
     }
 }
 
-fn said(page: &mut Page, line: &LogLine) {
+fn print_log(page: &mut Page, line: &LogLine) {
     let about = line.address.as_ref().map(|address| format!("{address}: "));
     let about = about.unwrap_or_default();
     let mut message = line.message.lines();
@@ -170,7 +174,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
-    /// One is made, one fails, and one needs that.
+    /// A program with one resource that is created, one that fails, and one that depends on the failed one.
     const PROGRAM: &str = r#"
 resources:
   a: { kind: "random:id" }
@@ -178,7 +182,7 @@ resources:
   late: { kind: "random:id", options: { depends_on: [bad] } }
 "#;
 
-    /// What a run of the engine tells.
+    /// The events of a run of the engine.
     async fn events() -> Vec<Event> {
         let environment = Environment::system(Actor::default());
         let stacks = Stacks::new(Arc::new(MemoryBackend::new()), environment.clone());
@@ -201,68 +205,68 @@ resources:
     }
 
     #[tokio::test]
-    async fn what_is_done_fails_or_is_skipped_is_told_once_and_counted() {
+    async fn each_step_is_printed_once_and_counted() {
         let clock = Arc::new(ManualClock::default());
         let mut progress_view = ProgressView::new(clock.clone(), false);
         progress_view.begin(3);
-        let (mut describe, mut most) = (String::new(), 0);
+        let (mut printed, mut most) = (String::new(), 0);
         for event in events()
             .await
             .iter()
             .filter(|event| !matches!(event, Event::Said(_)))
         {
-            describe.push_str(&progress_view.hear(event));
-            most = most.max(progress_view.flying.len());
+            printed.push_str(&progress_view.handle(event));
+            most = most.max(progress_view.in_flight.len());
             if matches!(event, Event::Begun(_)) {
                 clock.advance(Duration::from_secs(2));
             }
         }
-        let lines: Vec<&str> = describe.lines().collect();
+        let lines: Vec<&str> = printed.lines().collect();
         assert_eq!(lines[0], "+  a (random:id)  2 s");
-        assert!(lines[1].starts_with("failed: create of bad: "), "{describe}");
+        assert!(lines[1].starts_with("failed: create of bad: "), "{printed}");
         assert_eq!(lines[2], "skipped: late: it needs bad, which failed");
-        assert_eq!(lines.len(), 3, "{describe}");
+        assert_eq!(lines.len(), 3, "{printed}");
         assert_eq!(
-            (most, progress_view.flying.len()),
+            (most, progress_view.in_flight.len()),
             (1, 0),
-            "what ended isn't in flight"
+            "a finished step isn't in flight"
         );
         assert_eq!(progress_view.block(80), ["1 of 3 done, 1 failed, 4 s"]);
     }
 
     #[test]
-    fn providers_are_heard_and_of_the_engine_warnings_only() {
+    fn provider_logs_and_engine_warnings_are_shown() {
         let mut progress_view = ProgressView::new(Arc::new(ManualClock::default()), false);
-        let mut hear = |source: &str, level, message: &str| {
+        let mut handle = |source: &str, level, message: &str| {
             let line = LogLine {
                 source: source.to_owned(),
                 ..LogLine::new(Timestamp::new("2026-01-01T00:00:00Z"), level, message)
             };
-            progress_view.hear(&Event::Said(line.about("page".parse().unwrap())))
+            progress_view.handle(&Event::Said(line.about("page".parse().unwrap())))
         };
         assert_eq!(
-            hear("command", LogLevel::Info, "one\ntwo"),
+            handle("command", LogLevel::Info, "one\ntwo"),
             "   page: one\n     two\n"
         );
-        assert_eq!(hear("command", LogLevel::Debug, "detail"), "");
-        assert_eq!(hear("engine", LogLevel::Info, "create of page"), "");
-        assert_eq!(hear("engine", LogLevel::Warning, "slow"), "   page: slow\n");
+        assert_eq!(handle("command", LogLevel::Debug, "detail"), "");
+        assert_eq!(handle("engine", LogLevel::Info, "create of page"), "");
+        assert_eq!(handle("engine", LogLevel::Warning, "slow"), "   page: slow\n");
         assert_eq!(
-            hear("command", LogLevel::Info, "\x1b[2J"),
+            handle("command", LogLevel::Info, "\x1b[2J"),
             "   page: \\u{1b}[2J\n"
         );
     }
 
     #[test]
-    fn the_block_says_what_is_in_flight_for_how_long_and_no_line_is_wider_than_the_terminal() {
+    fn progress_block_lists_steps_in_flight_within_width() {
         let clock = Arc::new(ManualClock::default());
         let mut progress_view = ProgressView::new(clock.clone(), false);
-        assert!(progress_view.block(80).is_empty(), "nothing is under way");
+        assert!(progress_view.block(80).is_empty(), "no run has begun");
         progress_view.begin(12);
         for number in 0..8 {
             let key = state_core::EntryKey::live(format!("page{number}").parse().unwrap());
             progress_view
-                .flying
+                .in_flight
                 .push((key, "+", progress_view.clock.elapsed()));
         }
         clock.advance(Duration::from_secs(3));

@@ -1,12 +1,12 @@
-//! One way for `up`, `refresh` and `destroy`: take the lock, settle what is pending, plan, show, ask, apply the plan. A
-//! preview plans without a lock.
+//! The common procedure of `up`, `refresh` and `destroy`: take the lock, resolve pending operations, plan, show the plan,
+//! ask for confirmation, apply the plan. A preview plans without the lock.
 
 use super::document::{self, Document};
 use super::flags::Flags;
 use super::live::LiveProgress;
-use super::outcome::{self, Outcome, Settled, untouched};
-use super::record::Left;
+use super::outcome::{self, Outcome, Settlement, untouched};
 use super::tree;
+use super::unfinished::UnfinishedWork;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::origin;
@@ -23,10 +23,10 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long an attempt to take the lock is let end once somebody asked to stop.
+/// How long an interrupted command waits for an attempt to take the lock that is already in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is to be done.
+/// The goal of a run.
 #[derive(Clone, Copy)]
 pub(super) enum Goal<'a> {
     Update(&'a Document),
@@ -34,7 +34,7 @@ pub(super) enum Goal<'a> {
     Destroy,
 }
 
-/// What is to be done, and with what.
+/// A run of `up`, `refresh` or `destroy`.
 pub(super) struct Deploy<'a> {
     context: &'a Context,
     flags: &'a Flags<'a>,
@@ -42,9 +42,9 @@ pub(super) struct Deploy<'a> {
     stacks: Stacks,
     engine: Engine,
     interrupt: Interrupt,
-    /// What somebody said yes to before there was a stack.
-    agreed: Option<Outcome>,
-    /// Hears signals from the first question to the lock.
+    /// The plan that the user confirmed before the stack was created.
+    confirmed: Option<Outcome>,
+    /// Listens for signals from the first question on.
     listener: Option<Listener>,
 }
 
@@ -57,47 +57,49 @@ impl<'a> Deploy<'a> {
             engine: Engine::new(stacks.clone(), context.environment.clone()),
             stacks,
             interrupt: Interrupt::new(),
-            agreed: None,
+            confirmed: None,
             listener: None,
         }
     }
 
-    /// Shows what would be done in a stack that isn't there yet, and asks, so that nothing is made for a no. Returns what
-    /// it saw if that can't be done.
+    /// Shows the plan for a stack that doesn't exist yet and asks for confirmation, so that nothing is created if the user
+    /// refuses. Returns the outcome if planning fails.
     pub(super) async fn ask(&mut self, name: &StackName) -> Result<Option<Outcome>, CliError> {
         self.listener = Some(Listener::start(&self.interrupt, |_| {})?);
-        let mut seen = self.foreseen(name).await?;
+        let mut seen = self.plan_unlocked(name).await?;
         let (object, untouched) = (object(name), untouched(&[]));
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
         }
-        if !seen.went_well() {
-            seen.stand(None, Vec::new());
+        if !seen.succeeded() {
+            seen.finish_unapplied(None, Vec::new());
             return Ok(Some(seen));
         }
         if seen.changed {
             self.confirm(&object, &seen, untouched).await?;
-            self.agreed = Some(seen);
+            self.confirmed = Some(seen);
         }
         Ok(None)
     }
 
-    /// Goes on where the stack is now. If it was `found`, what somebody said yes to doesn't count there.
-    pub(super) fn go_to(&mut self, stacks: Stacks, found: bool) {
+    /// Continues with the store that contains the stack now. If the stack already `existed`, the earlier confirmation is
+    /// dropped: it was for an empty stack, and another client has created this one since.
+    pub(super) fn retarget(&mut self, stacks: Stacks, existed: bool) {
         self.engine = Engine::new(stacks.clone(), self.context.environment.clone());
         self.stacks = stacks;
-        self.agreed.take_if(|_| found);
+        self.confirmed.take_if(|_| existed);
     }
 
-    /// Plans against the recorded state. Nothing is written and no lock is taken.
+    /// Plans against the recorded state, without a lock and without writing anything.
     pub(super) async fn preview(&self, name: &StackName) -> Result<Outcome, CliError> {
         let _listener = Listener::start(&self.interrupt, |_| {})?;
-        self.foreseen(name).await
+        self.plan_unlocked(name).await
     }
 
-    async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
+    async fn plan_unlocked(&self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = self.context.store.find(&self.stacks, name).await?;
-        // Before the state is read: whoever ends meanwhile may have begun what the state holds.
+        // The lock status is read before the state: a holder that ends between the two reads may have begun operations that
+        // the state shows as pending, and must still be reported.
         let holder = stack.lock_status().await?.holder;
         let basis = Basis::tip(&stack).await?;
         let update_open = basis.state().update().is_some();
@@ -105,31 +107,32 @@ impl<'a> Deploy<'a> {
         let plan = self.plan(name, basis, self.run()?).await?;
         let mut seen = Outcome::planned(self.context, name, plan.report());
         if let Some(holder) = holder {
-            seen.beside(&holder, update_open);
+            seen.note_holder(&holder, update_open);
         }
         if self.flags.answers_something() {
-            let warning = "a preview settles nothing: it shows what is pending as it is recorded";
+            let warning = "a preview resolves no pending operations: `--clear-pending` and `--import-pending` have no effect";
             seen.warnings.push(warning.to_owned());
         }
         Ok(seen)
     }
 
-    /// Does it under the lock of the stack, once it was shown and somebody said yes.
-    pub(super) async fn hold(mut self, name: &StackName) -> Result<Outcome, CliError> {
+    /// Takes the lock, then plans, asks for confirmation and applies the plan.
+    pub(super) async fn run_locked(mut self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = self.context.store.find(&self.stacks, name).await?;
         let live = Arc::new(LiveProgress::start(self.context));
-        let teller = Arc::clone(&live);
-        // Before the lock is taken: from then on a signal mustn't end us without giving it back.
-        // The one before goes after this one came: so no signal is lost.
-        self.listener = Some(Listener::start(&self.interrupt, move |said| teller.say(said))?);
+        let display = Arc::clone(&live);
+        // Listen before the lock is taken: from then on, a signal must not end the process without releasing the lock.
+        // The assignment drops the earlier listener only after the new one is installed, so that no signal is lost.
+        self.listener = Some(Listener::start(&self.interrupt, move |text| display.say(text))?);
         let session = self.lock(&stack).await?;
         let work = async |session: &Session| self.perform(session, &live).await;
-        let (mut done, warnings) = store::held(session, work).await?;
+        let (mut done, warnings) = store::run_and_close(session, work).await?;
         done.warnings.extend(warnings);
         Ok(done)
     }
 
-    /// Takes the lock. A request to stop ends the wait for its holder; an attempt that is under way may get it, so it is let end.
+    /// Takes the lock. An interrupt ends the wait for another holder. An attempt in flight may still succeed in the store, so
+    /// it gets [`GRACE`] to finish: dropping it could leave the lock held by a dead process.
     async fn lock(&self, stack: &Stack) -> Result<Session, CliError> {
         let mut taking = pin!(self.context.store.lock(stack, self.flags.command));
         tokio::select! {
@@ -141,7 +144,7 @@ impl<'a> Deploy<'a> {
         tokio::select! {
             biased;
             taken = &mut taking => {
-                if let Ok(session) = taken && let Some(warning) = store::closed(session).await {
+                if let Ok(session) = taken && let Some(warning) = store::close(session).await {
                     return Err(interrupted(&object, &warning));
                 }
             }
@@ -157,25 +160,27 @@ impl<'a> Deploy<'a> {
         });
         let settling = self.settle(session, &heard).await;
         let settled = heard.take();
-        let describe = describe(&settled);
+        let resolved = describe_all(&settled);
         let mut done = match settling {
             Ok(settling) => self.plan_and_apply(session, live, settling, settled).await,
             Err(error) => Err(error),
         };
-        // A write that came too late may be told as one whose outcome nobody knows: only the lock says why.
+        // A store may report a write after a takeover as a write with unknown outcome. The lock shows the real reason.
         if outcome::is_stopped(&done) && is_fenced(session).await {
-            outcome::fence(&mut done);
+            outcome::mark_fenced(&mut done);
         }
-        done.map_err(|error| match describe {
-            Some(describe) => CliError {
-                message: format!("{}; {describe}", error.message),
+        // An error must not hide that pending operations were already resolved: these changes stay.
+        done.map_err(|error| match resolved {
+            Some(resolved) => CliError {
+                message: format!("{}; {resolved}", error.message),
                 ..error
             },
             None => error,
         })
     }
 
-    /// Settles what a run before left, once somebody said yes or can be asked about the rest.
+    /// Resolves pending operations of earlier runs. Does nothing if the run can't be confirmed later, so that a refused
+    /// command changes nothing.
     async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
         let decisions = self.flags.decisions(&session.state())?;
         if session.state().pending().next().is_none() || !self.context.prompt.can_ask() {
@@ -192,7 +197,7 @@ impl<'a> Deploy<'a> {
         session: &Session,
         live: &Arc<LiveProgress>,
         settling: Settling,
-        settled: Vec<Settled>,
+        settled: Vec<Settlement>,
     ) -> Result<Outcome, CliError> {
         let name = session.stack().name();
         let object = object(name);
@@ -205,14 +210,17 @@ impl<'a> Deploy<'a> {
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
         }
-        // A state that is marked as unreliable is gone over even if nothing is to be done: that takes the mark back.
+        // An unreliable state is applied even without changes: the run checks every resource, and its revision clears the
+        // mark.
         let is_done = !seen.changed && session.state().invalidated().is_none();
-        if is_done || !seen.went_well() {
-            seen.stand(session.state().current().cloned(), settled);
+        if is_done || !seen.succeeded() {
+            seen.finish_unapplied(session.state().current().cloned(), settled);
             return Ok(seen);
         }
-        let is_agreed = self.agreed.as_ref().is_some_and(|agreed| agreed.says_as(&seen));
-        if seen.changed && !is_agreed {
+        // The user confirmed a plan before the stack was created. Ask again if the plan differs now.
+        let confirmed = self.confirmed.as_ref();
+        let is_confirmed = confirmed.is_some_and(|confirmed| confirmed.has_same_plan(&seen));
+        if seen.changed && !is_confirmed {
             self.confirm(&object, &seen, untouched).await?;
         }
         live.begin(seen.steps.len());
@@ -220,14 +228,14 @@ impl<'a> Deploy<'a> {
         let report = self.engine.apply(session, plan).await;
         live.end();
         let report = report?;
-        let left = Left::of(self.goal, &before, &session.state(), &report);
+        let unfinished = UnfinishedWork::compare(self.goal, &before, &session.state(), &report);
         let mut done = Outcome::done(self.context, name, report);
         done.settled = settled;
-        left.tell(&mut done, &seen.steps);
+        unfinished.add_to(&mut done, &seen.steps);
         Ok(done)
     }
 
-    /// Decides what will be done to a state.
+    /// Plans the steps for a state.
     async fn plan(&self, name: &StackName, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
         let entries = basis.state().entries();
         let mut known: BTreeSet<Address> = entries.map(|entry| entry.address.clone()).collect();
@@ -235,7 +243,8 @@ impl<'a> Deploy<'a> {
             Goal::Refresh => Operation::Refresh,
             Goal::Destroy => Operation::Destroy,
             Goal::Update(document) => {
-                // Without a key at hand only a sealed setting can't be had: the program says which.
+                // Without an identity that decrypts the data key, only encrypted configuration values are missing: the
+                // program reports which ones.
                 let crypter = match self.stacks.crypter(name).await {
                     Err(error) if error.kind() == ErrorKind::Sealed => None,
                     other => Some(other?),
@@ -257,7 +266,7 @@ impl<'a> Deploy<'a> {
         Ok(run)
     }
 
-    /// What history is told.
+    /// The message and the environment of the run, for the history.
     fn metadata(&self) -> Result<UpdateMetadata, CliError> {
         let folder = match self.goal {
             Goal::Update(document) => document.folder.clone(),
@@ -271,7 +280,7 @@ impl<'a> Deploy<'a> {
     }
 
     async fn confirm(&self, object: &str, seen: &Outcome, untouched: &str) -> Result<(), CliError> {
-        // With `--json` it comes with the result.
+        // With `--json`, `announce_colored` prints nothing: the result contains the plan.
         let output = &self.context.output;
         output.announce_colored(|page| tree::preview(page, seen));
         let question = self.question(object, seen);
@@ -284,14 +293,14 @@ impl<'a> Deploy<'a> {
     fn question(&self, object: &str, seen: &Outcome) -> String {
         let steps = tree::extent(seen);
         match self.goal {
-            Goal::Update(_) => format!("Do this to {object} ({steps})?"),
-            Goal::Refresh => format!("Record this in {object}?"),
-            Goal::Destroy => format!("Destroy this in {object} ({steps})?"),
+            Goal::Update(_) => format!("Apply these changes to {object} ({steps})?"),
+            Goal::Refresh => format!("Record these changes in {object}?"),
+            Goal::Destroy => format!("Destroy these resources of {object} ({steps})?"),
         }
     }
 }
 
-/// Whether another took the lock meanwhile.
+/// Whether another client took over the lock.
 async fn is_fenced(session: &Session) -> bool {
     let checked = session.check().await;
     checked.is_err_and(|error| error.kind() == ErrorKind::Fenced)
@@ -301,20 +310,20 @@ fn object(name: &StackName) -> String {
     format!("stack {}", name.short())
 }
 
-/// What was settled, for an error that comes after it.
-fn describe(settled: &[Settled]) -> Option<String> {
-    let describe: Vec<String> = settled.iter().map(Settled::describe).collect();
-    (!describe.is_empty()).then(|| describe.join("; "))
+/// Describes resolved operations for an error that occurs after them.
+fn describe_all(settled: &[Settlement]) -> Option<String> {
+    let lines: Vec<String> = settled.iter().map(Settlement::describe).collect();
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
-/// Hears what became of pending operations.
+/// Observes the engine and collects how pending operations were resolved.
 struct Settlements {
     live: Arc<LiveProgress>,
-    heard: Mutex<Vec<Settled>>,
+    heard: Mutex<Vec<Settlement>>,
 }
 
 impl Settlements {
-    fn take(&self) -> Vec<Settled> {
+    fn take(&self) -> Vec<Settlement> {
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -322,7 +331,7 @@ impl Settlements {
 impl Observer for Settlements {
     fn event(&self, event: &Event) {
         if let Event::Settled { operation, how } = event {
-            let settled = Settled::of(operation, how);
+            let settled = Settlement::of(operation, how);
             self.heard
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

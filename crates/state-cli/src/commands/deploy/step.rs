@@ -1,11 +1,11 @@
-//! Steps in JSON, and what may be shown of them.
+//! Steps of a plan or run for display and JSON, with masked values.
 
 use serde::Serialize;
 use state_core::diff::MaskedChange;
 use state_core::mask::Mask;
 use state_engine::{Step, StepOp};
 
-/// One step.
+/// One step of a plan or run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct StepView {
@@ -14,14 +14,14 @@ pub(super) struct StepView {
     pub(super) deposed: Option<String>,
     pub(super) kind: String,
     pub(super) parent: Option<String>,
-    /// What makes it a replacement.
+    /// The properties whose change requires a replacement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) why: Vec<String>,
-    /// Inputs whose values nobody knows before it is done.
+    /// Inputs whose values are known only after apply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
     pub(super) changes: Vec<MaskedChange>,
-    /// Of what was compared with the world: it isn't there any more, so its entry goes.
+    /// For a refresh: whether the real resource no longer exists, so that it is removed from the state.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
     #[serde(skip)]
@@ -29,7 +29,7 @@ pub(super) struct StepView {
 }
 
 impl StepView {
-    /// What may be shown of a step.
+    /// Builds the view of a step, with masked values.
     pub(super) fn of(step: &Step, mask: Mask) -> Self {
         let entry = step.new.as_deref().or(step.old.as_deref());
         Self {
@@ -51,22 +51,22 @@ impl StepView {
         }
     }
 
-    /// How a tree shows it.
+    /// The sign of the step in a tree.
     pub(super) const fn sign(&self) -> &'static str {
         match self.does {
             StepOp::Refresh if self.gone => "-",
-            // Only what is recorded of it differs.
+            // The resource stays the same, and only its record in the state changes.
             StepOp::Same => "~",
             does => does.sign(),
         }
     }
 
-    /// Whether it takes another object's place.
+    /// Whether the step creates the new resource of a replacement.
     pub(super) const fn is_replacement(&self) -> bool {
         is_replacement(self.does)
     }
 
-    /// Its address, and which of the objects there it is.
+    /// The resource's address, with the key of a replaced generation.
     pub(super) fn name(&self) -> String {
         match &self.deposed {
             None => self.address.clone(),
@@ -79,7 +79,7 @@ const fn is_replacement(op: StepOp) -> bool {
     matches!(op, StepOp::CreateReplacement | StepOp::ImportReplacement)
 }
 
-/// What differs; of what is made, all that it is made from.
+/// The changed properties; for a new resource, all its inputs.
 fn changes(step: &Step, mask: Mask) -> Vec<MaskedChange> {
     let is_input = |pointer: &str| pointer.starts_with("/inputs/");
     match (&step.old, &step.new) {
@@ -93,9 +93,9 @@ fn changes(step: &Step, mask: Mask) -> Vec<MaskedChange> {
         }
         (Some(_), Some(_)) => {
             let changes = step.changes().into_iter();
-            // Another object has another id and other outputs: that says nothing.
-            let describe = changes.filter(|change| !is_replacement(step.op) || is_input(&change.pointer));
-            describe.map(|change| change.masked(mask)).collect()
+            // A replacement always has a new id and new outputs: show only the changed inputs, which explain it.
+            let shown = changes.filter(|change| !is_replacement(step.op) || is_input(&change.pointer));
+            shown.map(|change| change.masked(mask)).collect()
         }
     }
 }

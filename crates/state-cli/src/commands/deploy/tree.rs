@@ -1,6 +1,6 @@
-//! Steps as a tree: what contains what, a sign for what happens to it, and which properties change.
+//! Prints a plan or an outcome as a tree of resources: a sign for each step, and the properties that change.
 
-use super::outcome::{FailureView, Outcome, Skipped};
+use super::outcome::{FailureView, Outcome, SkippedResource};
 use super::step::StepView;
 use crate::marks::{count, first};
 use crate::render::{Page, Style};
@@ -8,25 +8,25 @@ use state_core::diff::short_text;
 use state_engine::StepOp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands for a value that nobody knows yet.
-const LATER: &str = "(known after it is done)";
+/// Placeholder for a value that the plan can't know.
+const LATER: &str = "(known after apply)";
 
-/// How many of those that were never begun are named.
+/// How many steps that were never begun are named per reason.
 const NAMED: usize = 10;
 
-/// What would be done, before somebody is asked, or by a command that only looks.
-pub(super) fn preview(page: &mut Page, describe: &Outcome) {
-    for renamed in &describe.renamed {
+/// Prints a plan: before the confirmation, or as the result of a preview.
+pub(super) fn preview(page: &mut Page, outcome: &Outcome) {
+    for renamed in &outcome.renamed {
         let text = format_args!("{} → {}", renamed.from, renamed.to);
         page.labelled(Style::Warn, ">", text);
     }
-    steps(page, describe);
-    outputs(page, describe);
-    troubles(page, describe);
-    page.line(summary(describe));
+    steps(page, outcome);
+    outputs(page, outcome);
+    troubles(page, outcome);
+    page.line(summary(outcome));
 }
 
-/// What a command says in the end.
+/// Prints the final report of a command.
 pub(super) fn report(page: &mut Page, done: &Outcome) {
     for settled in &done.settled {
         page.line(settled.describe());
@@ -35,10 +35,10 @@ pub(super) fn report(page: &mut Page, done: &Outcome) {
         return preview(page, done);
     }
     if done.created_store {
-        page.line("made the store");
+        page.line("created the store");
     }
     if done.created_stack {
-        page.line(format_args!("made stack {}", done.short_name));
+        page.line(format_args!("created stack {}", done.short_name));
     }
     outputs(page, done);
     troubles(page, done);
@@ -49,13 +49,14 @@ pub(super) fn report(page: &mut Page, done: &Outcome) {
     }
 }
 
-fn steps(page: &mut Page, describe: &Outcome) {
+fn steps(page: &mut Page, outcome: &Outcome) {
     let mut of: BTreeMap<&str, Vec<&StepView>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
-    for step in &describe.steps {
-        // What contains it is shown too, changed or not. Parents come from outside: they could go in a circle.
+    for step in &outcome.steps {
+        // Unchanged ancestors are shown too. Parents come from providers and may form a cycle, so a repeated address ends
+        // the walk.
         let mut line = vec![&*step.address];
-        while let Some(parent) = line.last().and_then(|child| describe.parents.get(*child))
+        while let Some(parent) = line.last().and_then(|child| outcome.parents.get(*child))
             && !line.contains(&&**parent)
         {
             line.push(parent);
@@ -70,7 +71,7 @@ fn steps(page: &mut Page, describe: &Outcome) {
     }
     let mut children: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
     for address in order {
-        let parent = describe.parents.get(address).map(String::as_str);
+        let parent = outcome.parents.get(address).map(String::as_str);
         children
             .entry(parent.filter(|parent| of.contains_key(parent)))
             .or_default()
@@ -126,30 +127,30 @@ fn step(page: &mut Page, step: &StepView, depth: usize) {
             _ => page.diff_line(&change.line_as(&name)),
         }
     }
-    let is_told = |name: &String| {
+    let is_printed = |name: &String| {
         let pointer = format!("/inputs/{name}");
         step.changes.iter().any(|change| change.pointer == pointer)
     };
-    for name in step.unknown.iter().filter(|name| !is_told(name)) {
+    for name in step.unknown.iter().filter(|name| !is_printed(name)) {
         page.space(&indent(depth));
         page.space("    ");
         page.labelled(Style::Warn, "~", format_args!("{name}: {LATER}"));
     }
 }
 
-/// What the sign doesn't tell.
+/// A note for steps whose sign isn't self-explanatory.
 fn note(step: &StepView) -> Option<String> {
     match step.does {
-        StepOp::Refresh if step.gone => Some("it is gone".to_owned()),
-        StepOp::Refresh => Some("it was changed".to_owned()),
-        StepOp::Same => Some("in the record only".to_owned()),
-        StepOp::Discard => Some("forgotten, not deleted".to_owned()),
-        _ if !step.why.is_empty() => Some(format!("because of {}", step.why.join(", "))),
+        StepOp::Refresh if step.gone => Some("no longer exists".to_owned()),
+        StepOp::Refresh => Some("changed outside of statectl".to_owned()),
+        StepOp::Same => Some("only the state changes".to_owned()),
+        StepOp::Discard => Some("removed from the state, not deleted".to_owned()),
+        _ if !step.why.is_empty() => Some(format!("replacement forced by {}", step.why.join(", "))),
         _ => None,
     }
 }
 
-/// How a step's sign stands out.
+/// The style of a step's sign.
 pub(super) fn style(step: &StepView) -> Style {
     match step.sign() {
         "+" | "=" => Style::Good,
@@ -159,14 +160,14 @@ pub(super) fn style(step: &StepView) -> Style {
     }
 }
 
-fn outputs(page: &mut Page, describe: &Outcome) {
-    // What a run that failed left unknown stays as it was: its failures say more.
-    let unknown = describe.unknown_outputs.iter().filter(|_| describe.preview);
-    if describe.outputs.is_empty() && unknown.clone().next().is_none() {
+fn outputs(page: &mut Page, outcome: &Outcome) {
+    // Outputs that a failed run left unknown keep their old values: print them as unknown only in a plan.
+    let unknown = outcome.unknown_outputs.iter().filter(|_| outcome.preview);
+    if outcome.outputs.is_empty() && unknown.clone().next().is_none() {
         return;
     }
     page.line("outputs");
-    for change in &describe.outputs {
+    for change in &outcome.outputs {
         page.diff_line(&change.line());
     }
     for name in unknown {
@@ -175,41 +176,42 @@ fn outputs(page: &mut Page, describe: &Outcome) {
     }
 }
 
-/// What failed, what couldn't be tried, what is pending, and what ended it.
-fn troubles(page: &mut Page, describe: &Outcome) {
-    for failure in &describe.failures {
+/// Prints failures, skipped resources, pending operations, and the error that stopped the run.
+fn troubles(page: &mut Page, outcome: &Outcome) {
+    for failure in &outcome.failures {
         let op = failure.op.map(|op| format!("{op} of ")).unwrap_or_default();
         page.labelled(Style::Bad, "failed:", format_args!("{op}{}", failure.address));
         for reason in &failure.reasons {
             page.block(&format!("  {reason}"));
         }
     }
-    for skipped in describe.skipped.iter().filter(|skipped| !skipped.not_begun) {
+    for skipped in outcome.skipped.iter().filter(|skipped| !skipped.not_begun) {
         let text = format_args!("{}: {}", skipped.address, skipped.reason);
         page.labelled(Style::Warn, "skipped:", text);
     }
-    not_begun(page, describe);
-    for pending in &describe.pending {
+    not_begun(page, outcome);
+    for pending in &outcome.pending {
         let text = format_args!("{} of {}, {}", pending.op, pending.target, pending.id);
         page.labelled(Style::Warn, "pending:", text);
     }
-    if !describe.pending.is_empty() && !describe.is_anothers {
+    if !outcome.pending.is_empty() && !outcome.belongs_to_other_run {
         page.hint(
-            "the next `up` or `refresh` asks the providers what became of it; or say it: `statectl pending resolve`",
+            "run `statectl refresh` to ask the providers for the outcome, or `statectl pending resolve ID`",
         );
     }
-    if let Some(error) = &describe.error {
+    if let Some(error) = &outcome.error {
         page.labelled(Style::Bad, "error:", error);
     }
-    if let Some(hint) = &describe.hint {
+    if let Some(hint) = &outcome.hint {
         page.hint(hint);
     }
 }
 
-/// What was never begun, in a line for each reason.
-fn not_begun(page: &mut Page, describe: &Outcome) {
+/// Prints the steps that were never begun, one line for each reason.
+fn not_begun(page: &mut Page, outcome: &Outcome) {
     let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Skipped { address, reason, .. } in describe.skipped.iter().filter(|skipped| skipped.not_begun) {
+    for SkippedResource { address, reason, .. } in outcome.skipped.iter().filter(|skipped| skipped.not_begun)
+    {
         of.entry(reason).or_default().push(address);
     }
     for (reason, addresses) in of {
@@ -218,26 +220,26 @@ fn not_begun(page: &mut Page, describe: &Outcome) {
     }
 }
 
-/// How many failed and are on record, and how.
-fn failed(describe: &Outcome) -> Vec<String> {
+/// The number of failed steps by their effect on the state.
+fn failed(outcome: &Outcome) -> Vec<String> {
     let number =
-        |fits: &dyn Fn(&FailureView) -> bool| describe.failures.iter().filter(|one| fits(one)).count();
+        |fits: &dyn Fn(&FailureView) -> bool| outcome.failures.iter().filter(|one| fits(one)).count();
     let unfinished = number(&|failure| failure.unfinished && failure.pending.is_none());
     let pending = number(&|failure| failure.pending.is_some());
-    let describe = [
-        (unfinished, "failed, recorded as unfinished"),
+    let others = number(&|failure| !failure.unfinished && failure.pending.is_none());
+    let groups = [
+        (unfinished, "failed and recorded as unfinished"),
+        (others, "failed"),
         (pending, "left pending"),
     ];
-    let describe = describe.into_iter().filter(|(number, _)| *number > 0);
-    describe
-        .map(|(number, what)| format!("{number} {what}"))
-        .collect()
+    let groups = groups.into_iter().filter(|(number, _)| *number > 0);
+    groups.map(|(number, what)| format!("{number} {what}")).collect()
 }
 
-/// What is done about things, as it is said before and after; and which steps do it.
+/// The parts of the summary: the wording in a plan, the wording after a run, and the steps that are counted.
 const DONE: [(&str, &str, &[StepOp]); 9] = [
     ("to create", "created", &[StepOp::Create]),
-    ("to take over", "taken over", &[StepOp::Import]),
+    ("to import", "imported", &[StepOp::Import]),
     ("to update", "updated", &[StepOp::Update]),
     (
         "to replace",
@@ -247,8 +249,8 @@ const DONE: [(&str, &str, &[StepOp]); 9] = [
     ("to delete", "deleted", &[StepOp::Delete]),
     ("to read", "read", &[StepOp::Read]),
     (
-        "to record anew",
-        "recorded anew",
+        "to update in the state",
+        "updated in the state",
         &[StepOp::Refresh, StepOp::Same],
     ),
     (
@@ -263,7 +265,7 @@ const DONE: [(&str, &str, &[StepOp]); 9] = [
     ),
 ];
 
-/// How much there is to do, for who is asked.
+/// The extent of a plan for the confirmation: the number of steps, renames and outputs.
 pub(super) fn extent(seen: &Outcome) -> String {
     let steps = seen.steps.len();
     let renamed = match &*seen.renamed {
@@ -281,45 +283,53 @@ pub(super) fn extent(seen: &Outcome) -> String {
     steps.into_iter().chain(renamed).collect::<Vec<_>>().join(", ")
 }
 
-/// How many of each, in one line.
-pub(super) fn summary(describe: &Outcome) -> String {
+/// Counts the changes by kind, in one line.
+pub(super) fn summary(outcome: &Outcome) -> String {
     let mut parts = Vec::new();
-    let replaces = describe.steps.iter().any(StepView::is_replacement);
+    let replaces = outcome.steps.iter().any(StepView::is_replacement);
     for (before, after, ops) in DONE {
-        let steps = describe.steps.iter().filter(|step| ops.contains(&step.does));
-        // The second half of a replacement is told with the first.
+        let steps = outcome.steps.iter().filter(|step| ops.contains(&step.does));
+        // The deletion of a replaced resource is counted as part of its replacement.
         let number = steps
             .filter(|step| !(replaces && step.does == StepOp::DeleteReplaced))
             .count();
         if number > 0 {
             parts.push(format!(
                 "{number} {}",
-                if describe.preview { before } else { after }
+                if outcome.preview { before } else { after }
             ));
         }
     }
-    if !describe.renamed.is_empty() {
-        let renamed = if describe.preview { "to rename" } else { "renamed" };
-        parts.push(format!("{} {renamed}", describe.renamed.len()));
+    if !outcome.renamed.is_empty() {
+        let renamed = if outcome.preview { "to rename" } else { "renamed" };
+        parts.push(format!("{} {renamed}", outcome.renamed.len()));
     }
-    if !describe.outputs.is_empty() {
-        parts.push(count(describe.outputs.len(), "output changed", "outputs changed"));
+    if !outcome.outputs.is_empty() {
+        parts.push(count(outcome.outputs.len(), "output changed", "outputs changed"));
     }
-    let failed = failed(describe);
-    let tells_of_failures = !failed.is_empty();
-    parts.extend(failed);
-    let ended = match (describe.interrupted, describe.went_well()) {
-        (true, _) => ", then interrupted",
-        (false, false) if tells_of_failures => "",
-        (false, false) => ", and not all went well",
-        (false, true) => "",
+    let has_changes = !parts.is_empty();
+    parts.extend(failed(outcome));
+    if !outcome.skipped.is_empty() {
+        parts.push(format!("{} skipped", outcome.skipped.len()));
+    }
+    // Resolved pending operations are listed above the summary.
+    let nothing = match outcome.settled.is_empty() {
+        true => "nothing",
+        false => "nothing else",
     };
-    // What was settled is told before.
-    match (parts.is_empty(), describe.settled.is_empty()) {
-        (true, true) if describe.went_well() => "nothing to do".to_owned(),
-        (true, false) if describe.went_well() => "nothing else was to be done".to_owned(),
-        (true, true) => format!("nothing done{ended}"),
-        (true, false) => format!("nothing else done{ended}"),
-        (false, _) => format!("{}{ended}", parts.join(", ")),
+    let failed = match (outcome.interrupted, outcome.preview) {
+        (true, _) => "interrupted",
+        (false, true) => "planning failed",
+        (false, false) => "failed",
+    };
+    let failed_or_interrupted = outcome.interrupted || !outcome.succeeded();
+    if failed_or_interrupted && !has_changes && !outcome.preview && !parts.is_empty() {
+        parts.insert(0, "0 done".to_owned());
+    }
+    match (failed_or_interrupted, parts.is_empty()) {
+        (false, false) => parts.join(", "),
+        (false, true) => format!("{nothing} to do"),
+        (true, false) => format!("{failed}: {}", parts.join(", ")),
+        (true, true) => format!("{failed}: {nothing} done"),
     }
 }

@@ -1,7 +1,7 @@
-//! `mv --to-stack`: entries go to another stack of the store.
+//! `mv --to-stack`: moves resources to another stack of the same store.
 
 use super::Mv;
-use super::operate::{named, refused, still_referenced};
+use super::operate::{named, refusal_to_error, still_referenced};
 use super::preview::{self, EntryChange};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -13,86 +13,93 @@ use state_core::edits::{MovePlan, MoveRequest, Refusal};
 use state_core::{MutationId, RevisionId, StackName, State, UpdateKind};
 use state_manager::{Session, Stack, Stacks};
 
-/// What became of it.
+/// The report of a move between stacks.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Done {
-    /// The move's id, on both sides.
+struct MoveReport {
+    /// The id of the move, which is the same in both stacks; none if nothing moved.
     id: Option<MutationId>,
     changed: bool,
     dry_run: bool,
-    /// What went, in order.
+    /// The moved resources, in the order of the state.
     entries: Vec<String>,
-    source: Side,
-    destination: Side,
+    source: MoveSide,
+    destination: MoveSide,
 }
 
-/// One of the two stacks.
+/// The changes in one of the two stacks.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Side {
+struct MoveSide {
     stack: String,
     revision: Option<RevisionId>,
     changes: Vec<EntryChange>,
 }
 
-/// Moves entries to another stack.
+/// Runs `mv --to-stack`.
 pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> CommandResult {
     let stacks = context.store.open().await?;
     let source = context.store.chosen(&stacks).await?;
-    let there = context.store.find(&stacks, to).await?;
-    if source.lineage() == there.lineage() {
-        return Err(describe(Refusal::SameStack, &source.tip().await?.state));
+    let target = context.store.find(&stacks, to).await?;
+    if source.lineage() == target.lineage() {
+        let state = source.tip().await?.state;
+        return Err(refusal_error(Refusal::SameStack, &state, source.name()));
     }
     if args.dry_run {
-        let (now, now_there) = (source.tip().await?.state, there.tip().await?.state);
-        let plan = plan(&now, &now_there, args)?;
-        let done = prepared([&source, &there], [&*now, &*now_there], &plan, true);
+        let (now, target_state) = (source.tip().await?.state, target.tip().await?.state);
+        let plan = plan(&now, &target_state, args, source.name())?;
+        let done = prepared([&source, &target], [&*now, &*target_state], &plan, true);
         return report(context, &done, Vec::new());
     }
-    let [source, there] = as_holder(context, [source, there]).await?;
+    let [source, target] = as_holder(context, [source, target]).await?;
     let lock = async |stack: &Stack| context.store.lock(stack, "mv").await.map_err(CliError::from);
-    let (session, session_there) = Stacks::lock_both(&source, &there, lock).await?;
-    let done = make(context, args, &session, &session_there).await;
-    let warnings = [store::closed(session).await, store::closed(session_there).await];
+    let (session, target_session) = Stacks::lock_both(&source, &target, lock).await?;
+    let done = move_locked(context, args, &session, &target_session).await;
+    let warnings = [store::close(session).await, store::close(target_session).await];
     let warnings = warnings.into_iter().flatten().collect();
     report(context, &done?, warnings)
 }
 
-/// The client lock of `--lock-id` stands at one of the two stacks: the other one is nobody's.
+/// The client lock of `--lock-id` belongs to at most one of the two stacks: opens the other one without it, because a
+/// stack refuses the id of a lock that it doesn't have.
 async fn as_holder(context: &Context, stacks: [Stack; 2]) -> Result<[Stack; 2], CliError> {
     let Some(id) = &context.settings.lock_id else {
         return Ok(stacks);
     };
     let mut held = Vec::new();
     for stack in &stacks {
-        let standing = stack.lock_status().await?.client_lock;
-        held.push(standing.is_some_and(|lock| lock.id == *id));
+        let client_lock = stack.lock_status().await?.client_lock;
+        held.push(client_lock.is_some_and(|lock| lock.id == *id));
     }
-    let [source, there] = stacks;
+    let [source, target] = stacks;
     Ok(match held.as_slice() {
-        [true, false] => [source, there.without_client_lock()],
-        [false, true] => [source.without_client_lock(), there],
-        _ => [source, there],
+        [true, false] => [source, target.without_client_lock()],
+        [false, true] => [source.without_client_lock(), target],
+        _ => [source, target],
     })
 }
 
-async fn make(context: &Context, args: &Mv, source: &Session, there: &Session) -> Result<Done, CliError> {
-    let (now, now_there) = (source.state(), there.state());
-    let plan = plan(&now, &now_there, args)?;
-    let stacks = [source.stack(), there.stack()];
-    let mut done = prepared(stacks, [&*now, &*now_there], &plan, false);
+async fn move_locked(
+    context: &Context,
+    args: &Mv,
+    source: &Session,
+    target: &Session,
+) -> Result<MoveReport, CliError> {
+    let (now, target_state) = (source.state(), target.state());
+    let plan = plan(&now, &target_state, args, source.stack().name())?;
+    let stacks = [source.stack(), target.stack()];
+    let mut done = prepared(stacks, [&*now, &*target_state], &plan, false);
     show(context, &done);
     let object = format!("stack {}", source.stack().name().short());
     let question = format!(
         "Move {} from {object} to stack {}?",
-        count(done.entries.len(), "entry", "entries"),
-        there.stack().name().short()
+        count(done.entries.len(), "resource", "resources"),
+        target.stack().name().short()
     );
     context.prompt.confirm(&object, &question)?;
-    let message = by_default(args, there.stack().name());
+    let message = by_default(args, target.stack().name());
     let update = args.remember.request(UpdateKind::Edit, &message);
-    let moved = source.move_to(there, update, &plan).await?;
+    let moved = source.move_to(target, update, &plan).await?;
     done.id = Some(moved.id);
     done.changed = true;
     done.source.revision = Some(moved.source);
@@ -100,24 +107,24 @@ async fn make(context: &Context, args: &Mv, source: &Session, there: &Session) -
     Ok(done)
 }
 
-fn plan(source: &State, there: &State, args: &Mv) -> Result<MovePlan, CliError> {
+fn plan(source: &State, target: &State, args: &Mv, name: &StackName) -> Result<MovePlan, CliError> {
     let entries = MoveRequest {
         addresses: args.addresses.clone(),
         with_dependents: args.with_dependents,
         with_dependencies: args.with_dependencies,
     };
-    MovePlan::new(source, there, &entries).map_err(|refusal| describe(refusal, source))
+    MovePlan::new(source, target, &entries).map_err(|refusal| refusal_error(refusal, source, name))
 }
 
-/// What would be done.
-fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, dry_run: bool) -> Done {
-    let side = |stack: &Stack, before: &State, after: &State| Side {
+/// The report of a move that isn't performed yet.
+fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, dry_run: bool) -> MoveReport {
+    let side = |stack: &Stack, before: &State, after: &State| MoveSide {
         stack: stack.name().to_string(),
         revision: before.current().cloned(),
         changes: preview::changes(before.entries(), after.entries()),
     };
     let moved = plan.entries().iter().map(|entry| entry.key().to_string());
-    Done {
+    MoveReport {
         id: None,
         changed: false,
         dry_run,
@@ -127,7 +134,7 @@ fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, dry_run: boo
     }
 }
 
-fn show(context: &Context, done: &Done) {
+fn show(context: &Context, done: &MoveReport) {
     for side in [&done.source, &done.destination] {
         context
             .output
@@ -136,52 +143,52 @@ fn show(context: &Context, done: &Done) {
     }
 }
 
-fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResult {
+fn report(context: &Context, done: &MoveReport, warnings: Vec<String>) -> CommandResult {
     if done.dry_run {
         show(context, done);
     }
     context.report("mv-to-stack", done, warnings, |page| {
-        let moved = count(done.entries.len(), "entry", "entries");
+        let moved = count(done.entries.len(), "resource", "resources");
         let (from, to) = (&done.source, &done.destination);
         match (&from.revision, &to.revision) {
             (Some(left), Some(arrived)) if done.changed => page.line(format_args!(
-                "{moved} moved: {} is now revision {left}, {} is now revision {arrived}",
+                "moved {moved}: stack {} is now at revision {left}, stack {} at revision {arrived}",
                 from.stack, to.stack
             )),
             _ => page.line(format_args!(
-                "{moved} would move from {} to {}",
+                "would move {moved} from stack {} to stack {}",
                 from.stack, to.stack
             )),
         }
     })
 }
 
-/// What the history tells, on both sides, when nobody says anything else.
+/// The history message of both stacks, if `--message` isn't given.
 fn by_default(args: &Mv, to: &StackName) -> String {
     let to = quoted(&to.short());
     format!("mv{} --to-stack {to}", named(&args.addresses))
 }
 
-/// A refusal, with what to do.
-fn describe(refusal: Refusal, source: &State) -> CliError {
+/// The error for a refused move, with a hint.
+fn refusal_error(refusal: Refusal, source: &State, name: &StackName) -> CliError {
     match refusal {
         Refusal::Dependents(bonds) => {
-            let message = "something that stays depends on what would go; nothing was moved";
-            still_referenced("the move", message, bonds)
-                .with_hint("move what depends on it too: `--with-dependents`")
+            let message = "cannot move the resources: others depend on them and would stay";
+            still_referenced("move", message, bonds)
+                .with_hint("also move the resources that depend on them: `--with-dependents`")
         }
         Refusal::Dependencies(bonds) => {
-            let message = "what would go depends on something that stays; nothing was moved";
-            still_referenced("the move", message, bonds)
-                .with_hint("move what it depends on too: `--with-dependencies`")
+            let message = "cannot move the resources: they depend on others, which would stay";
+            still_referenced("move", message, bonds)
+                .with_hint("also move the resources that they depend on: `--with-dependencies`")
         }
-        Refusal::SameStack => CliError::usage("the move", "it is the same stack")
-            .with_hint("to give an entry another address, say `statectl mv SRC DST`"),
+        Refusal::SameStack => CliError::usage("move", "source and target are the same stack")
+            .with_hint("to change an address within a stack, use `statectl mv SRC DST`"),
         Refusal::Taken { address } => {
-            let message = format!("there is an entry {address} in the other stack already");
-            CliError::conflict("the move", &message)
-                .with_hint("give it another address first: `statectl mv SRC DST`")
+            let message = format!("the other stack already has a resource `{address}`");
+            CliError::conflict("move", &message)
+                .with_hint("change one of the two addresses first: `statectl mv SRC DST`")
         }
-        other => refused(other, source, None),
+        other => refusal_to_error(other, source, name, None),
     }
 }

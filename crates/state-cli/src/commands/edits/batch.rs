@@ -1,6 +1,6 @@
-//! `apply-edits`: many operations at once.
+//! The command `apply-edits`: performs many edits as one revision.
 
-use super::operate::{self, Remember};
+use super::operate::{self, MessageArg};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use serde::Deserialize;
@@ -8,16 +8,18 @@ use state_core::edits::Operation;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Perform many operations at once, in their order: all of them as one revision, or none.
+/// Apply edits from a file as one revision
 ///
-/// The file is `{"operations": [{"op": "mv", "from": "a", "to": "b"}, {"op": "rm", "addresses": ["c"], "cascade": true},
+/// Applies either all operations in their order, or none.
+///
+/// Example file: `{"operations": [{"op": "mv", "from": "a", "to": "b"}, {"op": "rm", "addresses": ["c"], "cascade": true},
 /// {"op": "taint", "addresses": ["d"]}, {"op": "protect", "all": true}]}`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file; `-` reads from stdin.
+    /// File with the operations; `-` reads stdin
     file: PathBuf,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
 #[derive(Deserialize)]
@@ -26,13 +28,13 @@ struct Document {
     operations: Vec<Operation>,
 }
 
-/// Performs them.
+/// Runs the command `apply-edits` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let name = args.file.display().to_string();
     let text = read(&args.file).map_err(|source| CliError::io(name.as_str(), &source))?;
     let Document { operations } = serde_json::from_str(&text).map_err(|source| {
         CliError::usage(name.as_str(), &source.to_string())
-            .with_hint("`statectl help apply-edits` shows what such a file holds")
+            .with_hint("see an example file with `statectl help apply-edits`")
     })?;
     let request = operate::Request {
         kind: "apply-edits",

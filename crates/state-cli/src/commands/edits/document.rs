@@ -1,20 +1,20 @@
-//! What is edited: one entry, or the whole snapshot, as text and back.
+//! Encodes one resource or the whole snapshot as text for `edit`, and decodes the edited text.
 
 use super::restore;
-use state_core::edits::Surgery;
+use state_core::edits::StateEditor;
 use state_core::verify::{self, Violation};
 use state_core::{Entry, EntryKey, Json, Snapshot, State, codec};
 use std::collections::BTreeMap;
 
-/// What was made of the text.
+/// A decoded and valid edit.
 pub(super) enum Change {
-    /// One entry.
-    Entry(Box<Surgery>),
-    /// All of it.
+    /// One resource was edited.
+    Entry(Box<StateEditor>),
+    /// The whole snapshot was edited.
     Snapshot(Box<Snapshot>),
 }
 
-/// The entry as text.
+/// A resource as text.
 pub(super) fn entry_text(entry: &Entry, show_secrets: bool) -> String {
     let text = if show_secrets {
         codec::entry_text(entry)
@@ -28,7 +28,7 @@ pub(super) fn entry_text(entry: &Entry, show_secrets: bool) -> String {
     pretty
 }
 
-/// The entry that the text is, in the place of the old one; or all that is wrong with it.
+/// Decodes the edited resource and puts it in the place of the old one, or returns all problems.
 pub(super) fn read_entry(
     state: &State,
     old: &Entry,
@@ -45,7 +45,7 @@ pub(super) fn read_entry(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut edits = Surgery::on(state);
+    let mut edits = StateEditor::on(state);
     match edits.put(&old.key(), new) {
         Ok(()) => Ok(Change::Entry(Box::new(edits))),
         Err(state_core::edits::Refusal::Breaks { violations }) => Err(lines(&violations)),
@@ -53,7 +53,7 @@ pub(super) fn read_entry(
     }
 }
 
-/// The snapshot as text: without pending operations, which no edit touches.
+/// The snapshot as text, without pending operations, which can't be edited.
 pub(super) fn snapshot_text(snapshot: &Snapshot, show_secrets: bool) -> String {
     let mut shown = if show_secrets {
         snapshot.clone()
@@ -64,7 +64,7 @@ pub(super) fn snapshot_text(snapshot: &Snapshot, show_secrets: bool) -> String {
     codec::encode_pretty(&shown)
 }
 
-/// The snapshot that the text is, or all that is wrong with it.
+/// Decodes the edited snapshot, or returns all problems.
 pub(super) fn read_snapshot(old: &Snapshot, text: &str, show_secrets: bool) -> Result<Change, Vec<String>> {
     let mut edited =
         codec::decode("the snapshot", text.as_bytes()).map_err(|error| vec![error.to_string()])?;
@@ -89,15 +89,15 @@ pub(super) fn read_snapshot(old: &Snapshot, text: &str, show_secrets: bool) -> R
     }
 }
 
-/// What an edit can't change.
+/// Problems for parts of a snapshot that an edit must not change.
 fn kept_as_they_are(old: &Snapshot, edited: &Snapshot) -> Vec<String> {
     let identity = |snapshot: &Snapshot| (snapshot.lineage, snapshot.serial, snapshot.stack.clone());
     let mut problems = Vec::new();
     if identity(old) != identity(edited) || old.foreign_serials != edited.foreign_serials {
-        problems.push("lineage, serials and the stack's name are not for editing".to_owned());
+        problems.push("lineage, serials and the stack's name can't be edited".to_owned());
     }
     if !edited.pending_operations.is_empty() || edited.continuation.is_some() {
-        problems.push("pending operations are not for editing: `statectl pending resolve`".to_owned());
+        problems.push("pending operations can't be edited: use `statectl pending resolve`".to_owned());
     }
     problems
 }

@@ -1,8 +1,8 @@
-//! `edit`: an entry, or the whole snapshot, as text.
+//! The command `edit`: edits a resource or the whole snapshot in a text editor.
 
 use super::document::{self, Change};
-use super::editor::{self, Edited};
-use super::operate::{self, Done, Remember, deposed_key, refused};
+use super::editor::{self, EditResult};
+use super::operate::{self, EditReport, MessageArg, deposed_key, refusal_to_error};
 use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -10,27 +10,29 @@ use state_core::edits::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::Session;
 
-/// Edit an entry, or the whole snapshot, in $VISUAL or $EDITOR. What is saved is verified; what is wrong comes as a note
-/// on top, until it is right or the file is emptied. Sensitive values are hidden and must come back as they are, unless
-/// `--show-secrets` is said.
+/// Edit a resource or the whole snapshot in your editor
+///
+/// Opens $VISUAL or $EDITOR. The saved text is verified. If it has problems, the editor opens again with the problems at
+/// the top, until the text is valid or the file is emptied. Sensitive values are hidden, and their placeholders must be
+/// kept, unless `--show-secrets` is given.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The entry; without it, the whole snapshot.
+    /// The resource to edit [default: the whole snapshot]
     #[arg(value_name = "ADDR")]
     address: Option<Address>,
-    /// The generation of it that was replaced under this key and awaits deletion.
+    /// Edit the replaced generation with this key
     #[arg(long, value_name = "KEY", requires = "address", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
-/// Edits.
+/// Runs the command `edit` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
         let state = session.state();
         match edited(context, args, session, &state)? {
-            Edited::Good(Change::Entry(edits)) => {
+            EditResult::Accepted(Change::Entry(edits)) => {
                 let request = operate::Request {
                     kind: "edit",
                     operations: Vec::new(),
@@ -38,13 +40,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
                 };
                 operate::commit(context, session, *edits, &request).await
             }
-            Edited::Good(Change::Snapshot(snapshot)) => {
+            EditResult::Accepted(Change::Snapshot(snapshot)) => {
                 replace(context, args, session, &state, *snapshot).await
             }
-            Edited::Unchanged => Ok(Done::prepared(session, Vec::new())),
-            Edited::GivenUp => {
-                context.output.announce(|page| page.line("the text was emptied"));
-                Ok(Done::prepared(session, Vec::new()))
+            EditResult::Unchanged => Ok(EditReport::prepared(session, Vec::new())),
+            EditResult::Cancelled => {
+                context
+                    .output
+                    .announce(|page| page.line("edit cancelled: the file is empty"));
+                Ok(EditReport::prepared(session, Vec::new()))
             }
         }
     };
@@ -56,9 +60,9 @@ fn edited(
     args: &Args,
     session: &Session,
     state: &State,
-) -> Result<Edited<Change>, CliError> {
+) -> Result<EditResult<Change>, CliError> {
     let show_secrets = context.settings.show_secrets;
-    let give_up = "Save an empty file to give up. Lines like this one on top are left out.";
+    let give_up = "Save an empty file to cancel. Lines like this one at the top are ignored.";
     let Some(address) = &args.address else {
         let snapshot = state.snapshot(session.stack().name().to_string(), context.now());
         let text = document::snapshot_text(&snapshot, show_secrets);
@@ -67,15 +71,16 @@ fn edited(
             document::read_snapshot(&snapshot, text, show_secrets)
         });
     };
-    let entry = find(state, address, args.deposed.as_ref())?;
+    let entry = find(session, state, address, args.deposed.as_ref())?;
     let text = document::entry_text(entry, show_secrets);
-    let introduction = format!("Entry {}. {give_up}", entry.key());
+    let introduction = format!("Resource {}. {give_up}", entry.key());
     editor::edit(context, &introduction, &text, |text| {
         document::read_entry(state, entry, text, show_secrets)
     })
 }
 
 fn find<'a>(
+    session: &Session,
     state: &'a State,
     address: &Address,
     deposed: Option<&DeposedKey>,
@@ -89,7 +94,7 @@ fn find<'a>(
             address: address.clone(),
             live: deposed.is_none(),
         };
-        refused(refusal, state, None)
+        refusal_to_error(refusal, state, session.stack().name(), None)
     };
     state.entry(&key).ok_or_else(missing)
 }
@@ -100,11 +105,11 @@ async fn replace(
     session: &Session,
     state: &State,
     snapshot: Snapshot,
-) -> Result<Done, CliError> {
+) -> Result<EditReport, CliError> {
     let changes = preview::changes(state.entries(), snapshot.entries.iter());
-    let done = Done::prepared(session, changes);
+    let done = EditReport::prepared(session, changes);
     done.confirm(context, session)?;
     let request = args.remember.request(UpdateKind::Edit, "edit");
     let revision = session.replace_entries(request, snapshot).await?;
-    Ok(done.made(revision))
+    Ok(done.committed(revision))
 }

@@ -1,4 +1,4 @@
-//! A text in the user's editor, again and again until it is good or given up.
+//! Opens a text in the user's editor, repeatedly until the text is valid or the user cancels.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -9,29 +9,30 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a line of a note begins. Notes stand on top and are taken off again.
+/// Prefix of note lines, which are written above the text and removed when the text is read back.
 const NOTE: &str = "// ";
 
-/// How an edit ended.
-pub(super) enum Edited<T> {
-    /// The text was changed and is good.
-    Good(T),
-    /// The text came back as it was.
+/// The result of an edit.
+pub(super) enum EditResult<T> {
+    /// The text was changed and is valid.
+    Accepted(T),
+    /// The text was saved unchanged.
     Unchanged,
-    /// The text was emptied: whoever edits gives up.
-    GivenUp,
+    /// The user emptied the text to cancel the edit.
+    Cancelled,
 }
 
-/// Opens the text until `judge` takes it. What `judge` says is wrong comes as a note on top of the text.
+/// Opens the editor until `judge` accepts the text. Problems returned by `judge` are shown as notes above the text.
 ///
 /// # Errors
-/// When there is no editor, or it fails, or the same bad text comes back twice.
+/// If no editor is configured, if the editor fails, or if the same invalid text is saved twice. The last rule ends the
+/// loop if the editor is a script.
 pub(super) fn edit<T>(
     context: &Context,
     introduction: &str,
     text: &str,
     judge: impl Fn(&str) -> Result<T, Vec<String>>,
-) -> Result<Edited<T>, CliError> {
+) -> Result<EditResult<T>, CliError> {
     let draft = Draft::new(context)?;
     let mut notes = vec![introduction.to_owned()];
     let mut shown = text.to_owned();
@@ -40,16 +41,16 @@ pub(super) fn edit<T>(
         draft.open(&notes, &shown)?;
         let edited = draft.read()?;
         if edited.trim().is_empty() {
-            return Ok(Edited::GivenUp);
+            return Ok(EditResult::Cancelled);
         }
         if edited.trim() == shown.trim() {
             if is_bad {
                 return Err(bad(&notes[1..]));
             }
-            return Ok(Edited::Unchanged);
+            return Ok(EditResult::Unchanged);
         }
         match judge(&edited) {
-            Ok(good) => return Ok(Edited::Good(good)),
+            Ok(good) => return Ok(EditResult::Accepted(good)),
             Err(problems) => {
                 notes.truncate(1);
                 notes.extend(problems);
@@ -60,11 +61,12 @@ pub(super) fn edit<T>(
 }
 
 fn bad(problems: &[String]) -> CliError {
-    let message = format!("{}; nothing was changed", problems.join("; "));
-    CliError::new(ExitCode::Integrity, "the edited text", &message).with_hint("edit it again and mend that")
+    let message = format!("invalid state: {}", problems.join("; "));
+    CliError::new(ExitCode::Integrity, "edited text", &message)
+        .with_hint("run `statectl edit` again and fix the listed problems")
 }
 
-/// A file that only its owner can read, and that goes when the edit ends.
+/// A temporary file that only its owner can read. The file is deleted on drop.
 struct Draft {
     folder: PathBuf,
     file: PathBuf,
@@ -79,8 +81,9 @@ impl Draft {
                 .filter(|editor| !editor.trim().is_empty())
         };
         let editor = named("VISUAL").or_else(|| named("EDITOR")).ok_or_else(|| {
-            CliError::failed("the editor", "neither $VISUAL nor $EDITOR names one")
-                .with_hint("name one, for example `EDITOR=vi`; or use `statectl apply-edits FILE`")
+            CliError::failed("editor", "neither $VISUAL nor $EDITOR is set").with_hint(
+                "set an editor, for example `export EDITOR=vi`, or use `statectl apply-edits FILE`",
+            )
         })?;
         let nonce = Nonce::random(&*context.environment.entropy);
         let folder = std::env::temp_dir().join(format!("statectl-{nonce}"));
@@ -92,7 +95,7 @@ impl Draft {
         Ok(Self { folder, file, editor })
     }
 
-    /// Writes the text under its notes, and waits until the editor ends.
+    /// Writes the notes and the text, opens the editor, and waits until the editor exits.
     fn open(&self, notes: &[String], text: &str) -> Result<(), CliError> {
         let mut content = String::new();
         for line in notes.iter().flat_map(|note| note.lines()) {
@@ -107,17 +110,17 @@ impl Draft {
             .open(&self.file)
             .and_then(|mut file| file.write_all(content.as_bytes()))
             .map_err(|source| failed(&self.file, &source))?;
-        // A shell splits what the variable holds, as other tools do.
+        // The variable may hold arguments, such as `code --wait`: let a shell split it, as git does.
         let status = Command::new("sh")
             .args(["-c", &format!("{} \"$1\"", self.editor), "sh"])
             .arg(&self.file)
             .status()
-            .map_err(|source| CliError::io("the editor", &source))?;
+            .map_err(|source| CliError::io("editor", &source))?;
         if status.success() {
             return Ok(());
         }
-        let message = format!("`{}` ended with {status}; nothing was changed", self.editor);
-        Err(CliError::failed("the editor", &message))
+        let message = format!("`{}` failed with {status}", self.editor);
+        Err(CliError::failed("editor", &message))
     }
 
     /// The text without the notes on top.
@@ -131,7 +134,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if std::fs::remove_dir_all(&self.folder).is_err() {
-            // It is in the folder for temporary files, and only its owner can read it.
+            // Nothing else can be done: the file is in the temporary folder, and only its owner can read it.
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Operations under one lock, as one revision.
+//! Performs edit operations under one writer lock, as one revision.
 
 use super::preview::{self, EntryChange};
 use crate::context::{CommandResult, Context};
@@ -7,22 +7,27 @@ use crate::exit::ExitCode;
 use crate::marks::{count, first};
 use clap::Args;
 use serde::Serialize;
-use state_core::edits::{Dependent, Operation, Refusal, Surgery};
+use state_core::edits::{Dependent, Operation, Refusal, StateEditor};
 use state_core::verify::{Rule, Violation};
-use state_core::{Address, DeposedKey, RevisionId, State, UpdateKind};
+use state_core::{Address, DeposedKey, RevisionId, StackName, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
 
-/// What is to be done.
+/// The edit operations of a command.
 pub(super) struct Request {
-    /// The command's name, and the kind of what it prints.
+    /// The command's name, which is also the kind of its JSON document.
     pub(super) kind: &'static str,
     pub(super) operations: Vec<Operation>,
     pub(super) message: Option<String>,
 }
 
 impl Request {
-    /// One operation, and what the history tells of it by default.
-    pub(super) fn of(kind: &'static str, operation: Operation, remember: &Remember, default: String) -> Self {
+    /// A request with one operation, and the history message to use if `--message` isn't given.
+    pub(super) fn of(
+        kind: &'static str,
+        operation: Operation,
+        remember: &MessageArg,
+        default: String,
+    ) -> Self {
         Self {
             kind,
             operations: vec![operation],
@@ -31,30 +36,34 @@ impl Request {
     }
 }
 
+/// The flag `--message`.
 #[derive(Debug, Args)]
-pub(crate) struct Remember {
-    /// What to remember in the history.
+pub(crate) struct MessageArg {
+    /// Message to record in the history
     #[arg(long, short)]
     pub(super) message: Option<String>,
 }
 
-impl Remember {
-    /// The request for an update; the history gets the default where the command line has no message.
+impl MessageArg {
+    /// The request for an update, with the default message if `--message` isn't given.
     pub(super) fn request(&self, kind: UpdateKind, default: &str) -> UpdateRequest {
         let message = self.message.as_deref().unwrap_or(default);
         UpdateRequest::new(kind).with_message(message)
     }
 }
 
-/// The key of a deposed object, for the command line.
+/// Parses the key of a replaced generation from the command line.
 pub(super) fn deposed_key(text: &str) -> Result<DeposedKey, String> {
     DeposedKey::new(text).map_err(|error| error.to_string())
 }
 
-/// How many addresses the history tells of.
+/// How many addresses a default history message names.
 const NAMED: usize = 5;
 
-/// Addresses as the history tells of them, with a space in front; empty for none.
+/// How many resources an error lists.
+const LISTED: usize = 20;
+
+/// Addresses for a default history message, with a space in front; empty for no addresses.
 pub(super) fn named(addresses: &[Address]) -> String {
     match addresses {
         [] => String::new(),
@@ -62,18 +71,18 @@ pub(super) fn named(addresses: &[Address]) -> String {
     }
 }
 
-/// What became of a change by hand.
+/// The report of an edit command.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Done {
+pub(super) struct EditReport {
     pub(super) stack: String,
     pub(super) revision: Option<RevisionId>,
     pub(super) changed: bool,
     pub(super) changes: Vec<EntryChange>,
 }
 
-impl Done {
-    /// That a session changes these entries, and nothing yet.
+impl EditReport {
+    /// A report with changes that are not written yet.
     pub(super) fn prepared(session: &Session, changes: Vec<EntryChange>) -> Self {
         Self {
             stack: session.stack().name().to_string(),
@@ -83,16 +92,16 @@ impl Done {
         }
     }
 
-    /// Shows what changes, and asks.
+    /// Shows the changes and asks for confirmation.
     pub(super) fn confirm(&self, context: &Context, session: &Session) -> Result<(), CliError> {
         preview::show(context, &self.changes);
         let object = format!("stack {}", session.stack().name().short());
-        let question = format!("Change the record of {object} like this?");
+        let question = format!("Change the state of {object}?");
         context.prompt.confirm(&object, &question)
     }
 
-    /// That it was changed.
-    pub(super) fn made(self, revision: RevisionId) -> Self {
+    /// The report after the changes were written as a revision.
+    pub(super) fn committed(self, revision: RevisionId) -> Self {
         Self {
             revision: Some(revision),
             changed: true,
@@ -101,20 +110,20 @@ impl Done {
     }
 }
 
-/// Performs them.
+/// Performs the operations of a request.
 pub(super) async fn run(context: &Context, request: &Request) -> CommandResult {
     let work = async |session: &Session| {
-        let edits = perform(&session.state(), &request.operations)?;
+        let edits = perform(session, &request.operations)?;
         commit(context, session, edits, request).await
     };
     locked(context, request.kind, work).await
 }
 
-/// Changes the stack under the writer lock, and tells what became of it.
+/// Runs an edit under the writer lock and prints its report.
 pub(super) async fn locked(
     context: &Context,
     kind: &'static str,
-    work: impl AsyncFnOnce(&Session) -> Result<Done, CliError>,
+    work: impl AsyncFnOnce(&Session) -> Result<EditReport, CliError>,
 ) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let (done, warnings) = context.store.locked(&stack, kind, work).await?;
@@ -127,28 +136,29 @@ pub(super) async fn locked(
     })
 }
 
-/// Performs operations on a copy. When there are several, a refusal names the one.
-fn perform(state: &State, operations: &[Operation]) -> Result<Surgery, CliError> {
-    let mut edits = Surgery::on(state);
+/// Performs the operations on a copy of the state. In a batch, the error names the number of the refused operation.
+fn perform(session: &Session, operations: &[Operation]) -> Result<StateEditor, CliError> {
+    let mut edits = StateEditor::on(&session.state());
     for (index, operation) in operations.iter().enumerate() {
         if let Err(refusal) = edits.perform(operation) {
             let number = (operations.len() > 1).then_some(index + 1);
-            return Err(refused(refusal, edits.state(), number));
+            let stack = session.stack().name();
+            return Err(refusal_to_error(refusal, edits.state(), stack, number));
         }
     }
     Ok(edits)
 }
 
-/// Shows what changes, asks, and makes the revision.
+/// Shows the changes, asks for confirmation, and writes the revision.
 pub(super) async fn commit(
     context: &Context,
     session: &Session,
-    edits: Surgery,
+    edits: StateEditor,
     request: &Request,
-) -> Result<Done, CliError> {
+) -> Result<EditReport, CliError> {
     let state = session.state();
     let changes = preview::changes(state.entries(), edits.state().entries());
-    let done = Done::prepared(session, changes);
+    let done = EditReport::prepared(session, changes);
     if done.changes.is_empty() {
         return Ok(done);
     }
@@ -160,38 +170,70 @@ pub(super) async fn commit(
         ..UpdateRequest::new(UpdateKind::Edit)
     };
     let revision = session.edit(edit, &state, edits.into_changes()).await?;
-    Ok(done.made(revision))
+    Ok(done.committed(revision))
 }
 
-/// The error for a refusal; `number` counts the operations of a batch.
-pub(super) fn refused(refusal: Refusal, state: &State, number: Option<usize>) -> CliError {
+/// The error for a refused operation on a stack; `number` is the operation's position in a batch.
+pub(super) fn refusal_to_error(
+    refusal: Refusal,
+    state: &State,
+    stack: &StackName,
+    number: Option<usize>,
+) -> CliError {
+    let stack = format!("stack {}", stack.short());
     let object = match number {
-        None => "the change".to_owned(),
+        None => stack.clone(),
         Some(number) => format!("operation {number}"),
     };
     let new = |code, message: &str| CliError::new(code, object.as_str(), message);
     match refusal {
         Refusal::NoEntry { ref address, .. } => {
             let candidates = state.entries().map(|entry| entry.address.as_str());
-            new(ExitCode::NotFound, &refusal.to_string()).with_nearest(
+            let live = match refusal {
+                Refusal::NoEntry { live: true, .. } => "live ",
+                _ => "",
+            };
+            let message = match number {
+                None => format!("no {live}resource `{address}` in {stack}"),
+                Some(_) => format!("{object}: no {live}resource `{address}` in {stack}"),
+            };
+            let error = CliError {
+                message,
+                ..new(ExitCode::NotFound, "")
+            };
+            error.with_nearest(
                 address.as_str(),
                 candidates,
-                "`statectl list` lists all of them",
-                "see what there is with `statectl list`",
+                "list all resources with `statectl list`",
+                "list all resources with `statectl list`",
             )
         }
         Refusal::Dependents(dependents) => {
-            let references = count(dependents.len(), "reference is", "references are");
-            let message = format!("{references} still made to what would go; nothing was changed");
+            let dependent = count(dependents.len(), "resource depends", "resources depend");
+            let message = format!("cannot remove the resources: {dependent} on them");
             still_referenced(&object, &message, dependents)
-                .with_hint("remove what depends on it too: `--cascade`; or only the references: `--force`")
+                .with_hint("also remove the resources that depend on them: `--cascade`; or only the references: `--force`")
         }
-        Refusal::Protected(_) => new(ExitCode::Refused, &refusal.to_string())
-            .with_hint("unprotect it first: `statectl unprotect ADDR`; or say `--force`"),
-        Refusal::Pending(_) => new(ExitCode::Conflict, &refusal.to_string())
-            .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"),
+        Refusal::Protected(keys) => {
+            let message = format!(
+                "cannot remove protected resources: {}",
+                first(LISTED, &keys, "; ")
+            );
+            new(ExitCode::Refused, &message)
+                .with_hint("unprotect them first with `statectl unprotect ADDR`, or use `--force`")
+        }
+        Refusal::Pending(keys) => {
+            let message = format!("operations are pending on {}", first(LISTED, &keys, "; "));
+            new(ExitCode::Conflict, &message)
+                .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID`")
+        }
+        Refusal::Taken { address } => {
+            let message = format!("a resource `{address}` already exists");
+            new(ExitCode::Conflict, &message)
+                .with_hint("choose another address; list all resources with `statectl list`")
+        }
         Refusal::Breaks { violations } => {
-            let message = "it would break integrity rules; nothing was changed";
+            let message = "cannot change the state: integrity rules would be violated";
             CliError {
                 violations,
                 ..new(ExitCode::Integrity, message)
@@ -201,7 +243,7 @@ pub(super) fn refused(refusal: Refusal, state: &State, number: Option<usize>) ->
     }
 }
 
-/// A refusal because something depends on what would go.
+/// The error for resources that others still depend on.
 pub(super) fn still_referenced(object: &str, message: &str, dependents: Vec<Dependent>) -> CliError {
     let violation =
         |Dependent { entry, on }| Violation::of(Rule::StillReferenced, entry, format!("it depends on {on}"));

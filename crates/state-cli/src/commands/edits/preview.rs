@@ -1,4 +1,4 @@
-//! What a change by hand does, entry by entry, by the names of fields.
+//! Shows what an edit of the state changes: the resources, and the names of their changed fields.
 
 use crate::context::Context;
 use crate::marks::count;
@@ -8,10 +8,10 @@ use state_core::{Entry, EntryKey, Json, SharedEntry, Uid, codec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many entries a preview names.
+/// How many resources a preview names.
 const NAMED: usize = 100;
 
-/// Fields whose values are names or marks, never secrets.
+/// Fields whose values may be shown, because they are names or marks and never secrets.
 const SHOWN: [&str; 11] = [
     "deleted-with",
     "depends-on",
@@ -26,7 +26,7 @@ const SHOWN: [&str; 11] = [
     "tainted",
 ];
 
-/// What happens to one entry.
+/// The change of one resource.
 #[derive(Debug, Serialize)]
 #[serde(tag = "change", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 pub(super) enum EntryChange {
@@ -38,14 +38,14 @@ pub(super) enum EntryChange {
     },
     Changed {
         entry: String,
-        /// Its name before, if it has another one now.
+        /// The previous address, if the resource was moved.
         #[serde(skip_serializing_if = "Option::is_none")]
         moved_from: Option<String>,
         fields: Vec<FieldChange>,
     },
 }
 
-/// What happens to a field. Values only where they can't be secret.
+/// The change of a field. Has values only for fields that can't hold secrets.
 #[derive(Debug, Serialize)]
 pub(super) struct FieldChange {
     field: String,
@@ -55,7 +55,8 @@ pub(super) struct FieldChange {
     new: Option<Json>,
 }
 
-/// What differs: what goes in the old order, then the rest in the new order. A uid tells a move from a removal.
+/// The differences: removed resources in the old order, then the others in the new order. Resources with the same uid but
+/// different addresses count as moved, not as removed and added.
 pub(super) fn changes<'a>(
     before: impl Iterator<Item = &'a SharedEntry>,
     after: impl Iterator<Item = &'a SharedEntry>,
@@ -119,7 +120,7 @@ fn fields(old: &Entry, new: &Entry) -> Vec<FieldChange> {
     differing.map(change).collect()
 }
 
-/// Shows them at once, before somebody is asked; nothing with `--json`, where they come with the result.
+/// Shows the changes on stderr before the confirmation. Prints nothing with `--json`, where the result contains them.
 pub(super) fn show(context: &Context, changes: &[EntryChange]) {
     context.output.announce(|page| {
         for change in changes.iter().take(NAMED) {
@@ -128,7 +129,7 @@ pub(super) fn show(context: &Context, changes: &[EntryChange]) {
         if changes.len() > NAMED {
             page.line(format_args!("  … and {} more", changes.len() - NAMED));
         }
-        page.line(format_args!("{}; the world stays as it is", summary(changes)));
+        page.line(format_args!("{}; no real resource is changed", summary(changes)));
     });
 }
 
@@ -157,7 +158,7 @@ fn print(page: &mut Page, change: &EntryChange) {
     }
 }
 
-/// How many of each.
+/// The number of removed, added, moved and changed resources.
 pub(super) fn summary(changes: &[EntryChange]) -> String {
     let (mut removed, mut added, mut moved, mut changed) = (0, 0, 0, 0);
     for change in changes {
@@ -178,10 +179,10 @@ pub(super) fn summary(changes: &[EntryChange]) -> String {
     ]
     .into_iter()
     .filter(|(number, _)| *number > 0)
-    .map(|(number, what)| format!("{} {what}", count(number, "entry", "entries")))
+    .map(|(number, what)| format!("{} {what}", count(number, "resource", "resources")))
     .collect();
     if parts.is_empty() {
-        return "no entry changed".to_owned();
+        return "no resource changed".to_owned();
     }
     parts.join(", ")
 }

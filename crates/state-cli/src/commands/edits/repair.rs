@@ -1,37 +1,39 @@
-//! `repair`: mend what breaks integrity rules.
+//! The command `repair`: fixes violations of integrity rules.
 
-use super::operate::Remember;
+use super::operate::MessageArg;
 use crate::context::{CommandResult, Context};
-use crate::mending;
+use crate::repair_steps;
 use serde::Serialize;
-use state_core::repair::{Repaired, repair};
+use state_core::repair::{RepairResult, repair};
 use state_core::verify::Violation;
 use state_core::{RevisionId, StackName, State, UpdateKind};
 use state_manager::Session;
 
-/// Mend what breaks integrity rules: deterministic, with as little change as it takes, every step shown before. A state
-/// that breaks no rule is left alone.
+/// Fix integrity violations in the state
+///
+/// The repair is deterministic and makes the smallest possible change. All steps are shown before they are done. A valid
+/// state is not changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only show the steps.
+    /// Only show the repair steps
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    remember: Remember,
+    remember: MessageArg,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Done<'a> {
+struct RepairReport<'a> {
     stack: String,
     revision: Option<RevisionId>,
     changed: bool,
     dry_run: bool,
-    steps: Vec<mending::StepView<'a>>,
+    steps: Vec<repair_steps::StepView<'a>>,
     remaining: &'a [Violation],
 }
 
-/// Repairs.
+/// Runs the command `repair` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let name = stack.name().clone();
@@ -46,14 +48,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
         let state = session.state();
         let repaired = of(&state);
-        mending::announce(context, &repaired);
+        repair_steps::announce(context, &repaired);
         if !repaired.is_valid() {
-            return Err(mending::beyond(&object, &repaired.remaining));
+            return Err(repair_steps::unrepairable(&object, &repaired.remaining));
         }
         if repaired.steps.is_empty() {
             return Ok((repaired, state.current().cloned(), false));
         }
-        let question = format!("Repair {object} like this?");
+        let question = format!("Repair {object}?");
         context.prompt.confirm(&object, &question)?;
         let request = args.remember.request(UpdateKind::Edit, "repair");
         let snapshot = repaired.snapshot.clone();
@@ -69,27 +71,27 @@ fn report(
     context: &Context,
     args: &Args,
     stack: &StackName,
-    repaired: &Repaired,
+    repaired: &RepairResult,
     (revision, changed): (Option<RevisionId>, bool),
     warnings: Vec<String>,
 ) -> CommandResult {
-    let done = Done {
+    let done = RepairReport {
         stack: stack.to_string(),
         revision,
         changed,
         dry_run: args.dry_run,
-        steps: mending::steps(repaired),
+        steps: repair_steps::steps(repaired),
         remaining: &repaired.remaining,
     };
     context.report("repair", &done, warnings, |page| {
         if let Some(revision) = done.revision.as_ref().filter(|_| done.changed) {
             page.line(format_args!("repaired: now revision {revision}"));
         } else if repaired.steps.is_empty() && repaired.is_valid() {
-            page.line("nothing to repair: no rule is broken");
+            page.line("nothing to repair: the state is valid");
         } else {
-            mending::print(page, &repaired.steps);
+            repair_steps::print(page, &repaired.steps);
             for violation in &repaired.remaining {
-                page.line(format_args!("stays broken: {violation}"));
+                page.line(format_args!("can't be repaired: {violation}"));
             }
         }
     })

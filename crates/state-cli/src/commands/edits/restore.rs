@@ -1,13 +1,14 @@
-//! Puts hidden values back into a document that was edited without them.
+//! Restores hidden values in a document that was edited with placeholders instead of them.
 //!
-//! A hidden value must come back as the placeholder, in its place: then it is what it was.
+//! A placeholder that is still at its original place is replaced by the original value. Every other change of a placeholder
+//! is a problem.
 
 use crate::settings::{HIDDEN, HIDE};
 use state_core::json::{Json, JsonMap, ObjectWriter, View, write_string};
 use state_core::{Entry, Properties, Snapshot};
 use std::collections::BTreeMap;
 
-/// The entry as it may be shown: sensitive values hidden, and whatever may hold secrets that nobody marked.
+/// The resource with hidden values: those marked as sensitive, and the parts that may contain unmarked secrets.
 pub(super) fn hidden(entry: &Entry) -> Entry {
     let (inputs, outputs) = HIDE.sides(entry);
     Entry {
@@ -20,13 +21,13 @@ pub(super) fn hidden(entry: &Entry) -> Entry {
     }
 }
 
-/// What is there, and not what it is.
+/// The names of all members, with hidden values.
 fn opaque(kept: &JsonMap) -> JsonMap {
     let names = kept.keys();
     names.map(|name| (name, Json::from_string(HIDDEN))).collect()
 }
 
-/// The snapshot as it may be shown.
+/// The snapshot with hidden values.
 pub(super) fn hidden_snapshot(snapshot: &Snapshot) -> Snapshot {
     let outputs = HIDE.outputs(snapshot);
     Snapshot {
@@ -45,7 +46,8 @@ pub(super) fn hidden_snapshot(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-/// The edited entry with what was hidden; what can't be put back goes to `problems`. `old` is none for a new entry.
+/// The edited resource with its hidden values restored. Adds to `problems` if a value can't be restored. `old` is none for
+/// a new resource.
 pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<String>) -> Entry {
     let at = edited.key().to_string();
     let nothing = Entry::new(edited.address.clone(), edited.entry_type, None);
@@ -72,7 +74,7 @@ pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<Strin
     }
 }
 
-/// The edited maps of a snapshot with what was hidden.
+/// The edited snapshot with the hidden values of its maps restored.
 pub(super) fn header(old: &Snapshot, edited: Snapshot, problems: &mut Vec<String>) -> Snapshot {
     let shown = hidden_snapshot(old);
     let mut values = Values { problems };
@@ -91,7 +93,7 @@ fn all(map: &BTreeMap<String, Json>) -> impl Iterator<Item = (&str, &Json)> {
     map.iter().map(|(name, value)| (name.as_str(), value))
 }
 
-/// The members as one value.
+/// The members as one JSON object.
 fn object<'m>(members: impl Iterator<Item = (&'m str, &'m Json)>) -> Json {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
@@ -129,8 +131,9 @@ impl Values<'_> {
     fn restore(&mut self, old: View<'_>, shown: View<'_>, new: View<'_>, at: &str, out: &mut String) {
         if old.text() == shown.text() {
             if holds_placeholder(new) && !holds_placeholder(old) {
-                self.problems
-                    .push(format!("{at}: `{HIDDEN}` stands where nothing was hidden"));
+                self.problems.push(format!(
+                    "{at}: `{HIDDEN}` is not allowed here, because no value was hidden here"
+                ));
             }
             out.push_str(new.text());
         } else if is_placeholder(shown) {
@@ -193,7 +196,7 @@ impl Values<'_> {
 
     fn changed(&mut self, at: &str) {
         self.problems.push(format!(
-            "{at}: a hidden value must come back as `{HIDDEN}`, in its place; to change it, edit with --show-secrets"
+            "{at}: the hidden value `{HIDDEN}` must stay in its place; to change it, edit with `--show-secrets`"
         ));
     }
 }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hidden_comes_back_with_every_digit() {
+    fn hidden_values_are_restored_exactly() {
         let shown = hidden(&sample());
         assert!(!state_core::codec::entry_text(&shown).contains("hunter22"));
         assert_eq!(restored(shown.clone()), (sample(), Vec::new()));
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_value_that_was_changed_dropped_or_moved_is_refused() {
+    fn changed_or_moved_hidden_value_is_refused() {
         for text in [
             r#"{"list":[1,"(sensitive)",3],"password":"other","user":"ann"}"#,
             r#"{"list":[1,"(sensitive)",3],"user":"ann"}"#,

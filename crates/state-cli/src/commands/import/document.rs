@@ -1,4 +1,4 @@
-//! The document that is imported.
+//! Reads the file to import: detects its format, unpacks, decrypts and decodes it.
 
 use super::Args;
 use crate::context::Context;
@@ -13,16 +13,16 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Which format is asked for.
+/// Value of `--format`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wanted {
-    /// Whichever the content has.
+pub(super) enum FormatArg {
+    /// Detect the format from the content.
     Auto,
-    /// This one.
+    /// Use the format with this name.
     Named(Format),
 }
 
-impl FromStr for Wanted {
+impl FromStr for FormatArg {
     type Err = state_formats::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -33,28 +33,27 @@ impl FromStr for Wanted {
     }
 }
 
-/// A document that was understood.
+/// A decoded file with its format.
 pub(super) struct Source {
     pub(super) format: Format,
-    /// What the content was found to be; none if the format was named.
+    /// Description of the detected content; none if `--format` named a format.
     pub(super) found: Option<String>,
     pub(super) imported: Imported,
 }
 
-/// What is left where a repair doesn't help.
-const BEYOND_REPAIR: &str =
-    "nothing was written; no repair mends this: restore a backup, or mend the file by hand";
+/// Hint for a state that `--repair` can't repair.
+const BEYOND_REPAIR: &str = "`--repair` can't fix this: restore a backup, or correct the file by hand";
 
-/// Reads and understands a file, or stdin. An encrypted one is opened with the passphrase, if there is one.
+/// Reads and decodes a file or stdin, and decrypts it if a passphrase is given.
 ///
-/// On a thread of its own, which the runtime takes again to judge and store the snapshot: allocators keep what a thread
-/// frees for that thread, and a large state needs it there.
+/// Runs on a blocking thread that the runtime reuses to verify and store the snapshot: allocators keep freed memory for
+/// the thread that freed it, so a large state would otherwise need its memory twice.
 pub(super) async fn read(context: &Context, args: Args) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
     let reading = tokio::task::spawn_blocking(move || understand(&*clock, &args));
     match reading.await {
         Ok(read) => read,
-        // Nobody cancels it.
+        // The task is never cancelled, so a join error can only be a panic.
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
 }
@@ -63,8 +62,8 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     let Unwrapped { name, bytes, notes } = unwrapped(args)?;
     let formats = formats::all();
     let (format, found) = match args.format {
-        Wanted::Named(format) => (format, None),
-        Wanted::Auto => {
+        FormatArg::Named(format) => (format, None),
+        FormatArg::Auto => {
             let detected = formats.detect(&bytes).map_err(|error| failed(&name, error))?;
             (detected.format, Some(detected.description))
         }
@@ -75,13 +74,11 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     };
     let imported = formats.import(bytes, format, &options);
     let mut imported = imported.map_err(|error| match failed(&name, error) {
-        // That is what was asked for.
-        describe if args.repair && describe.hint.as_deref() == Some(REPAIR) => {
-            describe.with_hint(BEYOND_REPAIR)
-        }
-        describe => describe,
+        // Don't recommend `--repair` to a user who passed it.
+        error if args.repair && error.hint.as_deref() == Some(REPAIR) => error.with_hint(BEYOND_REPAIR),
+        error => error,
     })?;
-    // Another look at a large state costs memory.
+    // Formats that verify integrity themselves are skipped: a second pass over a large state costs memory.
     if !args.repair && !format.checks_integrity() {
         let checked = verify::check(&*name, &imported.snapshot);
         checked.map_err(|error| CliError::from(error).with_hint(REPAIR))?;
@@ -93,8 +90,7 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     imported.notes.extend(about_pending(&imported));
     if imported.snapshot.invalidated.is_some() {
         imported.notes.push(
-            "the file says that its stack wasn't reliable when it was written: compare it with the world"
-                .to_owned(),
+            "the file was exported from an unreliable state: compare it with the real resources".to_owned(),
         );
     }
     Ok(Source {
@@ -104,7 +100,7 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     })
 }
 
-/// The bytes of a state, without what they were packed and encrypted in.
+/// The bytes of a state after decompression and decryption.
 struct Unwrapped {
     name: String,
     bytes: Vec<u8>,
@@ -119,19 +115,20 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
         file.display().to_string()
     };
     let packed = bytes(file).map_err(|source| {
-        CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
+        CliError::io(name.clone(), &source).with_hint("name a readable file, or `-` for stdin")
     })?;
     let mut notes = Vec::new();
     if let Some(packing) = Compression::of(&packed) {
         notes.push(format!(
-            "the file was packed with {packing}; `statectl export` prints it unpacked"
+            "the file was compressed with {packing}; `statectl export` writes it uncompressed"
         ));
     }
     let mut bytes = decompress(packed).map_err(|error| failed(&name, error))?;
     if let Some(decrypted) = args.passphrase.decrypt(&name, &bytes)? {
         bytes = decrypted.bytes;
         notes.push(format!(
-            "{} encrypted the file; here its values are stored by the policy of the stack, and an export isn't encrypted",
+            "the file was encrypted with {}; the stack's policy decides which values are encrypted here, and `statectl \
+             export` writes an unencrypted file",
             decrypted.encrypted_by
         ));
     }
@@ -139,33 +136,33 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
     Ok(Unwrapped { name, bytes, notes })
 }
 
-/// What becomes of the pending operations of a file.
+/// A note about the file's pending operations: whether they are imported.
 fn about_pending(imported: &Imported) -> Option<String> {
     let pending = imported.snapshot.pending_operations.len();
     if pending == 0 {
         return None;
     }
     if imported.foreign.is_some() {
-        let what = count(pending, "operation of the file is", "operations of the file are");
-        return Some(format!("{what} pending here as well: `statectl pending list`"));
+        let what = count(pending, "pending operation", "pending operations");
+        return Some(format!("imported {what}: list with `statectl pending list`"));
     }
     let what = count(
         pending,
-        "pending operation of the file isn't",
-        "pending operations of the file aren't",
+        "pending operation of the file was",
+        "pending operations of the file were",
     );
-    Some(format!("{what} taken over: resolve them where they were begun"))
+    Some(format!("{what} not imported: resolve them in the original stack"))
 }
 
-/// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
+/// Refuses a masked export: importing it would replace secrets by placeholders. The mark is at the beginning of the file.
 fn refuse_masked(name: &str, bytes: &[u8]) -> Result<(), CliError> {
     let beginning = &bytes[..bytes.len().min(4096)];
     if !String::from_utf8_lossy(beginning).contains(&format!("\"{MASKED}\"")) {
         return Ok(());
     }
     Err(
-        CliError::refused(name, "it is a masked export: its secrets are missing")
-            .with_hint("export it with `--show-secrets`, then import that"),
+        CliError::refused(name, "cannot import a masked export: its secrets are missing")
+            .with_hint("export the state again with `statectl export --show-secrets`"),
     )
 }
 

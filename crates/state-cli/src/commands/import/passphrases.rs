@@ -1,4 +1,4 @@
-//! Passphrases: of a file that is encrypted as a whole, and of single values that another system encrypted.
+//! Passphrases for `import`: of a file that is encrypted as a whole, and of single values that another system encrypted.
 
 use crate::error::CliError;
 use crate::formats::{self, failed};
@@ -10,20 +10,23 @@ use zeroize::Zeroizing;
 /// The environment variable with the passphrase of an encrypted file.
 const VARIABLE: &str = "STATECTL_IMPORT_PASSPHRASE";
 
-/// Where the passphrase of an encrypted file is. Never on the command line, which everybody can read.
+/// Source of the passphrase of an encrypted file. There is no flag for the passphrase itself, because other users of the
+/// machine can read command lines.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct FilePassphrase {
-    /// A file with the passphrase of an encrypted state (OpenTofu's key provider `pbkdf2`); a newline at its end doesn't
-    /// count. Default: the environment variable STATECTL_IMPORT_PASSPHRASE.
+    /// File with the passphrase of an encrypted state
+    ///
+    /// Supports OpenTofu's key provider `pbkdf2`. A newline at the end of the file is ignored. The default is the passphrase
+    /// in STATECTL_IMPORT_PASSPHRASE.
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
 }
 
 impl FilePassphrase {
-    /// Decrypts a file; none if it isn't encrypted, or there is no passphrase.
+    /// Decrypts a file. Returns none if the file isn't encrypted, or if no passphrase is given.
     ///
     /// # Errors
-    /// For a passphrase that can't be read or doesn't open it.
+    /// If the passphrase can't be read, or doesn't decrypt the file.
     pub(super) fn decrypt(&self, name: &str, bytes: &[u8]) -> Result<Option<Decrypted>, CliError> {
         match self.find()? {
             Some(passphrase) => formats::all()
@@ -38,34 +41,35 @@ impl FilePassphrase {
             let text = std::env::var(VARIABLE).ok().map(Zeroizing::new);
             return Ok(text.filter(|text| !text.is_empty()));
         };
-        let passphrase = read(file).map_err(|error| error.with_hint("name a text file that can be read"))?;
+        let passphrase = read(file).map_err(|error| error.with_hint("name a readable text file"))?;
         if passphrase.is_empty() {
             let object = file.display().to_string();
-            return Err(CliError::undecipherable(object, "it holds no passphrase"));
+            return Err(CliError::undecipherable(object, "the passphrase file is empty"));
         }
         Ok(Some(passphrase))
     }
 }
 
-/// What happens to values that another system encrypted.
+/// Flags for values that another system encrypted.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Secrets {
     #[arg(long, help = format!(
-        "Open the secrets that {} encrypted with a passphrase: the stack's own policy seals them from then on. They go \
-         out as they came in, until they change. The passphrase is in {}, or in a file",
+        "Decrypt the secrets that {} encrypted with a passphrase; the stack's policy then decides whether they are \
+         encrypted. An export contains unchanged secrets in their original encrypted form. The passphrase is read from \
+         {}, or from a file",
         formats::either(|format, _| format.description().system),
         formats::either(|_, source| source.variable)
     ))]
     pub(super) open_secrets: bool,
     #[arg(long, value_name = "FILE", requires = "open_secrets", help = format!(
-        "With `--open-secrets`: the file that holds the passphrase. Default: {}",
+        "With `--open-secrets`: the file with the passphrase [default: {}]",
         formats::either(|_, source| source.file_variable)
     ))]
     secrets_passphrase_file: Option<PathBuf>,
 }
 
 impl Secrets {
-    /// Opens the secrets of a state that was just read.
+    /// Decrypts the secrets of the imported state.
     pub(super) fn open(&self, name: &str, imported: &mut Imported) -> Result<(), CliError> {
         let system = imported.foreign.as_ref().map(|foreign| foreign.system);
         let found = formats::with_secrets()
@@ -73,9 +77,9 @@ impl Secrets {
             .find(|(format, _)| Some(format.name()) == system);
         let Some((format, source)) = found else {
             let systems = formats::either(|format, _| format.description().system);
-            let message = format!("only secrets of a {systems} state can be opened");
+            let message = format!("cannot decrypt secrets: `--open-secrets` supports only {systems} states");
             let error = CliError::usage(name, &message);
-            return Err(error.with_hint("leave `--open-secrets` out"));
+            return Err(error.with_hint("run the command without `--open-secrets`"));
         };
         let passphrase = self.find(source)?;
         let opened = format
@@ -83,12 +87,12 @@ impl Secrets {
             .map_err(|error| failed(name, error))?;
         let secrets = count(opened.decrypted + opened.plain, "secret was", "secrets were");
         imported.notes.push(format!(
-            "{secrets} opened; the policy of the stack says whether they are sealed again"
+            "{secrets} decrypted; the stack's policy decides whether they are encrypted again"
         ));
         Ok(())
     }
 
-    /// As the system itself looks for the passphrase: the value, else the file.
+    /// Finds the passphrase as the other system does: first in its variable, then in its file.
     fn find(&self, source: PassphraseSource) -> Result<Zeroizing<String>, CliError> {
         let PassphraseSource {
             variable,
@@ -99,7 +103,8 @@ impl Secrets {
         }
         if let Some(passphrase) = std::env::var_os(variable) {
             return passphrase.into_string().map(Zeroizing::new).map_err(|_| {
-                CliError::usage(variable, "it isn't UTF-8").with_hint("give the passphrase in a file")
+                CliError::usage(variable, "the passphrase isn't UTF-8")
+                    .with_hint("put the passphrase in a file: `--secrets-passphrase-file FILE`")
             });
         }
         match std::env::var_os(file_variable) {
@@ -108,14 +113,14 @@ impl Secrets {
                 let hint = format!(
                     "set {variable} or {file_variable}, or name a file with `--secrets-passphrase-file`"
                 );
-                let object = "the passphrase of the secrets";
-                Err(CliError::undecipherable(object, "there is none").with_hint(hint))
+                let object = "passphrase of the secrets";
+                Err(CliError::undecipherable(object, "not found").with_hint(hint))
             }
         }
     }
 }
 
-/// A passphrase in a file. A last newline isn't part of it.
+/// Reads a passphrase from a file. A newline at the end isn't part of the passphrase.
 fn read(file: &Path) -> Result<Zeroizing<String>, CliError> {
     let text = std::fs::read_to_string(file).map(Zeroizing::new);
     let text = text.map_err(|source| CliError::io(file.display().to_string(), &source))?;

@@ -1,23 +1,23 @@
-//! What an import did.
+//! The report of an import.
 
 use super::document::Source;
 use crate::formats;
 use crate::marks::count;
-use crate::mending::{self, StepView};
 use crate::render::Page;
+use crate::repair_steps::{self, StepView};
 use crate::target::Target;
 use serde::Serialize;
 use state_core::mask::count_sensitive;
-use state_core::repair::Repaired;
+use state_core::repair::RepairResult;
 use state_core::{RevisionId, Snapshot};
 
-/// What became of the document.
+/// Result of an import.
 pub(super) enum Outcome {
     Unchanged(Option<RevisionId>),
-    Made { revision: RevisionId, forced: bool },
+    Imported { revision: RevisionId, forced: bool },
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Summary<'a> {
@@ -28,7 +28,7 @@ pub(super) struct Summary<'a> {
     changed: bool,
     revision: Option<RevisionId>,
     format: &'static str,
-    /// What the content was found to be; none if the format was named.
+    /// Description of the detected content; none if `--format` named a format.
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<&'a str>,
     #[serde(flatten)]
@@ -42,20 +42,20 @@ pub(super) struct Summary<'a> {
     repaired: Vec<StepView<'a>>,
 }
 
-/// How much there is in a snapshot that is about to be used up.
+/// Counts of a snapshot's content, taken before the import moves the snapshot.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Content {
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
-    /// Of these, what its own system encrypted.
+    /// How many of the sensitive values the original system encrypted.
     #[serde(skip)]
     encrypted: usize,
 }
 
 impl Content {
-    /// Counts.
+    /// Counts the content of a snapshot.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         Self {
             entries: snapshot.entries.len(),
@@ -67,16 +67,16 @@ impl Content {
 }
 
 impl<'a> Summary<'a> {
-    /// Puts together what is known.
+    /// Builds the report of an import.
     pub(super) fn new(
         source: &'a Source,
         content: Content,
         target: &Target,
         outcome: Outcome,
-        repaired: Option<&'a Repaired>,
+        repaired: Option<&'a RepairResult>,
     ) -> Self {
         let (changed, revision, forced) = match outcome {
-            Outcome::Made { revision, forced } => (true, Some(revision), forced),
+            Outcome::Imported { revision, forced } => (true, Some(revision), forced),
             Outcome::Unchanged(revision) => (false, revision, false),
         };
         let foreign = source.imported.foreign.as_ref();
@@ -94,30 +94,30 @@ impl<'a> Summary<'a> {
             created_store: target.created_store,
             created_stack: target.created_stack,
             forced,
-            repaired: repaired.map(mending::steps).unwrap_or_default(),
+            repaired: repaired.map(repair_steps::steps).unwrap_or_default(),
         }
     }
 
-    /// That secrets were stored as they are, if so.
+    /// A warning if secrets were stored in plaintext.
     pub(super) fn warning(&self) -> Option<String> {
         let content = self.content;
         let plain = content.sensitive_values.saturating_sub(content.encrypted);
         let what = count(plain, "sensitive value is", "sensitive values are");
         (self.changed && plain > 0).then(|| {
             format!(
-                "{what} stored in plaintext: the stack's policy is `plaintext`, so guard the store like a password file"
+                "{what} stored in plaintext, because the stack's policy is `plaintext`; encrypt them with `statectl encrypt`"
             )
         })
     }
 
-    /// Prints it for people.
+    /// Prints the report as text.
     pub(super) fn print(&self, page: &mut Page) {
         let name = &self.short_name;
         if self.created_store {
-            page.line(format_args!("made the store {}", self.backend));
+            page.line(format_args!("created store {}", self.backend));
         }
         if self.created_stack {
-            page.line(format_args!("made stack {name}"));
+            page.line(format_args!("created stack {name}"));
         }
         let revision = self
             .revision
@@ -126,29 +126,32 @@ impl<'a> Summary<'a> {
             .unwrap_or_default();
         if !self.changed {
             page.line(format_args!(
-                "nothing changed: stack {name} holds just this as revision {revision}"
+                "nothing changed: stack {name} already has this state as revision {revision}"
             ));
             return;
         }
         page.line(format_args!(
             "imported {} and {} into stack {name}",
-            count(self.content.entries, "entry", "entries"),
+            count(self.content.entries, "resource", "resources"),
             count(self.content.outputs, "output", "outputs")
         ));
         page.field("revision", revision);
         if self.forced {
-            page.field("forced", "rules were overridden; the history says so");
+            page.field("forced", "import rules were overridden, as the history records");
         }
         if !self.repaired.is_empty() {
             page.field("repaired", count(self.repaired.len(), "step", "steps"));
         }
         match self.found {
-            Some(found) => page.field("format", format_args!("{}, by its content: {found}", self.format)),
+            Some(found) => page.field("format", format_args!("{} (detected: {found})", self.format)),
             None => page.field("format", self.format),
         };
         if let (Some(lineage), Some(serial)) = (self.foreign_lineage, self.foreign_serial) {
-            page.field("their serial", serial);
-            page.field("their lineage", if lineage.is_empty() { "none" } else { lineage });
+            page.field("source serial", serial);
+            page.field(
+                "source lineage",
+                if lineage.is_empty() { "none" } else { lineage },
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Client locks: hold a stack across commands, and give it back.
+//! `lock acquire`, `lock release` and `lock break --id`: client locks, which are held across commands.
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -8,34 +8,37 @@ use state_core::backend::ClientLock;
 use state_manager::{Stack, client_lock};
 use std::time::Duration;
 
-/// Keep everybody else from changing the stack until the lock is released. Prints the lock's id: `--lock-id` or
-/// STATECTL_LOCK_ID lets its holder work.
+/// Lock the stack across commands
+///
+/// Until the lock is released or expires, the stack can only be changed by commands with the lock's id in `--lock-id`
+/// or STATECTL_LOCK_ID. Prints that id.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AcquireArgs {
-    /// Why, for those who find the stack locked.
+    /// Reason shown to others who find the stack locked
     #[arg(long, short, value_name = "TEXT", default_value = "")]
     message: String,
-    /// End by itself after this while, such as 30m or 12h. Whether it has ended is judged by the clock of whoever
-    /// wants to work.
+    /// Let the lock expire after this time: `30m`, `12h`
+    ///
+    /// Each client compares the expiry time with its own clock.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     expires: Option<Duration>,
 }
 
-/// Give back a lock that `lock acquire` took.
+/// Release a lock taken by `lock acquire`
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
-    /// Its id. Default: that of `--lock-id`; else the stack's lock, if you took it yourself on this machine.
+    /// The lock's id [default: `--lock-id`, or your own lock]
     id: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Changed {
+struct ClientLockReport {
     stack: String,
     client_lock: ClientLock,
 }
 
-impl Changed {
+impl ClientLockReport {
     fn new(stack: &Stack, client_lock: ClientLock) -> Self {
         Self {
             stack: stack.name().to_string(),
@@ -49,7 +52,7 @@ pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> CommandRes
     let lock = stack
         .acquire_client_lock("lock acquire", &args.message, args.expires)
         .await?;
-    let changed = Changed::new(&stack, lock);
+    let changed = ClientLockReport::new(&stack, lock);
     context.report("lock-acquire", &changed, Vec::new(), |page| {
         let lock = &changed.client_lock;
         page.line(format_args!("locked stack {}", stack.name().short()));
@@ -58,7 +61,7 @@ pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> CommandRes
             page.field("expires", expires);
         }
         page.line(format_args!(
-            "work with `--lock-id {id}`, give it back with `statectl lock release {id}`",
+            "use it with `--lock-id {id}`, release it with `statectl lock release {id}`",
             id = lock.id
         ));
     })
@@ -71,7 +74,7 @@ pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> CommandRes
         None => own(context, &stack).await?,
     };
     let lock = free(&stack, "lock release", &id).await?;
-    let changed = Changed::new(&stack, lock);
+    let changed = ClientLockReport::new(&stack, lock);
     context.report("lock-release", &changed, Vec::new(), |page| {
         page.line(format_args!(
             "released client lock {id} of stack {}",
@@ -80,29 +83,29 @@ pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> CommandRes
     })
 }
 
-/// Frees the lock of somebody else.
+/// Runs `lock break --id`: removes another client's lock.
 pub(super) async fn break_by_id(context: &Context, id: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let held = stack.lock_status().await?.client_lock;
     if let Some(lock) = held.filter(|lock| lock.id == id) {
         let question = format!(
-            "{object} is kept locked by {}. Free it?",
+            "{object} is locked by {}. Break the lock?",
             describe(context, &lock)
         );
         context.prompt.confirm(&object, &question)?;
     }
     let lock = free(&stack, "lock break", id).await?;
-    let changed = Changed::new(&stack, lock);
+    let changed = ClientLockReport::new(&stack, lock);
     context.report("lock-break-client", &changed, Vec::new(), |page| {
         page.line(format_args!(
-            "broke client lock {id} of {object} that {} held",
+            "broke client lock {id} of {object} held by {}",
             changed.client_lock.holder
         ));
     })
 }
 
-/// A lock in words: who, why, until when.
+/// Describes a client lock: its holder, its message and its expiry.
 pub(super) fn describe(context: &Context, lock: &ClientLock) -> String {
     let mut words = lock.holder.to_string();
     if !lock.message.is_empty() {
@@ -112,7 +115,7 @@ pub(super) fn describe(context: &Context, lock: &ClientLock) -> String {
         Some(expires) if client_lock::holds(lock, &context.now()) => {
             words.push_str(&format!(" (until {expires})"));
         }
-        Some(expires) => words.push_str(&format!(" (expired {expires}, keeps nobody out)")),
+        Some(expires) => words.push_str(&format!(" (expired {expires})")),
         None => {}
     }
     words
@@ -120,7 +123,9 @@ pub(super) fn describe(context: &Context, lock: &ClientLock) -> String {
 
 async fn free(stack: &Stack, operation: &str, id: &str) -> Result<ClientLock, CliError> {
     stack.free_client_lock(operation, id).await.map_err(|error| {
-        CliError::from(error).with_hint("look again with `statectl lock status`; a writer has to end first")
+        CliError::from(error).with_hint(
+            "wait until the current command on the stack ends; show locks with `statectl lock status`",
+        )
     })
 }
 
@@ -131,15 +136,13 @@ async fn own(context: &Context, stack: &Stack) -> Result<String, CliError> {
     match stack.lock_status().await?.client_lock {
         Some(lock) if lock.holder.who == actor.who && lock.holder.host == actor.host => Ok(lock.id),
         Some(lock) => {
-            let message = format!("its client lock is held by {}", describe(context, &lock));
+            let message = format!("the client lock belongs to {}", describe(context, &lock));
             Err(CliError::refused(object, &message).with_hint(format!(
-                "if its holder is gone: `statectl lock break --id {}`",
+                "if the holder no longer uses it, break it: `statectl lock break --id {}`",
                 lock.id
             )))
         }
-        None => Err(
-            CliError::conflict(object, "it has no client lock: there is nothing to release")
-                .with_hint("`statectl lock status` shows who holds it"),
-        ),
+        None => Err(CliError::conflict(object, "no client lock to release")
+            .with_hint("show the stack's locks with `statectl lock status`")),
     }
 }

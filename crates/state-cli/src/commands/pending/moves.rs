@@ -1,6 +1,6 @@
-//! Moves between stacks that were cut short: shown by name, and settled by what the other stack says.
+//! `pending` for moves between stacks that were interrupted. Their outcome is read from the other stack.
 
-use super::{Answer, Resolve, Resolved, answer};
+use super::{ResolutionArgs, Resolve, ResolveReport, answer};
 use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
@@ -8,10 +8,10 @@ use crate::marks::first;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
 use state_manager::{MoveSettled, Session, Stack};
 
-/// How many entries are named.
+/// How many resources of a move are named in a table.
 const NAMED: usize = 3;
 
-/// What waits here, and what left and isn't known to have arrived.
+/// Moves into this stack that aren't finished, and moves out of it whose arrival isn't confirmed.
 pub(super) fn views(state: &State) -> Vec<PendingView> {
     let incoming = state.incoming().map(|incoming| {
         let keys: Vec<EntryKey> = incoming.entries.iter().map(|entry| entry.key()).collect();
@@ -50,7 +50,7 @@ fn view(
     }
 }
 
-/// The one move whose id begins so; none if nothing like it waits.
+/// The only unfinished move whose id has this prefix; none if there is no such move.
 pub(super) fn find(state: &State, wanted: &str) -> Result<Option<PendingView>, CliError> {
     let wanted_folded = wanted.to_ascii_lowercase();
     let mut fitting = views(state)
@@ -62,7 +62,7 @@ pub(super) fn find(state: &State, wanted: &str) -> Result<Option<PendingView>, C
     }
 }
 
-/// Settles a move. Its stacks know what became of it; only when the source can't be read any more the answer counts.
+/// Resolves a move. The two stacks record its outcome; the user's answer counts only if the source stack can't be read.
 pub(super) async fn resolve(
     context: &Context,
     stack: &Stack,
@@ -71,17 +71,19 @@ pub(super) async fn resolve(
 ) -> CommandResult {
     let object = format!("{} of {}", found.op, found.target);
     if args.answer.accept || args.id.is_some() {
-        let message = "no result came back of a move, so there is none to accept";
-        return Err(CliError::usage(object, message).with_hint("say `--done` or `--not-done`"));
+        let message = "a move has no result to accept";
+        return Err(CliError::usage(object, message).with_hint("use `--done` or `--not-done`"));
     }
     let id: MutationId = found.id.parse()?;
     let work = async |session: &Session| settle(session, id, &args.answer, &object).await;
     let (done, mut warnings) = context.store.locked(stack, "pending resolve", work).await?;
     let (resolution, state) = done;
     if resolution != answer(&args.answer) {
-        warnings.push(format!("the other stack knows better: it is {resolution}"));
+        warnings.push(format!(
+            "resolved as {resolution}, because the other stack records that outcome"
+        ));
     }
-    let resolved = Resolved {
+    let resolved = ResolveReport {
         stack: stack.name().to_string(),
         revision: state.current().cloned(),
         operation: found,
@@ -94,11 +96,11 @@ pub(super) async fn resolve(
 async fn settle(
     session: &Session,
     id: MutationId,
-    said: &Answer,
+    said: &ResolutionArgs,
     object: &str,
 ) -> Result<(&'static str, std::sync::Arc<State>), CliError> {
     let settled = match session.settle_move(id).await {
-        // The lock settled it already, or it is for the other stack to settle.
+        // Taking the lock resolved the move already, or only the other stack can resolve it.
         Err(error) if error.kind() == ErrorKind::NotFound && !waits(&session.state(), id) => {
             return settled_before(session, id, object);
         }
@@ -119,9 +121,9 @@ fn settled_before(
 ) -> Result<(&'static str, std::sync::Arc<State>), CliError> {
     let state = session.state();
     if state.departed().any(|leaving| leaving.id == id) {
-        let message = "the entries left this stack, and the other one couldn't be made to take them in";
+        let message = "cannot finish the move: the other stack did not accept the resources";
         return Err(CliError::conflict(object, message)
-            .with_hint("settle it there: `statectl pending list --stack` that stack"));
+            .with_hint("resolve the move in the other stack: `statectl pending list --stack STACK`"));
     }
     match state.lookup(id) {
         Some(false) => Ok(("not done", state)),
@@ -133,7 +135,7 @@ fn waits(state: &State, id: MutationId) -> bool {
     state.incoming().any(|incoming| incoming.id == id)
 }
 
-/// Whether the source can't be asked any more.
+/// Whether the error means that the source stack can't be read.
 fn is_gone(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -144,14 +146,16 @@ fn is_gone(error: &Error) -> bool {
 fn undecided(error: Error, object: &str) -> CliError {
     let hint = match error.kind() {
         ErrorKind::Locked => {
-            "whoever holds the other stack may still let the entries go: wait, or break that lock, and run it again"
+            "the lock holder of the other stack may still finish the move: wait for it, or run `statectl lock break` for \
+             that stack, then run the command again"
         }
         ErrorKind::Integrity => {
-            "make room for the entries: move or remove what is in their way, and run it again"
+            "move or remove the conflicting resources in this stack with `statectl mv` or `statectl rm`, then run the \
+             command again"
         }
         _ => return error.into(),
     };
-    let mut describe = CliError::from(error).with_hint(hint);
-    describe.message = format!("{object}: {}", describe.message);
-    describe
+    let mut error = CliError::from(error).with_hint(hint);
+    error.message = format!("{object}: {}", error.message);
+    error
 }

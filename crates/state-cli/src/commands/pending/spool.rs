@@ -1,4 +1,4 @@
-//! `pending resolve --from FILE`: a result that waited in a file while its store was gone.
+//! `pending resolve --from FILE`: records a result that was saved in a file because the store was unreachable.
 
 use crate::context::{CommandResult, Context};
 use crate::settings::quoted;
@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct Brought {
+struct SpoolReport {
     stack: String,
     operation: String,
-    /// None when the result had been recorded all the same.
+    /// The new revision; none if the result had already been recorded.
     revision: Option<RevisionId>,
     still_pending: usize,
 }
 
-/// The files in which results of this stack's operations wait, by the operation's id; of several results of one, the
-/// first. What can't be read isn't one: who names it is told why.
+/// The files with saved results of this stack's operations, by operation id; if an operation has several, the first.
+/// Unreadable files are skipped: naming one with `--from` reports the reason.
 pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
     let of_stack = |path: PathBuf| {
         let spooled = Spooled::read(&path).ok()?;
@@ -38,18 +38,18 @@ pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
         .filter_map(|file| Some(file.ok()?.path()))
         .filter(is_named)
         .collect();
-    // The last of those with the same id stays.
+    // Reversed, because collecting into a map keeps the last of several files with the same id.
     paths.sort();
     paths.into_iter().rev().filter_map(of_stack).collect()
 }
 
-/// How to record a result that waits in a file.
+/// The hint for recording a result that is saved in a file.
 pub(super) fn hint(file: &Path) -> String {
     let file = quoted(&file.display().to_string());
-    format!("its result is kept in a file: record it with `statectl pending resolve --from {file}`")
+    format!("record the result kept in a file with `statectl pending resolve --from {file}`")
 }
 
-/// Records the result.
+/// Runs `pending resolve --from`.
 pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
     let spooled = Spooled::read(file)?;
     let stacks = context.store.open().await?;
@@ -57,14 +57,14 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
     let stack = context.store.find(&stacks, name).await?;
     let id = spooled.end.id;
     let work = async |session: &Session| {
-        let message = format!("pending operation {id}: its result from a file");
+        let message = format!("pending operation {id}: result from a file");
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
         let back = session.bring_back(request, &spooled).await?;
         Ok((back, session.state().pending().count()))
     };
     let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
     let (back, still_pending) = done;
-    let brought = Brought {
+    let report = SpoolReport {
         stack: stack.name().to_string(),
         operation: id.to_string(),
         revision: match back {
@@ -73,16 +73,16 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
         },
         still_pending,
     };
-    context.report("pending-resolve-from", &brought, warnings, |page| {
-        match &brought.revision {
+    context.report("pending-resolve-from", &report, warnings, |page| {
+        match &report.revision {
             Some(revision) => page.line(format_args!(
                 "recorded the result of {id}: now revision {revision}"
             )),
-            None => page.line(format_args!("the result of {id} was recorded already")),
+            None => page.line(format_args!("the result of {id} is already recorded")),
         }
-        page.line(format_args!("{} isn't needed any more", file.display()));
-        if brought.still_pending > 0 {
-            page.line(format_args!("still pending: {}", brought.still_pending));
+        page.line(format_args!("you can delete {}", file.display()));
+        if report.still_pending > 0 {
+            page.line(format_args!("still pending: {}", report.still_pending));
         }
     })
 }

@@ -1,4 +1,4 @@
-//! What the two forms look like, and what survives them.
+//! Tests of the layout of the two forms, and of lossless round trips.
 
 use super::{UNOBIN, decode, encode_pretty, encode_stored, read, with_entries};
 use crate::codec::entry_text;
@@ -6,12 +6,12 @@ use crate::{CURRENT_FORMAT_VERSION, Entry, Error, FactoryInfo, Json, Snapshot, T
 use std::collections::BTreeMap;
 
 #[test]
-fn a_snapshot_of_unobin_comes_out_of_the_pretty_form_as_it_went_in() {
+fn pretty_form_reproduces_unobin_snapshots() {
     assert_eq!(encode_pretty(&read(UNOBIN)), UNOBIN);
 }
 
 #[test]
-fn the_stored_form_has_a_header_line_and_one_line_for_each_entry() {
+fn stored_form_has_one_line_per_entry() {
     let stored = String::from_utf8(encode_stored(&read(UNOBIN))).unwrap();
     let lines: Vec<&str> = stored.split_inclusive('\n').collect();
     assert_eq!(
@@ -44,7 +44,7 @@ fn the_stored_form_has_a_header_line_and_one_line_for_each_entry() {
 }
 
 #[test]
-fn a_snapshot_without_entries_is_two_lines() {
+fn snapshot_without_entries_has_two_lines() {
     let empty = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new("t"));
     let stored = String::from_utf8(encode_stored(&empty)).unwrap();
     assert!(stored.ends_with("\"entries\":[\n]}\n"), "{stored}");
@@ -53,7 +53,7 @@ fn a_snapshot_without_entries_is_two_lines() {
 }
 
 #[test]
-fn entries_may_be_null_as_go_writes_an_empty_list() {
+fn null_entries_decode_as_an_empty_list() {
     let text = encode_pretty(&Snapshot::new(FactoryInfo::default(), "s", Timestamp::new("t")));
     assert!(read(&text.replace("[]", "null")).entries.is_empty());
 }
@@ -90,7 +90,7 @@ fn unknown_fields_survive_in_both_forms() {
 }
 
 #[test]
-fn a_known_field_wins_over_an_unknown_one_of_its_name() {
+fn known_field_wins_over_unknown_field_of_its_name() {
     let mut snapshot = read(UNOBIN);
     let mut entry = Entry::clone(&snapshot.entries[0]);
     entry.unknown.insert("protect", Json::null());
@@ -101,7 +101,7 @@ fn a_known_field_wins_over_an_unknown_one_of_its_name() {
 }
 
 #[test]
-fn the_order_of_keys_and_white_space_make_no_difference() {
+fn key_order_and_white_space_do_not_matter() {
     let shuffled = r#" { "entries" : [ { "type" : "leaf" , "address" : "\u0061" } ] ,
         "stack":{"version":"1"}, "generated-at":"t", "format-version":1, "deployment-id":"s"}"#;
     let snapshot = read(shuffled);
@@ -125,7 +125,7 @@ fn other_format_versions_are_refused_by_number() {
 }
 
 #[test]
-fn an_entry_embeds_in_a_record_as_its_canonical_text() {
+fn serialized_entry_is_its_canonical_text() {
     let entry = Entry::clone(&read(UNOBIN).entries[0]);
     let wrapped = BTreeMap::from([("entry", &entry)]);
     let text = serde_json::to_string(&wrapped).unwrap();

@@ -1,4 +1,4 @@
-//! The laws of the codec, on random snapshots.
+//! Property tests of the codec on random snapshots.
 
 use super::{UNOBIN, decode, encode_pretty, encode_stored};
 use crate::codec::{StoredReader, entry_text};
@@ -16,7 +16,8 @@ use proptest::sample::Index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Text with what encoders trip over: quotes, control characters, HTML, separators of JavaScript, no ASCII.
+/// Generates text that is difficult for encoders: quotes, control characters, HTML, JavaScript separators, non-ASCII
+/// characters.
 fn text() -> impl Strategy<Value = String> {
     "[a-z\"\\\\\n\u{1}<&>\u{2028}é😀 /~]{0,6}"
 }
@@ -203,8 +204,8 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
     );
     (header, body).prop_map(|((identity, texts, pending_operations, rich), body)| {
         let (mut entries, outputs, sensitive_outputs, extensions, unknown) = body;
-        let mut seen = std::collections::BTreeSet::new();
-        entries.retain(|entry| seen.insert(entry.key()));
+        let mut keys = std::collections::BTreeSet::new();
+        entries.retain(|entry| keys.insert(entry.key()));
         let [name, version, stack, time] = texts.try_into().unwrap();
         let plugin = Plugin {
             kind: "resource".into(),
@@ -245,7 +246,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_decodes_to_the_same(snapshot in snapshot()) {
+    fn encoded_snapshot_decodes_to_itself(snapshot in snapshot()) {
         let stored = encode_stored(&snapshot);
         prop_assert_eq!(decode("stored", &stored).unwrap(), snapshot.clone());
         let pretty = encode_pretty(&snapshot);
@@ -256,17 +257,17 @@ proptest! {
     }
 
     #[test]
-    fn the_stored_form_is_read_line_by_line_as_it_is_read_as_a_whole(
+    fn stored_reader_agrees_with_decode(
         snapshot in snapshot(),
         which in any::<Index>(),
-        fate in 0..4_u8,
+        damage in 0..4_u8,
     ) {
         let stored = encode_stored(&snapshot);
         let mut lines: Vec<Vec<u8>> = stored.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
         prop_assert_eq!(by_line(&lines).unwrap(), snapshot);
         let at = which.index(lines.len());
-        match fate {
-            // What lies between is for the digest to miss.
+        match damage {
+            // Only the first or last line: a missing line between them is detected by the digest, not by the reader.
             0 => drop(lines.remove(if at % 2 == 0 { 0 } else { lines.len() - 1 })),
             1 => lines.insert(at, lines[at].clone()),
             2 => drop(lines[at].pop()),
@@ -276,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn the_stored_form_is_canonical_but_for_its_line_breaks_and_its_last_key(snapshot in snapshot()) {
+    fn stored_form_lines_are_canonical(snapshot in snapshot()) {
         let stored = String::from_utf8(encode_stored(&snapshot)).unwrap();
         prop_assert_eq!(stored.lines().count(), snapshot.entries.len() + 2);
         for (line, entry) in stored.lines().skip(1).zip(&snapshot.entries) {
@@ -292,14 +293,14 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_survives_serde(entry in entry()) {
+    fn entry_round_trips_through_serde(entry in entry()) {
         let text = serde_json::to_string(&entry).unwrap();
         prop_assert_eq!(&text, &entry_text(&entry));
         prop_assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
     }
 
     #[test]
-    fn no_truncation_or_changed_byte_is_a_panic(
+    fn truncated_or_changed_bytes_never_panic(
         snapshot in snapshot(),
         cut in any::<proptest::sample::Index>(),
         change in any::<(proptest::sample::Index, u8)>(),

@@ -1,4 +1,4 @@
-//! What is refused, and where the error points.
+//! Tests of the errors for invalid snapshots, and of their positions.
 
 use super::{UNOBIN, decode, refusal, with_entries};
 use crate::codec::encode_stored;
@@ -14,31 +14,31 @@ fn duplicate_keys_are_refused_with_line_and_column() {
 }
 
 #[test]
-fn two_entries_of_one_key_are_refused_by_address() {
+fn entries_with_the_same_key_are_refused_by_address() {
     let one = r#"{"address":"a","type":"leaf"}"#;
     let deposed = r#"{"address":"a","type":"leaf","deposed":"k"}"#;
     assert!(decode("s", with_entries(&format!("{one},\n{deposed}")).as_bytes()).is_ok());
     assert_eq!(
         refusal(&with_entries(&format!("{one},\n{deposed},\n{one}"))),
-        "the second entry of `a` at line 4, column 1 ($.entries[2])"
+        "duplicate entry `a` at line 4, column 1 ($.entries[2])"
     );
     assert_eq!(
         refusal(&with_entries(&format!("{deposed},\n{deposed}"))),
-        "the second entry of `a (deposed k)` at line 3, column 1 ($.entries[1])"
+        "duplicate entry `a (deposed k)` at line 3, column 1 ($.entries[1])"
     );
 }
 
 #[test]
-fn an_unknown_type_of_entry_is_refused() {
+fn unknown_entry_type_is_refused() {
     let text = with_entries(r#"{"address":"a","type":"data-source"}"#);
     assert_eq!(
         refusal(&text),
-        "not a type of entry that this build knows (leaf, library-call, action) at line 2, column 23 ($.entries[0].type)"
+        "unknown entry type: this build knows leaf, library-call, action at line 2, column 23 ($.entries[0].type)"
     );
 }
 
 #[test]
-fn required_fields_must_be_there() {
+fn missing_required_fields_are_refused() {
     assert_eq!(
         refusal(&with_entries(r#"{"type":"leaf"}"#)),
         "the field `address` is missing at line 2, column 1 ($.entries[0])"
@@ -57,7 +57,7 @@ fn required_fields_must_be_there() {
 }
 
 #[test]
-fn a_field_of_another_type_is_refused_without_its_value() {
+fn field_of_wrong_type_is_refused_without_its_value() {
     for (field, culprit) in [
         (r#""kind":[]"#, "kind"),
         (r#""schema-version":-1"#, "schema-version"),
@@ -94,7 +94,7 @@ fn a_field_of_another_type_is_refused_without_its_value() {
 }
 
 #[test]
-fn an_illegal_address_is_refused_with_its_rule() {
+fn invalid_address_is_refused_with_the_broken_rule() {
     assert_eq!(
         refusal(&with_entries(r#"{"address":"a\n","type":"leaf"}"#)),
         "an address holds no control characters at line 2, column 12 ($.entries[0].address)"
@@ -102,7 +102,7 @@ fn an_illegal_address_is_refused_with_its_rule() {
 }
 
 #[test]
-fn what_is_wrong_inside_a_header_field_is_found_and_not_quoted() {
+fn faults_inside_header_fields_are_located_not_quoted() {
     for (field, culprit) in [
         (r#""stack":{"name":["hunter2"]}"#, "$.stack.name"),
         (r#""stack":{},"lineage":"hunter2""#, "$.lineage"),
@@ -127,7 +127,7 @@ fn what_is_wrong_inside_a_header_field_is_found_and_not_quoted() {
 }
 
 #[test]
-fn what_is_not_an_object_or_not_json_is_refused() {
+fn text_that_is_not_a_json_object_is_refused() {
     for text in ["", "[]", "null", "{", "{}x", "{\"format-version\":1}"] {
         refusal(text);
     }
@@ -139,7 +139,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn a_value_deeper_than_64_levels_is_refused_wherever_it_stands() {
+fn value_deeper_than_64_levels_is_refused_everywhere() {
     for levels in [64, 65] {
         let entry = format!(
             r#"{{"address":"a","type":"leaf","inputs":{},"extensions":{{"t":{}}}}}"#,
@@ -160,9 +160,9 @@ fn a_value_deeper_than_64_levels_is_refused_wherever_it_stands() {
     )));
 }
 
-/// Otherwise a legal record could make a snapshot that nobody can read again.
+/// Without this rule a valid entry could produce a snapshot that no reader accepts.
 #[test]
-fn whatever_is_legal_in_an_entry_is_legal_in_the_deepest_place_of_a_snapshot() {
+fn valid_entry_is_valid_at_the_deepest_place() {
     let mut entry = Entry::leaf(Address::new("a").unwrap(), "k");
     let deep = Json::parse(&nested(64)).unwrap();
     entry.extensions.insert("t", deep);

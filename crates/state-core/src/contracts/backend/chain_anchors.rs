@@ -1,11 +1,11 @@
-//! What a head knows of its journal: points at which the chain must be this one. For stores that read a journal.
+//! Points of a journal at which the head records the digest chain. Stores check them while they read a journal.
 
 use super::Tail;
 use crate::counter::Slot;
 use crate::digest::Digest;
 use crate::head::{Base, Head};
 
-/// The points of one head: where its bases begin, where history does, and the last clean close.
+/// The recorded points of one head: its bases, the beginning of history, and the last clean close.
 #[derive(Clone, Debug)]
 pub struct ChainAnchors<'a> {
     bases: Vec<(&'static str, &'a Base)>,
@@ -13,7 +13,7 @@ pub struct ChainAnchors<'a> {
 }
 
 impl<'a> ChainAnchors<'a> {
-    /// What this head knows.
+    /// Collects the points that the head records.
     pub fn of(head: &'a Head) -> Self {
         Self {
             bases: head.bases().collect(),
@@ -21,21 +21,21 @@ impl<'a> ChainAnchors<'a> {
         }
     }
 
-    /// The chain before a slot, if the head names a base there.
+    /// The digest chain before a slot, if the head names a base at this slot.
     pub fn chain_before(&self, slot: Slot) -> Option<Digest> {
-        let there = self.bases.iter().find(|(_, base)| base.start == slot);
-        there.map(|(_, base)| base.chain)
+        let base = self.bases.iter().find(|(_, base)| base.start == slot);
+        base.map(|(_, base)| base.chain)
     }
 
-    /// Checks a point that the reader of a journal comes to.
+    /// Checks one position while a journal is read.
     ///
     /// # Errors
-    /// Why it can't be.
+    /// A message that names the point with another chain.
     pub fn pass(&self, tail: Tail) -> Result<(), String> {
         for (what, base) in &self.bases {
             if base.start == tail.next && base.chain != tail.chain {
                 return Err(format!(
-                    "the chain at slot {} isn't that of the head's {what}",
+                    "the chain at slot {} differs from the chain of the head's {what}",
                     tail.next
                 ));
             }
@@ -45,23 +45,23 @@ impl<'a> ChainAnchors<'a> {
             .is_some_and(|(next, chain)| next == tail.next && chain != tail.chain)
         {
             return Err(format!(
-                "the chain before slot {} isn't that of the last clean close",
+                "the chain before slot {} differs from the chain at the last clean close",
                 tail.next
             ));
         }
         Ok(())
     }
 
-    /// Checks the journal's end: it must reach what the head knows of it.
+    /// Checks the end of the journal: it must reach every recorded point.
     ///
     /// # Errors
-    /// Why it can't be.
+    /// A message that names the slot that the journal should reach.
     pub fn finish(&self, tail: Tail) -> Result<(), String> {
         let bases = self.bases.iter().map(|(_, base)| base.start);
         let known = bases.chain(self.watermark.map(|(next, _)| next)).max();
         match known {
             Some(known) if known > tail.next => Err(format!(
-                "the journal ends at slot {} but reached {known}: it was cut",
+                "the journal ends at slot {} but had reached slot {known}: it was truncated",
                 tail.next
             )),
             _ => Ok(()),

@@ -1,7 +1,7 @@
-//! Optional abilities of a store: traits beside the contract, offered through [`Backend::extensions`].
+//! Optional capabilities of a store: additional traits, offered through [`Backend::extensions`].
 //!
-//! A store implements the traits that it can support and names itself in [`Extensions`]; everything else answers
-//! `Unsupported` without a line of code.
+//! A store implements the traits that it can support and registers itself in [`Extensions`]. All other capabilities
+//! return `Unsupported` by default.
 //!
 //! ```
 //! use state_core::{Backend, MemoryBackend};
@@ -23,117 +23,120 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use std::fmt;
 
-/// A store whose promises can be tested on the live system.
+/// A store whose guarantees can be tested on the live system.
 #[async_trait]
 pub trait CheckableStore: Send + Sync {
-    /// Tests the promises that the contract of [`Backend`] rests on, in a temporary place that is deleted afterwards.
-    /// Takes some seconds.
+    /// Tests the guarantees that the contract of [`Backend`] requires, in a temporary location that is deleted
+    /// afterwards. Takes a few seconds.
     ///
     /// # Errors
-    /// `Denied`, `Unavailable`. A missing guarantee is a finding, not an error: [`StoreCheck::require`] makes it one.
+    /// `Denied`, `Unavailable`. A missing guarantee is a finding, not an error; [`StoreCheck::require`] turns
+    /// findings into an error.
     async fn examine(&self) -> Result<StoreCheck>;
 }
 
-/// A store that accepts stacks of another store, byte for byte.
+/// A store that accepts copies of stacks from another store, byte for byte.
 #[async_trait]
 pub trait CopyTarget: Send + Sync {
     /// Stores an object of a stack that [`adopt_stack`](Self::adopt_stack) will add. Repeating the call with the same
     /// bytes succeeds.
     ///
     /// # Errors
-    /// `Conflict` when the object exists with other bytes.
+    /// `Conflict` if the object exists with other bytes.
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
     /// Adds a stack of another store with its journal byte for byte: the first frame follows `before`, and each frame
-    /// follows the one before it. The head is written last, so a copy that was interrupted does not exist yet and the
-    /// call can be repeated. The stack is found only once a name points to it.
-    ///
+    /// follows its predecessor. The head is written last, so an interrupted copy does not exist yet and the call can
+    /// be repeated. The stack can be found only after a name points to it.
     /// # Errors
-    /// `Conflict` when the stack exists already.
+    /// `Conflict` if the stack already exists.
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()>;
 }
 
-/// A store that lists and deletes what it keeps, so that history can be collected.
+/// A store that can list and delete stored items, so that old history can be collected.
 ///
 /// Its writers implement [`Writer::delete`](super::Writer::delete).
 #[async_trait]
 pub trait CollectableStore: Send + Sync {
-    /// What is stored of a stack, piece by piece, in no particular order: all its objects, and the deletable parts of
-    /// its journal that lie wholly before `before`, a slot at which a segment begins.
+    /// Lists the stored items of a stack in no particular order: all its objects, and the deletable parts of its
+    /// journal that lie entirely before `before`, the first slot of a segment.
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>>;
 }
 
-/// A store behind a network: opening it sends no request, and it has a clock of its own.
+/// A store behind a network: opening it sends no request, and it has its own clock.
 #[async_trait]
 pub trait RemoteStore: Send + Sync {
-    /// Makes sure that the store exists, and creates it if it was opened to be created. True if this call created it.
+    /// Ensures that the store exists, creating it if it was opened for creation. Returns true if this call created
+    /// it.
     ///
     /// # Errors
-    /// `NotFound` when there is none and none may be created; `Unsupported` when it can't keep the contract.
+    /// `NotFound` if the store does not exist and must not be created; `Unsupported` if it can't satisfy the
+    /// contract.
     async fn ready(&self) -> Result<bool>;
 
-    /// The store's own time, in milliseconds since 1970: for grace periods that several machines share.
+    /// Time of the store's clock, in milliseconds since 1970. Machines with different clocks need it for grace
+    /// periods.
     async fn time(&self, lineage: Lineage) -> Result<i64>;
 }
 
-/// A store that keeps credentials for its user.
+/// A store that keeps credentials of the user.
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
-    /// Deletes the credentials (seed 001).
+    /// Deletes the stored credentials.
     async fn logout(&self) -> Result<()>;
 }
 
-/// The optional abilities of one store; by default none.
+/// The optional capabilities of one store; none by default.
 #[derive(Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct Extensions<'a> {
-    /// Its promises can be tested.
+    /// Tests of the store's guarantees.
     pub checkable: Option<&'a dyn CheckableStore>,
-    /// Stacks can be copied into it.
+    /// Copies of stacks from other stores.
     pub copy_target: Option<&'a dyn CopyTarget>,
-    /// Its history can be collected.
+    /// Collection of old history.
     pub collectable: Option<&'a dyn CollectableStore>,
-    /// It is behind a network.
+    /// Requests to a store behind a network.
     pub remote: Option<&'a dyn RemoteStore>,
-    /// It keeps credentials.
+    /// Credentials that the store keeps.
     pub credentials: Option<&'a dyn CredentialStore>,
 }
 
 impl<'a> Extensions<'a> {
-    /// No optional ability.
+    /// Returns a set without any capability.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Adds the store check.
+    /// Adds tests of the store's guarantees.
     #[must_use]
     pub const fn with_check(mut self, store: &'a dyn CheckableStore) -> Self {
         self.checkable = Some(store);
         self
     }
 
-    /// Adds copies from other stores.
+    /// Adds copies of stacks from other stores.
     #[must_use]
     pub const fn with_copies(mut self, store: &'a dyn CopyTarget) -> Self {
         self.copy_target = Some(store);
         self
     }
 
-    /// Adds the collection of history.
+    /// Adds collection of old history.
     #[must_use]
     pub const fn with_collection(mut self, store: &'a dyn CollectableStore) -> Self {
         self.collectable = Some(store);
         self
     }
 
-    /// Adds what a store behind a network has.
+    /// Adds the capabilities of a store behind a network.
     #[must_use]
     pub const fn with_remote(mut self, store: &'a dyn RemoteStore) -> Self {
         self.remote = Some(store);
         self
     }
 
-    /// Adds credentials.
+    /// Adds management of credentials.
     #[must_use]
     pub const fn with_credentials(mut self, store: &'a dyn CredentialStore) -> Self {
         self.credentials = Some(store);
@@ -153,37 +156,37 @@ impl fmt::Debug for Extensions<'_> {
     }
 }
 
-/// The optional abilities for callers that cannot go on without one.
+/// Access to optional capabilities for callers that require them.
 impl dyn Backend + '_ {
-    /// The store check.
+    /// Returns the store check.
     ///
     /// # Errors
-    /// `Unsupported`.
+    /// `Unsupported` if the store can't be checked.
     pub fn checkable(&self) -> Result<&dyn CheckableStore> {
         let checkable = self.extensions().checkable;
-        checkable.ok_or_else(|| Error::unsupported(self.url(), "an examination"))
+        checkable.ok_or_else(|| Error::unsupported(self.url(), "a check of the store's guarantees"))
     }
 
-    /// Copies from other stores.
+    /// Returns the target for copies from other stores.
     ///
     /// # Errors
-    /// `Unsupported`.
+    /// `Unsupported` if the store accepts no copies.
     pub fn copy_target(&self) -> Result<&dyn CopyTarget> {
         let copy_target = self.extensions().copy_target;
-        copy_target.ok_or_else(|| Error::unsupported(self.url(), "to take in a stack from another store"))
+        copy_target.ok_or_else(|| Error::unsupported(self.url(), "copying a stack from another store"))
     }
 
-    /// The collection of history.
+    /// Returns the store's interface for history collection.
     ///
     /// # Errors
-    /// `Unsupported`.
+    /// `Unsupported` if the store can't delete.
     pub fn collectable(&self) -> Result<&dyn CollectableStore> {
         let collectable = self.extensions().collectable;
         collectable.ok_or_else(|| cannot_delete(self.url()))
     }
 }
 
-/// The refusal of a store that can't delete.
+/// Returns the error of a store that can't delete.
 pub fn cannot_delete(object: String) -> Error {
-    Error::unsupported(object, "deletion, and with it the collection of history,")
+    Error::unsupported(object, "deletion, which garbage collection requires,")
 }

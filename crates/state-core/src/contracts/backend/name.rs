@@ -1,19 +1,19 @@
-//! Name pointers: from what people call a stack to its lineage.
+//! Name pointers, which map stack names to lineages.
 
 use crate::envelope::Enveloped;
 use crate::id::{Lineage, Nonce};
 use crate::name::StackName;
 use serde::{Deserialize, Serialize};
 
-/// What stands behind a name.
+/// The pointer of one stack name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct NamePointer {
-    /// The name as it was spelled when the pointer was written.
+    /// Stack name as it was spelled when the pointer was written.
     pub name: StackName,
-    /// Where it points.
+    /// Stack that the name refers to, or a tombstone.
     pub target: NameTarget,
-    /// Makes these bytes unique.
+    /// Makes the bytes of the pointer unique.
     pub nonce: Nonce,
 }
 
@@ -22,7 +22,7 @@ impl Enveloped for NamePointer {
 }
 
 impl NamePointer {
-    /// The stack that it points to; none for a tombstone.
+    /// Lineage of the stack that the name refers to; `None` for a tombstone.
     pub const fn lineage(&self) -> Option<Lineage> {
         match self.target {
             NameTarget::Lineage(lineage) => Some(lineage),
@@ -31,14 +31,14 @@ impl NamePointer {
     }
 }
 
-/// Where a name points.
+/// The target of a name pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NameTarget {
-    /// To a stack. It binds only while that stack's head is alive and names this name.
+    /// A stack. The pointer is valid only while that stack's head is not removed and contains this name.
     Lineage(Lineage),
-    /// Nowhere: the stack was removed.
+    /// No stack, because the stack was removed.
     Removed,
-    /// Nowhere: the stack goes by another name now.
+    /// No stack, because the stack was renamed to this name.
     MovedTo(StackName),
 }

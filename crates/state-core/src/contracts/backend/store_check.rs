@@ -1,46 +1,46 @@
-//! What a look at a live store found: whether it keeps the promises that everything here rests on.
+//! The result of a store check: whether a live store keeps the guarantees of the backend contract.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
 
-/// What was checked, and what came of it.
+/// The findings of a store check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StoreCheck {
-    /// One a check, in the order in which they were made.
+    /// One finding per check, in the order of the checks.
     pub findings: Vec<Finding>,
 }
 
-/// What came of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Finding {
-    /// What was checked: a short name that doesn't change.
+    /// Short, stable name of the check.
     pub check: &'static str,
-    /// How it ended.
+    /// Verdict of the check.
     pub verdict: Verdict,
-    /// What was seen, with numbers.
+    /// What the check observed, with numbers.
     pub found: String,
-    /// What it means for who uses the store; none where it means that all is well.
+    /// Consequence for users of the store; `None` if the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meaning: Option<String>,
 }
 
-/// How a check ended.
+/// The verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The store does what it must.
+    /// The store keeps the guarantee.
     Holds,
-    /// Stores differ in this; either way is fine.
+    /// An informational result: stores may differ in this respect.
     Noted,
-    /// The store lacks a guarantee: state isn't safe there.
+    /// The store doesn't keep a required guarantee: state isn't safe in it.
     Broken,
 }
 
 impl Finding {
-    /// The store does what it must.
+    /// Creates a finding of a check that passed.
     pub fn holds(check: &'static str, found: impl Into<String>) -> Self {
         Self {
             check,
@@ -50,7 +50,7 @@ impl Finding {
         }
     }
 
-    /// Stores differ in this, and this is what it means.
+    /// Creates an informational finding with its consequence.
     pub fn noted(check: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self {
             check,
@@ -60,7 +60,7 @@ impl Finding {
         }
     }
 
-    /// The store lacks a guarantee, and this is what can happen.
+    /// Creates a finding of a check that failed, with its consequence.
     pub fn broken(check: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self {
             verdict: Verdict::Broken,
@@ -70,17 +70,17 @@ impl Finding {
 }
 
 impl StoreCheck {
-    /// Those that say that the store lacks something.
+    /// The findings of checks that failed.
     pub fn broken(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()
             .filter(|finding| finding.verdict == Verdict::Broken)
     }
 
-    /// Refuses a store that lacks something; `object` names it.
+    /// Returns an error if a guarantee is missing; `object` names the store.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with all that is missing.
+    /// [`Error::Unsupported`] that lists all missing guarantees.
     pub fn require(&self, object: &str) -> Result<()> {
         let missing: Vec<String> = self
             .broken()
@@ -99,7 +99,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn a_store_that_lacks_something_is_refused_with_all_that_is_missing() {
+    fn store_check_error_lists_all_missing_guarantees() {
         let mut store_check = StoreCheck::default();
         store_check.findings.push(Finding::holds("reads", "all seen"));
         store_check

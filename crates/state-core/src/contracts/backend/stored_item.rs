@@ -1,50 +1,50 @@
-//! Pieces: what a collection can delete one by one.
+//! Stored items: the units that garbage collection can delete one by one.
 
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::ids::object::ObjectName;
 use std::fmt;
 
-/// Something that a store keeps, and how large it is there.
+/// One item in a store, and its stored size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredItem {
-    /// Which one.
+    /// Name of the item.
     pub name: StoredItemName,
-    /// The bytes that it takes.
+    /// Stored size in bytes.
     pub bytes: u64,
 }
 
-/// The name of a piece.
+/// The name of a stored item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StoredItemName {
-    /// An object.
+    /// An object of the stack.
     Object(ObjectName),
-    /// A part of the journal, as its store calls it.
+    /// A part of the journal, by its name in the store.
     Journal(String),
 }
 
 impl StoredItemName {
-    /// Checks that a head doesn't name it: for stores, before they delete anything.
+    /// Checks that a head doesn't name the item. Stores call this before they delete anything.
     ///
     /// # Errors
-    /// `Invalid` for a snapshot from which replay begins, and for the data key in use.
-    pub fn check_unnamed(&self, head: &Head) -> Result<()> {
+    /// `Invalid` for a snapshot that replay begins from, and for the file of the current data key.
+    pub fn check_not_referenced(&self, head: &Head) -> Result<()> {
         for snapshot in head.bases().filter_map(|(_, base)| base.snapshot.as_ref()) {
             if *self == Self::Object(snapshot.object()) {
-                return Err(self.still_counts("the head names it"));
+                return Err(self.refuse_delete("the stack's head refers to it"));
             }
         }
         match self {
             Self::Object(ObjectName::Key { id, .. }) if head.key_id == Some(*id) => {
-                Err(self.still_counts("it holds the data key in use"))
+                Err(self.refuse_delete("it holds the current data key"))
             }
             _ => Ok(()),
         }
     }
 
-    /// The refusal to delete it.
-    pub fn still_counts(&self, why: &str) -> Error {
-        Error::invalid(self.to_string(), format!("it is not deleted: {why}"))
+    /// Returns the error that refuses to delete the item.
+    pub fn refuse_delete(&self, why: &str) -> Error {
+        Error::invalid(self.to_string(), format!("cannot be deleted: {why}"))
     }
 }
 

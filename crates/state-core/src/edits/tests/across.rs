@@ -1,4 +1,4 @@
-//! A move to another stack keeps the law in both, and loses and doubles nothing.
+//! Moves to another stack keep both stacks valid, and neither lose nor duplicate an entry.
 
 use super::{Refusal, entries};
 use crate::address::{Address, Dependency};
@@ -10,7 +10,7 @@ use crate::id::{Lineage, MutationId, Nonce, UpdateId};
 use crate::journal::{Frame, FrameKind, Record, UpdateEnd, encode_records, genesis};
 use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use crate::snapshot::{FactoryInfo, Snapshot};
-use crate::state::{Loaded, State, replay};
+use crate::state::{LoadedSnapshots, State, replay};
 use crate::testkit::oracle::is_topological;
 use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
@@ -36,7 +36,7 @@ fn peer(state: &State) -> Peer {
     }
 }
 
-/// The same with other names throughout.
+/// Returns the list with a prefix on all names.
 fn named(list: Vec<SharedEntry>, name: &str) -> Vec<SharedEntry> {
     let other = |address: &Address| Address::new(format!("{name}.{address}")).unwrap();
     let rename = |entry: SharedEntry| {
@@ -54,7 +54,7 @@ fn named(list: Vec<SharedEntry>, name: &str) -> Vec<SharedEntry> {
     list.into_iter().map(rename).collect()
 }
 
-/// Two lists that know nothing of each other as one: by turns, so that neither is together.
+/// Interleaves two independent lists, so that neither is contiguous.
 fn by_turns(one: Vec<SharedEntry>, other: Vec<SharedEntry>) -> Vec<SharedEntry> {
     let (mut one, mut other) = (one.into_iter(), other.into_iter());
     let mut all = Vec::new();
@@ -68,7 +68,7 @@ fn by_turns(one: Vec<SharedEntry>, other: Vec<SharedEntry>) -> Vec<SharedEntry> 
     }
 }
 
-/// Whether something of `list` on one side of the cut refers to what is on the other, as plainly as it can be said.
+/// Whether an entry on one side of the cut refers to one on the other side. A simple reference implementation.
 fn is_bound(list: &[SharedEntry], goes: &BTreeSet<Address>) -> bool {
     list.iter().any(|entry| {
         entry.references().any(|reference| {
@@ -83,7 +83,8 @@ fn is_bound(list: &[SharedEntry], goes: &BTreeSet<Address>) -> bool {
     })
 }
 
-/// The journal of one side: each batch is a frame, and after each one the state is what replay and a checkpoint say.
+/// The journal of one stack. Each batch is a frame; after each frame, replay and a checkpoint must yield the same
+/// state.
 struct Side {
     base: State,
     state: State,
@@ -101,7 +102,7 @@ impl Side {
 
     fn write(&mut self, records: &[Record]) -> Result<(), TestCaseError> {
         for record in records {
-            let applied = self.state.apply(record, &Loaded::new());
+            let applied = self.state.apply(record, &LoadedSnapshots::new());
             prop_assert!(applied.is_ok(), "{:?}: {:?}", record, applied);
         }
         let lineage = self.state.lineage();
@@ -115,7 +116,7 @@ impl Side {
         let frame = Frame::new(FrameKind::Data, Epoch(1), slot, nonce, &payload, &chain).unwrap();
         self.state.settle(frame.chain());
         self.frames.push(frame);
-        let replayed = replay(self.base.clone(), &self.frames, &Loaded::new()).unwrap();
+        let replayed = replay(self.base.clone(), &self.frames, &LoadedSnapshots::new()).unwrap();
         prop_assert!(replayed == self.state, "replay");
         let mut stored = self.state.snapshot("s", Timestamp::new(""));
         stored.continuation = Some(self.state.continuation());
@@ -132,7 +133,7 @@ impl Side {
         Ok(())
     }
 
-    /// One update that holds this.
+    /// Writes an update with this single record.
     fn update(&mut self, record: Record) -> Result<(), TestCaseError> {
         let info = UpdateInfo::new(UpdateId::from_bits([1; 16]), UpdateKind::Edit, Timestamp::new(""));
         let mark = UpdateEnd {
@@ -145,9 +146,9 @@ impl Side {
     }
 }
 
-fn keyed(states: [&State; 2]) -> Vec<(String, Digest)> {
+fn digests_by_key(states: [&State; 2]) -> Vec<(String, Digest)> {
     let all = states.into_iter().flat_map(State::entries);
-    let mut keyed: Vec<_> = all
+    let mut digests_by_key: Vec<_> = all
         .map(|entry| {
             (
                 entry.key().to_string(),
@@ -155,15 +156,15 @@ fn keyed(states: [&State; 2]) -> Vec<(String, Digest)> {
             )
         })
         .collect();
-    keyed.sort();
-    keyed
+    digests_by_key.sort();
+    digests_by_key
 }
 
-/// The three records, each side as it would be written.
+/// Writes the records of a move to both stacks in the order of the manager.
 fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestCaseError> {
     let (mut out, mut into) = (Side::new(source), Side::new(destination));
     let id = MutationId::from_bits([5; 16]);
-    let before = keyed([source, destination]);
+    let before = digests_by_key([source, destination]);
     let incoming = MoveIn {
         id,
         from: peer(source),
@@ -171,7 +172,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
         at: None,
     };
     into.write(&[Record::MoveIn(incoming)])?;
-    prop_assert_eq!(keyed([&out.state, &into.state]), before.clone());
+    prop_assert_eq!(digests_by_key([&out.state, &into.state]), before.clone());
     prop_assert!(!into.state.is_reliable());
     let leaving = MoveOut {
         id,
@@ -185,7 +186,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
     let end = |outcome| Record::MoveEnd(MoveEnd { id, outcome });
     into.update(end(MoveOutcome::Arrived))?;
     out.write(&[end(MoveOutcome::Confirmed)])?;
-    prop_assert_eq!(keyed([&out.state, &into.state]), before);
+    prop_assert_eq!(digests_by_key([&out.state, &into.state]), before);
     prop_assert_eq!(entries(&into.state), entries(plan.destination()));
     prop_assert_eq!(
         (into.state.lookup(id), out.state.lookup(id)),
@@ -202,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
-    fn any_move_between_stacks_keeps_the_law_in_both_and_their_union(
+    fn move_keeps_both_stacks_valid_and_loses_no_entry(
         here in entries_in_order(8),
         beside in entries_in_order(6),
         there in entries_in_order(8),
@@ -228,10 +229,11 @@ proptest! {
                 run(&source, &destination, &plan)?;
             }
             Err(Refusal::Dependents(_) | Refusal::Dependencies(_)) => {
-                prop_assert!(!(with_dependents && with_dependencies), "all that is bound goes along");
+                prop_assert!(!(with_dependents && with_dependencies), "all bound entries are included");
                 prop_assert!(with_dependents || with_dependencies || is_bound(&here, &named));
             }
-            // A name or a uid that is there, or a group that has waiters there and would get a member.
+            // An address or uid may already exist in the destination, or a group there may get a member after its
+            // dependents.
             Err(Refusal::Taken { .. } | Refusal::Breaks { .. }) => prop_assert!(!apart || shares_uid(&source, &destination)),
             Err(other) => prop_assert!(false, "{other}"),
         }

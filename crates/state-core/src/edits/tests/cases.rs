@@ -1,6 +1,6 @@
-//! Operations by example.
+//! Example-based tests of the edit operations.
 
-use super::{Operation, Refusal, Surgery, state};
+use super::{Operation, Refusal, StateEditor, state};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, EntryType, Provider};
 use crate::id::{MutationId, Uid};
@@ -38,7 +38,7 @@ fn of(entries: Vec<Entry>) -> State {
     state(entries.into_iter().map(Into::into).collect())
 }
 
-fn live<'a>(edits: &'a Surgery, name: &str) -> &'a Entry {
+fn live<'a>(edits: &'a StateEditor, name: &str) -> &'a Entry {
     edits.state().entry(&EntryKey::live(address(name))).unwrap()
 }
 
@@ -58,21 +58,21 @@ fn rm(names: &[&str], cascade: bool, force: bool) -> Operation {
     }
 }
 
-fn done(state: &State, operation: &Operation) -> Surgery {
-    let mut edits = Surgery::on(state);
+fn done(state: &State, operation: &Operation) -> StateEditor {
+    let mut edits = StateEditor::on(state);
     edits.perform(operation).unwrap();
     edits
 }
 
 fn refused(state: &State, operation: &Operation) -> Refusal {
-    let mut edits = Surgery::on(state);
+    let mut edits = StateEditor::on(state);
     let refusal = edits.perform(operation).unwrap_err();
     assert!(edits.changes().is_empty());
     refusal
 }
 
 #[test]
-fn every_field_that_refers_follows_a_move() {
+fn move_updates_every_reference_field() {
     let mut moved = entry("a", &[]);
     moved.uid = Some(Uid::from_bits([7; 16]));
     moved.id = Some("i-1".to_owned());
@@ -98,7 +98,7 @@ fn every_field_that_refers_follows_a_move() {
 }
 
 #[test]
-fn a_group_that_is_the_address_follows_and_another_one_stays() {
+fn move_renames_only_the_group_named_like_the_address() {
     let state = of(vec![
         member("web", "web", &[]),
         member("db", "team", &[]),
@@ -113,7 +113,7 @@ fn a_group_that_is_the_address_follows_and_another_one_stays() {
 }
 
 #[test]
-fn who_waits_for_a_group_waits_for_the_member_that_left_it() {
+fn group_dependents_also_wait_for_a_moved_member() {
     let state = of(vec![
         member(r#"web["a[1]"]"#, "web", &[]),
         member(r#"web["b"]"#, "web", &[]),
@@ -125,7 +125,7 @@ fn who_waits_for_a_group_waits_for_the_member_that_left_it() {
 }
 
 #[test]
-fn a_group_spans_all_instances_of_a_module() {
+fn group_covers_all_instances_of_a_module() {
     let state = of(vec![
         member(r#"module.s["a"].web[0]"#, "module.s.web", &[]),
         member(r#"module.s["b"].web[0]"#, "module.s.web", &[]),
@@ -141,7 +141,7 @@ fn a_group_spans_all_instances_of_a_module() {
 }
 
 #[test]
-fn the_address_of_a_group_moves_its_members() {
+fn moving_a_group_address_moves_its_members() {
     let state = of(vec![
         member("web[0]", "web", &[]),
         member("web[1]", "web", &[]),
@@ -158,14 +158,14 @@ fn the_address_of_a_group_moves_its_members() {
 }
 
 #[test]
-fn a_move_needs_an_entry_and_a_free_address() {
+fn move_requires_existing_source_and_free_target() {
     let state = of(vec![entry("a", &[]), entry("b", &[])]);
     assert!(matches!(refused(&state, &mv("x", "y")), Refusal::NoEntry { .. }));
     assert!(matches!(refused(&state, &mv("a", "b")), Refusal::Taken { .. }));
 }
 
 #[test]
-fn a_removal_is_refused_with_all_that_depend() {
+fn removal_refusal_lists_all_dependents() {
     let state = of(vec![
         member("a", "a", &[]),
         entry("b", &[on("a")]),
@@ -174,8 +174,8 @@ fn a_removal_is_refused_with_all_that_depend() {
     let Refusal::Dependents(dependents) = refused(&state, &rm(&["a"], false, false)) else {
         panic!("refused for another reason");
     };
-    let told: Vec<String> = dependents.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["b depends on a", "c depends on group a"]);
+    let messages: Vec<String> = dependents.iter().map(ToString::to_string).collect();
+    assert_eq!(messages, ["b depends on a", "c depends on group a"]);
     assert!(
         done(&state, &rm(&["a", "b", "c"], false, false))
             .state()
@@ -185,7 +185,7 @@ fn a_removal_is_refused_with_all_that_depend() {
 }
 
 #[test]
-fn dependencies_are_handed_down_through_all_that_go() {
+fn removal_passes_dependencies_on_to_dependents() {
     let state = of(vec![
         entry("a", &[]),
         member("b", "b", &[on("a")]),
@@ -194,7 +194,7 @@ fn dependencies_are_handed_down_through_all_that_go() {
     ]);
     let edits = done(&state, &rm(&["b", "c"], false, true));
     assert_eq!(live(&edits, "d").depends_on, [on("a")]);
-    // What a member that stays says itself isn't said again.
+    // A dependency that a remaining member already declares is not added again.
     let state = of(vec![
         entry("a", &[]),
         entry("x", &[]),
@@ -207,7 +207,7 @@ fn dependencies_are_handed_down_through_all_that_go() {
 }
 
 #[test]
-fn a_child_moves_to_its_nearest_ancestor() {
+fn removal_reparents_child_to_nearest_ancestor() {
     let child = |name: &str, parent: &str| {
         let mut entry = Entry::new(address(name), EntryType::Leaf, Some("kind".to_owned()));
         entry.parent = Some(address(parent));
@@ -225,7 +225,7 @@ fn a_child_moves_to_its_nearest_ancestor() {
 }
 
 #[test]
-fn one_deposed_generation_goes_by_itself() {
+fn deposed_generation_can_be_removed_alone() {
     let mut old = entry("a", &[]);
     old.deposed = Some(DeposedKey::new("d1").unwrap());
     let state = of(vec![entry("a", &[]), old, entry("b", &[on("a")])]);
@@ -241,7 +241,7 @@ fn one_deposed_generation_goes_by_itself() {
 }
 
 #[test]
-fn what_is_protected_or_pending_goes_only_by_force() {
+fn protected_or_pending_entry_is_removed_only_by_force() {
     let mut protected = entry("a", &[]);
     protected.protect = true;
     let mut state = of(vec![protected, entry("b", &[]), entry("c", &[on("b")])]);
@@ -264,28 +264,28 @@ fn what_is_protected_or_pending_goes_only_by_force() {
         tombstone: false,
         at: None,
     };
-    let looked_at = Step {
+    let unchanged = Step {
         id: MutationId::from_bits([3; 16]),
         change: StepChange::Same(entry("b", &[]).into()),
     };
     for record in [
         Record::UpdateStart(update),
-        Record::Step(looked_at),
+        Record::Step(unchanged),
         Record::Begin(begin),
     ] {
         state.apply(&record, &Default::default()).unwrap();
     }
     for operation in [mv("c", "d"), mv("b", "d"), mv("a", "d"), rm(&["c"], false, false)] {
-        let mut edits = Surgery::on(&state);
+        let mut edits = StateEditor::on(&state);
         let is_pending = matches!(edits.perform(&operation), Err(Refusal::Pending(_)));
         assert_eq!(is_pending, operation != mv("a", "d"), "{operation:?}");
     }
     let edits = done(&state, &rm(&["c"], false, true));
-    assert_eq!(edits.state().pending().count(), 1, "it stays on record");
+    assert_eq!(edits.state().pending().count(), 1, "the pending operation stays");
 }
 
 #[test]
-fn marks_change_only_what_has_them_otherwise() {
+fn marks_skip_entries_that_already_have_them() {
     let mut external = entry("x", &[]);
     external.external = true;
     let state = of(vec![entry("a", &[]), external]);
@@ -309,7 +309,7 @@ fn marks_change_only_what_has_them_otherwise() {
 }
 
 #[test]
-fn operations_are_read_from_json_strictly() {
+fn operation_json_with_unknown_parts_is_rejected() {
     let read = |text: &str| serde_json::from_str::<Operation>(text);
     let cascade = r#"{"op":"rm","addresses":["a"],"cascade":true}"#;
     assert_eq!(read(cascade).unwrap(), rm(&["a"], true, false));

@@ -1,4 +1,4 @@
-//! The payload of a fence: who took over, and where the segment before ends.
+//! The payload of a fence frame: the new lock holder, and the end of the previous segment.
 
 use crate::counter::Slot;
 use crate::digest::Digest;
@@ -6,44 +6,44 @@ use crate::error::{Error, Result};
 use crate::model::lock::Holder;
 use serde::{Deserialize, Serialize};
 
-/// The first frame of a segment. Bytes of the previous segment beyond the length it names don't count.
+/// The first frame of a segment. Bytes of the previous segment beyond the length in the fence are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Fence {
-    /// The segment that it continues; none for the first one of a stack.
+    /// End of the previous segment; `None` for the first segment of a stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Previous>,
-    /// The chain before this frame.
+    /// Digest chain before this frame.
     pub chain: Digest,
-    /// Who wrote it.
+    /// Lock holder that wrote the fence.
     pub holder: Holder,
 }
 
-/// The end of a segment, as its successor saw it.
+/// The end of a segment at the time its successor was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Previous {
-    /// Its file name.
+    /// File name of the segment.
     pub segment: String,
-    /// How many of its bytes count.
+    /// Length of the valid bytes.
     pub length: u64,
-    /// The last slot in it.
+    /// Slot of the last frame in the valid bytes.
     pub last_slot: Slot,
 }
 
 impl Fence {
-    /// The payload's bytes: one line of JSON.
+    /// Encodes the fence as one line of JSON.
     pub fn encode(&self) -> Vec<u8> {
-        // Strings and numbers only: this always serialises.
+        // Contains only strings and numbers, so serialization can't fail.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
     }
 
-    /// Reads a fence's payload; `object` names the segment in errors.
+    /// Decodes a fence's payload; `object` names the segment in errors.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when it isn't one.
+    /// [`Error::Corrupt`] if the payload is not a fence.
     pub fn decode(object: &str, payload: &[u8]) -> Result<Self> {
         serde_json::from_slice(payload).map_err(|_| Error::corrupt(object, 0, "its fence can't be parsed"))
     }

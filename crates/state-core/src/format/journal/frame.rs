@@ -1,4 +1,4 @@
-//! One batch of the journal as bytes: the same in a file and in an object.
+//! Encoding of journal frames. A frame has the same bytes in a file and in an object.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -32,25 +32,25 @@ const CHAIN: usize = 32;
 const MAC: usize = Tag::SHORT;
 const FLAG_MAC: u8 = 1;
 
-/// The most that a frame adds to its payload, in bytes.
+/// The number of bytes that a frame adds to its payload, at most.
 pub const MAX_OVERHEAD: usize = HEADER + CHAIN + MAC;
 
-/// The largest payload in bytes. Readers refuse more before they allocate.
+/// The maximum payload length in bytes. Readers reject longer payloads before they allocate memory.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
 const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
-/// What a frame is for.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameKind {
     /// A batch of records.
     Data,
-    /// A change of owner or of segment: see [`Fence`](super::Fence).
+    /// A change of the lock holder or of the segment: see [`Fence`](super::Fence).
     Fence,
 }
 
-/// One link of the journal.
+/// One frame of the journal, linked to its predecessor by the digest chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
     header: Header,
@@ -59,10 +59,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Makes the frame that follows `previous` in the chain.
+    /// Creates the frame that follows `previous` in the digest chain.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the payload is larger than [`MAX_PAYLOAD`].
+    /// [`Error::Invalid`] if the payload is longer than [`MAX_PAYLOAD`].
     pub fn new(
         kind: FrameKind,
         epoch: Epoch,
@@ -74,13 +74,14 @@ impl Frame {
         Self::tagged(None::<&dyn MacKey>, kind, epoch, slot, nonce, payload, previous)
     }
 
-    /// As [`Frame::new`], with a MAC when there is a key: over the chain, so over the frame and all before it.
+    /// Like [`Frame::new`], with a MAC if there is a key. The MAC covers the chain digest, hence the frame and all
+    /// its predecessors.
     ///
-    /// Fences have none: a takeover needs no key, and what a forged one could do, end the journal early, whoever can
-    /// cut the file can do as well.
+    /// Fences have no MAC, because a takeover needs no key. A forged fence could only end the journal early, which
+    /// write access to the file allows anyway.
     ///
     /// # Errors
-    /// As [`Frame::new`].
+    /// As for [`Frame::new`].
     pub fn tagged<K: MacKey + ?Sized>(
         key: Option<&K>,
         kind: FrameKind,
@@ -94,7 +95,7 @@ impl Frame {
             return Err(Error::invalid(
                 format!("journal frame of slot {slot}"),
                 format!(
-                    "its {} bytes are more than the {MAX_PAYLOAD} that a frame may hold",
+                    "its {} bytes exceed the limit of {MAX_PAYLOAD} bytes for a frame's payload",
                     payload.len()
                 ),
             ));
@@ -118,7 +119,7 @@ impl Frame {
         bytes.extend_from_slice(&[VERSION, kind_code, DigestAlgorithm::Blake3.code(), flags]);
         bytes.extend_from_slice(&epoch.get().to_be_bytes());
         bytes.extend_from_slice(&slot.get().to_be_bytes());
-        // Checked above: at most 64 MiB.
+        // The length was checked above: at most 64 MiB.
         bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
         bytes.extend_from_slice(&header.key_id.map_or([0; 16], |id| *id.as_bytes()));
         bytes.extend_from_slice(nonce.as_bytes());
@@ -133,7 +134,7 @@ impl Frame {
         Ok(Self { header, chain, bytes })
     }
 
-    /// What it is for.
+    /// The kind of the frame.
     pub const fn kind(&self) -> FrameKind {
         self.header.kind
     }
@@ -143,27 +144,27 @@ impl Frame {
         self.header.epoch
     }
 
-    /// Its place in the journal.
+    /// The position of the frame in the journal.
     pub const fn slot(&self) -> Slot {
         self.header.slot
     }
 
-    /// The key that sealed values in it are under, and its MAC.
+    /// The id of the data key of the frame's sealed values and of its MAC.
     pub const fn key_id(&self) -> Option<KeyId> {
         self.header.key_id
     }
 
-    /// What makes it unique.
+    /// The nonce that makes the frame's bytes unique.
     pub const fn nonce(&self) -> Nonce {
         self.header.nonce
     }
 
-    /// The chain after it.
+    /// The digest chain after this frame.
     pub const fn chain(&self) -> &Digest {
         &self.chain
     }
 
-    /// Whether its MAC is there and was made with this key.
+    /// Whether the frame has a MAC under this key.
     pub fn is_authentic(&self, key: &dyn MacKey) -> bool {
         let tag = key.tag(TagDomain::Frame, self.chain.as_bytes());
         self.header.key_id == Some(key.id())
@@ -171,51 +172,51 @@ impl Frame {
             && self.bytes.last_chunk().is_some_and(|mac| tag.begins_with(mac))
     }
 
-    /// The records, as JSON lines.
+    /// The payload: records as JSON lines.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[HEADER..HEADER + self.header.length]
     }
 
-    /// All bytes, as they are stored.
+    /// The encoded bytes of the frame.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Reads the frame that begins at `offset` of `bytes` and must follow `previous` in the chain.
+    /// Parses the frame at `offset` in `bytes`, which must follow `previous` in the digest chain.
     ///
-    /// Never allocates more than the frame's own length, and never panics whatever the bytes are.
-    pub fn parse(bytes: &Bytes, offset: usize, previous: &Digest) -> Parsed {
+    /// Never allocates more than the length of the frame, and never panics on invalid bytes.
+    pub fn parse(bytes: &Bytes, offset: usize, previous: &Digest) -> ParsedFrame {
         let rest = bytes.slice(offset.min(bytes.len())..);
         if rest.is_empty() {
-            return Parsed::End;
+            return ParsedFrame::End;
         }
         let header = match Header::read(&rest) {
             Ok(header) => header,
             Err(problem) => return problem,
         };
         if rest.len() < header.total() {
-            return Parsed::Short {
-                reason: "the frame is longer than what is there",
+            return ParsedFrame::Short {
+                reason: "the frame is longer than the remaining bytes",
             };
         }
         let body = HEADER + header.length;
         let chain = Digest::of_parts(&[previous.as_bytes(), &rest[..body]]);
         if chain.as_bytes() != &rest[body..body + CHAIN] {
-            return bad("the chain doesn't fit: a byte or a frame was changed");
+            return bad("the digest chain doesn't match: a byte or a frame was changed");
         }
         let bytes = rest.slice(..header.total());
-        Parsed::Frame(Self { header, chain, bytes })
+        ParsedFrame::Frame(Self { header, chain, bytes })
     }
 
-    /// The payload of the frame at the start of `bytes`, of which only the header was checked: so a reader
-    /// learns from a fence which chain to [`parse`](Self::parse) it against. None when no whole frame is there.
+    /// The payload of the frame at the start of `bytes`, after a check of the header only. A reader takes from a
+    /// fence the chain digest that [`parse`](Self::parse) needs. `None` if the frame is incomplete.
     pub fn unverified_payload(bytes: &[u8]) -> Option<&[u8]> {
         let header = Header::read(bytes).ok()?;
         (bytes.len() >= header.total()).then(|| &bytes[HEADER..HEADER + header.length])
     }
 
-    /// The chain after the frame at the start of `bytes`, by its own word: for who reads on behind it. None when no
-    /// whole frame is there.
+    /// The unverified chain digest of the frame at the start of `bytes`, for readers that begin with the next frame.
+    /// `None` if the frame is incomplete.
     pub fn unverified_chain(bytes: &[u8]) -> Option<Digest> {
         let header = Header::read(bytes).ok()?;
         let body = HEADER + header.length;
@@ -223,20 +224,20 @@ impl Frame {
         Some(Digest::from_bytes(chain.try_into().ok()?))
     }
 
-    /// Epoch and kind of the frame at the start of `bytes`, of which the header is enough. None when no valid one is
-    /// there.
+    /// Epoch and kind of the frame at the start of `bytes`, which may end after the header. `None` if the header is
+    /// not valid.
     pub fn peek(bytes: &[u8]) -> Option<(Epoch, FrameKind)> {
         let header = Header::read(bytes).ok()?;
         Some((header.epoch, header.kind))
     }
 
-    /// How many bytes the frame at the start of `bytes` takes by the word of its header, whether they are there
-    /// or not; only the header's own if it isn't a valid one.
+    /// The length of the frame at the start of `bytes` according to its header, even if `bytes` is shorter; the
+    /// length of a header if the header is not valid.
     pub fn extent(bytes: &[u8]) -> usize {
         Header::read(bytes).map_or(HEADER, |header| header.total())
     }
 
-    /// Whether a valid header stands anywhere in `bytes`: what follows a torn frame has none.
+    /// Whether `bytes` contains a valid header anywhere. A torn last frame is followed by none.
     pub fn header_anywhere(bytes: &[u8]) -> bool {
         bytes
             .windows(MAGIC.len())
@@ -244,7 +245,7 @@ impl Frame {
             .any(|(at, window)| window == MAGIC && Header::read(&bytes[at..]).is_ok())
     }
 
-    /// Whether these bytes, fewer than a header, are how a frame begins.
+    /// Whether these bytes, fewer than a header, may be the beginning of a frame.
     pub fn is_header_prefix(bytes: &[u8]) -> bool {
         let known = bytes.len().min(MAGIC.len());
         bytes.len() < HEADER && bytes[..known] == MAGIC[..known]
@@ -263,27 +264,27 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// What stands at an offset of a journal file or object.
+/// The result of parsing at an offset of a journal file or object.
 #[derive(Clone, Debug)]
-pub enum Parsed {
-    /// A frame, whole and linked.
+pub enum ParsedFrame {
+    /// A complete frame that follows its predecessor.
     Frame(Frame),
-    /// Nothing: the bytes end here.
+    /// No bytes are left.
     End,
     /// The bytes end within a frame.
     Short {
-        /// How one can tell.
+        /// How the truncation was detected.
         reason: &'static str,
     },
-    /// Not a frame, or not the one that follows.
+    /// The bytes are not a frame, or not the frame that follows.
     Bad {
-        /// How one can tell.
+        /// Description of the failed check.
         reason: &'static str,
     },
 }
 
-const fn bad(reason: &'static str) -> Parsed {
-    Parsed::Bad { reason }
+const fn bad(reason: &'static str) -> ParsedFrame {
+    ParsedFrame::Bad { reason }
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -298,36 +299,38 @@ struct Header {
 }
 
 impl Header {
-    fn read(bytes: &[u8]) -> Result<Self, Parsed> {
+    fn read(bytes: &[u8]) -> Result<Self, ParsedFrame> {
         let Some(header) = bytes.first_chunk::<HEADER>() else {
-            return Err(Parsed::Short {
+            return Err(ParsedFrame::Short {
                 reason: "fewer bytes than a header",
             });
         };
         if &header[..4] != MAGIC {
-            return Err(bad("no frame begins here"));
+            return Err(bad("the bytes are not a frame header"));
         }
+        // The checksum comes before the fields: a flipped bit must be reported as damage, not as an unknown version.
         if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
-            return Err(bad("the header's checksum doesn't fit"));
+            return Err(bad("the header's checksum doesn't match"));
         }
         let kind = match header[5] {
             1 => FrameKind::Data,
             2 => FrameKind::Fence,
             _ => {
-                return Err(bad("a kind of frame that this build doesn't know"));
+                return Err(bad("this build doesn't know the kind of frame"));
             }
         };
         if header[4] != VERSION
             || DigestAlgorithm::from_code(header[6]).is_none()
             || header[7] & !FLAG_MAC != 0
         {
-            return Err(bad("a version of frame that this build doesn't know"));
+            return Err(bad("this build doesn't know the version of the frame"));
         }
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let bits = |at: usize| std::array::from_fn(|i| header[at + i]);
         let length = u32::from_be_bytes(std::array::from_fn(|i| header[24 + i])) as usize;
+        // A forged length must not make the reader wait for, or allocate, gigabytes.
         if length > MAX_PAYLOAD {
-            return Err(bad("a payload larger than the cap"));
+            return Err(bad("the payload exceeds the size limit"));
         }
         Ok(Self {
             kind,
@@ -347,7 +350,7 @@ impl Header {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, FrameKind, Parsed};
+    use super::{Frame, FrameKind, ParsedFrame};
     use crate::counter::{Epoch, Slot};
     use crate::digest::Digest;
     use crate::format::tag::MacKey;
@@ -360,11 +363,11 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_authentic_only_under_the_key_that_tagged_it() {
+    fn frame_is_authentic_only_under_its_tag_key() {
         let key = TagKey::new(1);
         let frame = frame(Some(&key));
-        let Parsed::Frame(read) = Frame::parse(frame.bytes(), 0, &Digest::of(b"before")) else {
-            panic!("it parses");
+        let ParsedFrame::Frame(read) = Frame::parse(frame.bytes(), 0, &Digest::of(b"before")) else {
+            panic!("the frame parses");
         };
         assert_eq!(read, frame);
         assert_eq!((read.key_id(), read.payload()), (Some(key.id()), &b"{}\n"[..]));
@@ -374,15 +377,15 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_of_a_tag_counts() {
+    fn flipped_tag_bit_makes_frame_inauthentic() {
         let key = TagKey::new(1);
         let frame = frame(Some(&key));
         let length = frame.bytes().len();
         for bit in 0..16 * 8 {
             let mut bytes = frame.bytes().to_vec();
             bytes[length - 1 - bit / 8] ^= 1 << (bit % 8);
-            let Parsed::Frame(read) = Frame::parse(&bytes.into(), 0, &Digest::of(b"before")) else {
-                panic!("plain digests don't cover it");
+            let ParsedFrame::Frame(read) = Frame::parse(&bytes.into(), 0, &Digest::of(b"before")) else {
+                panic!("the digest chain doesn't cover the tag");
             };
             assert!(!read.is_authentic(&key), "bit {bit}");
         }

@@ -1,4 +1,4 @@
-//! What a frame holds: records, one JSON line each.
+//! The records in a frame's payload, one JSON line each.
 
 use crate::counter::Serial;
 use crate::error::{Error, Result};
@@ -12,42 +12,42 @@ use crate::snapshot::{Invalidation, Plugin};
 use crate::update::UpdateInfo;
 use serde::{Deserialize, Serialize};
 
-/// One thing that happened.
+/// One event in the history of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record {
-    /// An update begins: what is there becomes the base, nothing is recorded yet.
+    /// An update begins: all entries become the base, and none is recorded yet.
     UpdateStart(UpdateInfo),
-    /// A mutation begins.
+    /// A mutation begins: its intent is recorded.
     Begin(Begin),
-    /// A mutation ends.
+    /// A mutation ends: its result is recorded.
     End(End),
-    /// A step that doesn't touch the world.
+    /// A step that calls no provider.
     Step(Step),
     /// A plugin took part.
     RecordPlugin(Plugin),
-    /// The stack's outputs.
+    /// The stack's outputs are set.
     SetOutputs(StackOutputs),
     /// All entries are replaced by those of a stored snapshot.
     ResetBase(ResetBase),
-    /// A change by hand.
+    /// The state is edited manually.
     Edit(Edit),
-    /// A pending operation is settled by hand.
+    /// A pending operation is resolved manually.
     Resolve(Resolve),
-    /// The update ends here and makes the current revision. Ends its frame.
+    /// The update ends and creates the current revision. Must be the last record of its frame.
     UpdateEnd(UpdateEnd),
-    /// A snapshot was stored as a revision that isn't current. Ends its frame.
+    /// A snapshot is stored as a revision that is not the current one. Must be the last record of its frame.
     DetachedRevision(DetachedRevision),
-    /// A stored revision is forgotten.
+    /// A stored revision is deleted.
     Forget(RevisionId),
-    /// A checkpoint is in force.
+    /// A checkpoint is complete.
     Checkpoint(CheckpointNote),
-    /// The world is about to be changed beyond what is recorded step by step: the entries aren't to be trusted.
+    /// Resources are about to be changed without a record of each step, so the entries become unreliable.
     Invalidate(Invalidation),
-    /// The entries say what the world is; what is pending stays pending.
+    /// The entries match the real resources again. Pending operations stay pending.
     Validate(CompletionReason),
-    /// Entries are about to come from another stack.
+    /// Entries are about to arrive from another stack.
     MoveIn(MoveIn),
     /// Entries leave for another stack.
     MoveOut(MoveOut),
@@ -56,12 +56,13 @@ pub enum Record {
 }
 
 impl Record {
-    /// Whether it must be the last of its frame: the chain there is in the revision's id.
+    /// Whether the record must be the last of its frame, because the revision's id contains the chain digest at the
+    /// end of that frame.
     pub const fn ends_frame(&self) -> bool {
         matches!(self, Self::UpdateEnd(_) | Self::DetachedRevision(_))
     }
 
-    /// The mutation that it belongs to.
+    /// The mutation that the record belongs to.
     pub const fn mutation(&self) -> Option<MutationId> {
         match self {
             Self::Begin(begin) => Some(begin.id),
@@ -78,110 +79,110 @@ impl Record {
     }
 }
 
-/// Why the entries are to be trusted again.
+/// Why the entries are reliable again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CompletionReason {
-    /// Whoever changed the world gave the whole snapshot that it led to.
+    /// The tool that changed the resources saved the complete resulting snapshot.
     Saved,
     /// An update, a refresh, a destroy or an import succeeded, and nothing is pending.
     Succeeded,
-    /// A person looked at the world and says so.
+    /// A person checked the resources and confirmed the entries.
     Resolved,
 }
 
-/// The entries are those of a stored snapshot from here on. Pending operations stay.
+/// Replaces all entries by those of a stored snapshot. Pending operations stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ResetBase {
-    /// Names the mutation.
+    /// Id of the mutation.
     pub id: MutationId,
-    /// The snapshot.
+    /// Stored snapshot with the new entries.
     pub snapshot: SnapshotRef,
-    /// Why.
+    /// Reason for the replacement.
     pub cause: ResetCause,
-    /// What was begun and not ended where the snapshot came from, if that is another system: it is pending here from
-    /// now on, beside what is pending already.
+    /// Pending operations that come with the snapshot if it was imported from another system. They are added to the
+    /// operations that are already pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingOperation>,
 }
 
-/// Why a state was rebased.
+/// The reason for replacing all entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ResetCause {
-    /// A foreign state came in.
+    /// A state of another tool was imported.
     Import {
-        /// The system that it came from, and its serial there, if that system counts.
+        /// The other system and its serial of the state, if that system has serials.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         foreign: Option<(String, u64)>,
     },
-    /// An earlier or stored revision came back.
+    /// An earlier or detached revision was restored.
     Restore {
-        /// Which one.
+        /// Id of the restored revision.
         revision: RevisionId,
     },
-    /// A person changed more than an [`Edit`] says: the whole snapshot, or its repair.
+    /// A manual change that an [`Edit`] can't express: a whole snapshot, or its repair.
     Edit,
 }
 
-/// The end of an update.
+/// The end of an update, which creates a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct UpdateEnd {
-    /// The serial of the revision.
+    /// Serial of the revision.
     pub serial: Serial,
-    /// What made it.
+    /// Metadata of the update.
     pub update: UpdateInfo,
-    /// Where replay can begin to get the state here.
+    /// Base from which replay reaches this state.
     pub base: Base,
-    /// How many entries it has.
+    /// Number of entries in the revision.
     pub entries: u64,
 }
 
-/// A revision that was written and isn't current (seed 003's `Write`).
+/// A revision that was stored without becoming the current one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DetachedRevision {
-    /// The serial of the revision.
+    /// Serial of the revision.
     pub serial: Serial,
-    /// Its content.
+    /// Snapshot with the content of the revision.
     pub snapshot: SnapshotRef,
-    /// How many entries it has.
+    /// Number of entries in the revision.
     pub entries: u64,
 }
 
-/// A checkpoint whose head swap is done: history may trust its snapshot.
+/// A checkpoint whose head swap is complete, so that history may use its snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CheckpointNote {
-    /// What head names now.
+    /// Base that the head names since the checkpoint.
     pub base: Base,
 }
 
-/// The records as the payload of a frame.
+/// Encodes records as the payload of a frame.
 pub fn encode_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<u8> {
     let mut payload = Vec::new();
     for record in records {
-        // Records hold strings, numbers, lists and maps with string keys: they always serialise.
+        // Records contain only strings, numbers, lists and maps with string keys, so serialization can't fail.
         payload.extend_from_slice(&serde_json::to_vec(record).unwrap_or_default());
         payload.push(b'\n');
     }
     payload
 }
 
-/// The records of a frame's payload; `object` names the frame in errors.
+/// Decodes the records of a frame's payload; `object` names the frame in errors.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when a line isn't a record that this build knows.
+/// [`Error::Corrupt`] if a line is not a record that this build knows.
 pub fn decode_records(object: &str, payload: &[u8]) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut offset = 0;
     for line in payload.split_inclusive(|&b| b == b'\n') {
         let record = serde_json::from_slice(line)
-            .map_err(|_| Error::corrupt(object, offset, "a record that this build can't read"))?;
+            .map_err(|_| Error::corrupt(object, offset, "this build can't decode the record"))?;
         records.push(record);
         offset += line.len() as u64;
     }

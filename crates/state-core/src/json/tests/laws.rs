@@ -1,4 +1,4 @@
-//! Laws that hold for any text, judged by `serde_json` where it can.
+//! Property tests on random texts, compared with `serde_json` where possible.
 
 use crate::testkit::run::scaled;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::super::{Document, Json, Kind, Limits, Style, View, canonical, write};
 
-/// A value to be written with random white space and escapes.
+/// A value that is printed with random white space and escapes.
 #[derive(Debug, Clone)]
 enum Tree {
     Scalar(String),
@@ -39,12 +39,13 @@ fn tree() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Often none at all: then the text is compact, and canonical but for the order of its keys.
+/// Generates noise for the printer. A single zero prints a compact text that is canonical except for the order of its
+/// keys.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![Just(vec![0]), prop::collection::vec(any::<u8>(), 1..40)]
 }
 
-/// Prints a tree; `noise` decides, byte by byte, over white space and superfluous escapes.
+/// Prints a tree; the bytes of `noise` decide on white space and superfluous escapes.
 struct Printer<'n> {
     out: String,
     noise: std::iter::Cycle<std::slice::Iter<'n, u8>>,
@@ -109,7 +110,7 @@ impl Printer<'_> {
             if must || self.noise() % 8 == 7 {
                 let mut units = [0; 2];
                 for unit in character.encode_utf16(&mut units) {
-                    write!(self.out, "\\u{unit:04X}").expect("strings take all");
+                    write!(self.out, "\\u{unit:04X}").expect("writing to a string can't fail");
                 }
             } else {
                 self.out.push(character);
@@ -119,7 +120,7 @@ impl Printer<'_> {
     }
 }
 
-/// What the naive canonical text of a tree is, built without the code under test.
+/// Computes the canonical text of a tree without the code under test.
 fn expected_canonical(tree: &Tree) -> String {
     let string = |text: &String| serde_json::to_string(text).expect("strings serialize");
     match tree {
@@ -140,7 +141,7 @@ fn expected_canonical(tree: &Tree) -> String {
     }
 }
 
-/// A view read value by value, as a tree.
+/// Reads a view value by value into a tree.
 fn read(view: View<'_>) -> Tree {
     match view.kind() {
         Kind::Array => Tree::List(view.elements().expect("an array").map(read).collect()),
@@ -157,7 +158,7 @@ fn read(view: View<'_>) -> Tree {
     }
 }
 
-/// Accepts what the strict pass must: `serde_json`'s own grammar and surrogate rules, and no duplicate keys.
+/// The reference parser: `serde_json`'s own grammar and surrogate rules, and no duplicate keys.
 struct Strict;
 
 impl<'de> Deserialize<'de> for Strict {
@@ -206,7 +207,7 @@ impl<'de> Visitor<'de> for Strict {
     }
 }
 
-/// What `serde_json` says of a text; None if it cannot tell, as its floats end at 1e308.
+/// Asks `serde_json` whether it accepts a text; returns `None` for numbers beyond its limit of 1e308.
 fn oracle(bytes: &[u8]) -> Option<bool> {
     match serde_json::from_slice::<Strict>(bytes) {
         Ok(Strict) => Some(true),
@@ -219,7 +220,7 @@ fn agrees_with_the_oracle(bytes: &[u8]) -> Result<(), TestCaseError> {
     let ours = Document::parse(bytes, &Limits::default());
     match oracle(bytes) {
         Some(accepted) => prop_assert_eq!(ours.is_ok(), accepted, "{:?}", ours.err()),
-        // What we take, serde_json must at least be able to skip.
+        // A text accepted here must at least be skippable by serde_json.
         None if ours.is_ok() => prop_assert!(serde_json::from_slice::<de::IgnoredAny>(bytes).is_ok()),
         None => {}
     }
@@ -240,14 +241,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn canonical_text_is_that_of_the_naive_oracle(tree in tree(), noise in noise()) {
+    fn canonical_text_matches_the_naive_oracle(tree in tree(), noise in noise()) {
         let text = Printer::print(&tree, &noise);
         let json = Json::parse(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(json.as_str(), expected_canonical(&tree));
     }
 
     #[test]
-    fn canonical_text_is_its_own_canonical_text(tree in tree(), noise in noise()) {
+    fn canonical_text_is_a_fixed_point(tree in tree(), noise in noise()) {
         let json = Json::parse(&Printer::print(&tree, &noise)).expect("well formed");
         let again = Json::parse(json.as_str()).expect("well formed");
         prop_assert_eq!(&again, &json);
@@ -257,14 +258,14 @@ proptest! {
     }
 
     #[test]
-    fn views_read_what_was_written(tree in tree(), noise in noise()) {
+    fn views_read_the_printed_tree(tree in tree(), noise in noise()) {
         let text = Printer::print(&tree, &noise);
         let document = Document::parse(text.as_bytes(), &Limits::default()).expect("well formed");
         prop_assert_eq!(format!("{:?}", read(document.root())), format!("{tree:?}"));
     }
 
     #[test]
-    fn printing_changes_nothing_but_layout(
+    fn printing_changes_only_the_layout(
         tree in tree(),
         noise in noise(),
         indent in prop_oneof![Just(None), Just(Some("  ")), Just(Some("\t"))],
@@ -283,7 +284,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_texts_are_accepted_exactly_if_the_oracle_does(
+    fn mutated_texts_are_accepted_iff_by_the_oracle(
         tree in tree(),
         noise in noise(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 0..4),
@@ -305,13 +306,13 @@ proptest! {
     }
 
     #[test]
-    fn texts_of_json_symbols_are_accepted_exactly_if_the_oracle_does(
-        stored_items in prop::collection::vec(prop::sample::select(vec![
+    fn symbol_texts_are_accepted_iff_by_the_oracle(
+        symbols in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u0061\"", "\"", "\\", "\\ud83d", "\\ude00", "\\n",
             "0", "1", "-", ".", "e", "+", "true", "null", " ", "\n", "tru", "\"a\":1", "{}", "[]",
         ]), 0..14),
     ) {
-        agrees_with_the_oracle(stored_items.concat().as_bytes())?;
+        agrees_with_the_oracle(symbols.concat().as_bytes())?;
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What views answer.
+//! Tests of reading values through views.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::super::{Kind, View};
 use super::{document, parse};
 
 #[test]
-fn a_view_knows_its_kind_text_and_place() {
+fn view_reports_kind_text_and_range() {
     let text = " [ null , true,false, -1.50 ,\"é\", { } ,[\t] ] ";
     let kinds = |view: View<'static>| (view.kind(), view.text());
     let values: Vec<_> = document(text)
@@ -50,7 +50,7 @@ fn numbers_keep_every_digit() {
 }
 
 #[test]
-fn integers_are_read_only_from_plain_digits_that_fit() {
+fn integers_are_read_only_from_plain_digits_in_range() {
     let u64_of = |text: &'static str| document(text).root().as_u64();
     let i64_of = |text: &'static str| document(text).root().as_i64();
     assert_eq!(u64_of("18446744073709551615"), Some(u64::MAX));
@@ -64,7 +64,7 @@ fn integers_are_read_only_from_plain_digits_that_fit() {
 }
 
 #[test]
-fn booleans_and_null_are_only_themselves() {
+fn booleans_and_null_are_not_converted() {
     assert_eq!(document("true").root().as_bool(), Some(true));
     assert_eq!(document("false").root().as_bool(), Some(false));
     assert_eq!(document("null").root().as_bool(), None);
@@ -89,7 +89,7 @@ fn strings_are_unescaped_and_borrowed_where_possible() {
 }
 
 #[test]
-fn members_come_in_the_order_of_the_text() {
+fn members_are_returned_in_text_order() {
     let text = r#"{ "b" : {"x": "}\"]"} , "\u0061":[1,[2,{"y":"]"}]], "":null }"#;
     let members: Vec<_> = document(text)
         .root()
@@ -114,7 +114,7 @@ fn members_come_in_the_order_of_the_text() {
 }
 
 #[test]
-fn iterators_of_empty_containers_end_and_stay_ended() {
+fn iterators_of_empty_containers_are_fused() {
     for text in ["{}", "{ \n}"] {
         let mut members = document(text).root().members().expect("an object");
         assert!(members.next().is_none() && members.next().is_none());
@@ -179,13 +179,13 @@ fn positions_count_lines_and_characters() {
 }
 
 #[test]
-fn an_error_at_a_view_names_its_path() {
+fn error_at_a_view_names_its_path() {
     let text = "{\"resources\": [{}, {\"instances\": [\n {\"na me\": 1, \"name\": [2]}]}]}";
     let document = document(text);
     let view = document
         .root()
         .pointer("/resources/1/instances/0/name")
-        .expect("there");
+        .expect("the value exists");
     let error = document.error_at(&view, "expected a string");
     assert_eq!(
         error.to_string(),
@@ -194,7 +194,7 @@ fn an_error_at_a_view_names_its_path() {
     let view = document
         .root()
         .pointer("/resources/1/instances/0/na me")
-        .expect("there");
+        .expect("the value exists");
     assert_eq!(
         document.error_at(&view, "x").path(),
         r#"$.resources[1].instances[0]["na me"]"#
@@ -203,8 +203,8 @@ fn an_error_at_a_view_names_its_path() {
         document.error_at(&document.root(), "x").to_string(),
         "x at line 1, column 1 ($)"
     );
-    let view = document.root().pointer("/resources").expect("there");
+    let view = document.root().pointer("/resources").expect("the value exists");
     assert_eq!(document.error_at(&view, "x").path(), "$.resources");
-    let stranger = parse("[0, 1]").expect("well formed");
-    assert_eq!(stranger.error_at(&view, "x").position().offset, 6);
+    let other_document = parse("[0, 1]").expect("well formed");
+    assert_eq!(other_document.error_at(&view, "x").position().offset, 6);
 }

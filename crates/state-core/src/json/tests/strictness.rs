@@ -1,4 +1,4 @@
-//! What the strict pass refuses, and where it says that it is.
+//! Tests of the errors for invalid texts, and of their positions.
 
 use super::super::{Document, Json, Limits};
 use super::parse;
@@ -18,16 +18,16 @@ fn refused_bytes(bytes: &[u8], expected: &str) {
 }
 
 #[test]
-fn nothing_and_white_space_have_their_own_messages() {
+fn empty_and_blank_texts_have_their_own_messages() {
     refused("", "the text is empty at line 1, column 1 ($)");
     refused(
         " \n\t",
-        "the text holds nothing but white space at line 2, column 2 ($)",
+        "the text contains only white space at line 2, column 2 ($)",
     );
 }
 
 #[test]
-fn a_byte_order_mark_is_refused_by_name() {
+fn byte_order_mark_is_refused_by_name() {
     refused(
         "\u{feff}{}",
         "a byte order mark; save the text without it at line 1, column 1 ($)",
@@ -47,7 +47,7 @@ fn text_after_the_value_is_refused() {
 }
 
 #[test]
-fn duplicate_keys_are_refused_where_the_second_stands() {
+fn duplicate_key_error_points_at_the_second_key() {
     refused(
         "{\"a\": 1,\n  \"a\": 2}",
         "duplicate key at line 2, column 3 ($.a)",
@@ -82,7 +82,7 @@ fn duplicate_keys_are_found_in_objects_of_any_size() {
 }
 
 #[test]
-fn keys_of_a_closed_object_do_not_haunt_the_next() {
+fn keys_of_a_closed_object_are_forgotten() {
     parse(r#"[{"a":1},{"a":1},{"b":{"c":1},"c":{"b":1}}]"#).expect("no duplicates");
     refused(
         r#"{"a":{"b":1},"a":1}"#,
@@ -91,7 +91,7 @@ fn keys_of_a_closed_object_do_not_haunt_the_next() {
 }
 
 #[test]
-fn depth_is_limited_to_the_level() {
+fn depth_limit_is_exact() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     parse(&nested(64)).expect("64 levels");
     let error = parse(&nested(65)).expect_err("65 levels");
@@ -106,7 +106,7 @@ fn depth_is_limited_to_the_level() {
 }
 
 #[test]
-fn a_depth_without_limit_costs_no_stack() {
+fn unlimited_depth_needs_no_call_stack() {
     let limits = Limits {
         max_depth: usize::MAX,
         ..Limits::default()
@@ -125,7 +125,7 @@ fn a_depth_without_limit_costs_no_stack() {
 }
 
 #[test]
-fn long_texts_and_strings_are_limited_to_the_byte() {
+fn size_limits_are_exact() {
     let limits = Limits {
         max_bytes: 10,
         max_string_bytes: 4,
@@ -151,7 +151,7 @@ fn long_texts_and_strings_are_limited_to_the_byte() {
 }
 
 #[test]
-fn half_surrogate_pairs_are_refused() {
+fn unpaired_surrogates_are_refused() {
     for half in [
         r"\ud800",
         r"\udfff",
@@ -163,7 +163,7 @@ fn half_surrogate_pairs_are_refused() {
     ] {
         refused(
             &format!("[\"é{half}\"]"),
-            "half of a surrogate pair at line 1, column 4 ($[0])",
+            "an unpaired surrogate at line 1, column 4 ($[0])",
         );
     }
     parse(r#""\ud83d\ude00""#).expect("a whole pair");
@@ -187,13 +187,10 @@ fn control_characters_in_strings_are_refused() {
 
 #[test]
 fn unknown_escapes_are_refused() {
-    refused(
-        r#""\x41""#,
-        "an escape that JSON does not know at line 1, column 2 ($)",
-    );
+    refused(r#""\x41""#, "an unknown escape sequence at line 1, column 2 ($)");
     refused(
         r#""\U0041""#,
-        "an escape that JSON does not know at line 1, column 2 ($)",
+        "an unknown escape sequence at line 1, column 2 ($)",
     );
     refused(
         r#""\u00g0""#,
@@ -205,7 +202,7 @@ fn unknown_escapes_are_refused() {
     );
     refused(
         r#"["abc\"]"#,
-        "a string that is never closed at line 1, column 2 ($[0])",
+        "a string without a closing quote at line 1, column 2 ($[0])",
     );
 }
 
@@ -222,7 +219,7 @@ fn numbers_follow_the_grammar() {
     refused("+1", "a number must not start with `+` at line 1, column 1 ($)");
     refused(
         ".5",
-        "a digit must stand before the decimal point at line 1, column 1 ($)",
+        "a digit must precede the decimal point at line 1, column 1 ($)",
     );
     refused(
         "[1.]",
@@ -246,7 +243,7 @@ fn numbers_follow_the_grammar() {
 }
 
 #[test]
-fn commas_brackets_and_colons_stand_where_they_must() {
+fn misplaced_punctuation_is_refused() {
     refused(
         "[1,]",
         "a comma before the end of an array at line 1, column 3 ($[0])",
@@ -263,7 +260,7 @@ fn commas_brackets_and_colons_stand_where_they_must() {
     refused("[,1]", "expected a value at line 1, column 2 ($[0])");
     refused(
         "['a']",
-        "a string must stand in double quotes at line 1, column 2 ($[0])",
+        "a string must be in double quotes at line 1, column 2 ($[0])",
     );
     refused(
         "[/**/]",
@@ -273,19 +270,19 @@ fn commas_brackets_and_colons_stand_where_they_must() {
 }
 
 #[test]
-fn a_text_that_breaks_off_says_inside_of_what() {
+fn truncated_text_error_names_the_open_container() {
     refused("[1", "the text ends inside an array at line 1, column 3 ($[0])");
     refused(
         "[",
-        "the text ends where a value must stand at line 1, column 2 ($[0])",
+        "the text ends where a value is expected at line 1, column 2 ($[0])",
     );
     refused(
         "{",
-        "the text ends where a key must stand at line 1, column 2 ($)",
+        "the text ends where a key is expected at line 1, column 2 ($)",
     );
     refused(
         "{\"a\"\n",
-        "the text ends where `:` must stand at line 2, column 1 ($.a)",
+        "the text ends where `:` is expected at line 2, column 1 ($.a)",
     );
     refused(
         r#"{"a":1"#,
@@ -298,7 +295,7 @@ fn a_text_that_breaks_off_says_inside_of_what() {
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_refused_where_they_stand() {
+fn invalid_utf8_is_refused_at_its_position() {
     refused_bytes(
         b"{\"a\":\n[1,\"\xc3\xa9\xff\"]}",
         "not UTF-8 at line 2, column 6 ($.a[1])",
@@ -313,7 +310,7 @@ fn bytes_that_are_not_utf8_are_refused_where_they_stand() {
 }
 
 #[test]
-fn paths_quote_odd_keys_and_cut_long_ones() {
+fn paths_quote_odd_keys_and_truncate_long_ones() {
     let text = r#"{"format-version": 1, "resources": [0, {"a b": {"é\n\"": {"1": ?}}}]}"#;
     assert_eq!(
         parse(text).expect_err("`?`").path(),

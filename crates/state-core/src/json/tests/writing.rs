@@ -1,4 +1,4 @@
-//! What is written: canonical text, printed text, built text, serde.
+//! Tests of canonical text, printed text, built text and serde.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ fn canonical_keys_sort_by_utf8_bytes_not_by_utf16() {
 }
 
 #[test]
-fn canonical_strings_escape_only_what_they_must() {
+fn canonical_strings_have_minimal_escapes() {
     let text = r#""\u0000\u001F\u0008\u000a\u0022\u005c\u002f\/\u007f\u2028\ud83d\ude00<""#;
     assert_eq!(
         json(text).as_str(),
@@ -55,7 +55,7 @@ fn canonical_numbers_are_verbatim() {
 }
 
 #[test]
-fn every_control_character_is_written_so_that_it_is_read_back() {
+fn control_characters_round_trip() {
     let all: String = ('\0'..='\u{ff}').collect();
     let value = Json::from_string(&all);
     assert_eq!(value.view().as_str().expect("a string"), all);
@@ -110,7 +110,7 @@ fn html_is_escaped_on_request_in_keys_and_values() {
 }
 
 #[test]
-fn writers_build_what_was_asked() {
+fn writers_build_the_expected_text() {
     let mut out = String::from("prefix ");
     let mut object = ObjectWriter::new(&mut out);
     object
@@ -136,7 +136,7 @@ fn writers_build_what_was_asked() {
 }
 
 #[test]
-fn properties_are_objects() {
+fn properties_accept_only_objects() {
     assert!(Properties::new(json("[]")).is_none());
     assert!(Properties::new(Json::null()).is_none());
     let properties = Properties::new(json(r#"{"b": 2, "a": 1}"#)).expect("an object");

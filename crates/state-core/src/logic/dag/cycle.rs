@@ -1,25 +1,25 @@
-//! What keeps a list from having an order.
+//! Cycles, which prevent a list from having a topological order.
 
 use super::graph::{Graph, Lists, NONE};
-use super::order::Stuck;
+use super::order::Blocked;
 use crate::address::EntryKey;
 use crate::verify::{Rule, Violation};
 use std::collections::VecDeque;
 
-/// How many edges the search for a smaller cycle looks at, once it has one.
+/// The number of edges that the search for a smaller cycle visits after it has found one.
 const SEARCH_EDGES: usize = 4_000_000;
 
-/// Entries that refer to each other in a circle, so that none of them can come first.
+/// Entries that refer to each other in a cycle, so that none of them can come first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", round(witness))]
+#[error("{}", format_cycle(witness))]
 pub struct Cycle {
-    /// Each refers to the next, the last to the first; the smallest key comes first. No shorter cycle exists in a
-    /// graph of ordinary size; in a huge tangle, the shortest that a bounded search finds.
+    /// Keys of the cycle. Each entry refers to the next and the last to the first; the smallest key comes first. The
+    /// cycle is the shortest one, except in very large graphs, where it is the shortest that a bounded search finds.
     pub witness: Vec<EntryKey>,
 }
 
-/// The entries of a circle, back to the first.
-pub(crate) fn round(circle: &[EntryKey]) -> String {
+/// Formats the entries of a cycle, ending with the first entry again.
+pub(crate) fn format_cycle(circle: &[EntryKey]) -> String {
     let keys = circle.iter().chain(circle.first()).map(ToString::to_string);
     keys.collect::<Vec<_>>().join(" -> ")
 }
@@ -28,19 +28,19 @@ impl From<Cycle> for Violation {
     fn from(cycle: Cycle) -> Self {
         Self {
             rule: Rule::Acyclic,
-            detail: format!("references go round in a circle: {cycle}"),
+            detail: format!("the references form a cycle: {cycle}"),
             entry: cycle.witness.into_iter().next(),
         }
     }
 }
 
 impl Cycle {
-    /// The smallest cycle among the entries that could not stand. Of several with the same length it is one whose
-    /// first key is smallest.
-    pub(super) fn smallest(graph: &Graph<'_>, stuck: &Stuck) -> Self {
-        let tangle = Tangle::new(graph, stuck);
-        let witness = tangle.shortest().into_iter().map(|local| {
-            let position = tangle.positions[local as usize];
+    /// Finds the smallest cycle among the blocked entries. Of several cycles with the same length, returns one with
+    /// the smallest first key.
+    pub(super) fn smallest(graph: &Graph<'_>, blocked: &Blocked) -> Self {
+        let subgraph = CyclicSubgraph::new(graph, blocked);
+        let witness = subgraph.shortest().into_iter().map(|local| {
+            let position = subgraph.positions[local as usize];
             graph.entries[position as usize].key()
         });
         Self {
@@ -49,8 +49,8 @@ impl Cycle {
     }
 }
 
-/// The part of a graph where nothing can stand. Its entries are numbered in the order of their keys.
-struct Tangle {
+/// The part of a graph that can't be ordered. Its entries are numbered in the order of their keys.
+struct CyclicSubgraph {
     positions: Vec<u32>,
     needs: Lists,
     members: Lists,
@@ -58,11 +58,11 @@ struct Tangle {
     alive: Vec<bool>,
 }
 
-impl Tangle {
-    fn new(graph: &Graph<'_>, stuck: &Stuck) -> Self {
-        let positions = graph.by_key(stuck.entries.iter().copied());
+impl CyclicSubgraph {
+    fn new(graph: &Graph<'_>, blocked: &Blocked) -> Self {
+        let positions = graph.by_key(blocked.entries.iter().copied());
         let needs = (0..).zip(&positions).flat_map(|(local, &position)| {
-            let closed = |node: &&u32| !stuck.open[**node as usize];
+            let closed = |node: &&u32| !blocked.open[**node as usize];
             let needs = graph.needs.get(position).iter().filter(closed);
             needs.map(move |&node| (local, node))
         });
@@ -73,41 +73,41 @@ impl Tangle {
             ];
             nodes.into_iter().map(move |node| (node, local))
         });
-        let mut tangle = Self {
+        let mut subgraph = Self {
             needs: Lists::collect(positions.len() as u32, needs),
             members: Lists::collect(graph.nodes, members.filter(|(node, _)| *node != NONE)),
             alive: vec![true; positions.len()],
             positions,
         };
-        tangle.trim(graph.nodes);
-        tangle
+        subgraph.trim(graph.nodes);
+        subgraph
     }
 
     fn len(&self) -> u32 {
         self.positions.len() as u32
     }
 
-    /// Takes out, again and again, entries that no other refers to: they only hang on a cycle.
+    /// Repeatedly removes entries that no other entry refers to: they depend on a cycle but aren't part of it.
     fn trim(&mut self, nodes: u32) {
-        let mut askers = vec![0_u32; nodes as usize];
+        let mut references = vec![0_u32; nodes as usize];
         for (_, node) in self.needs.pairs() {
-            askers[node as usize] += 1;
+            references[node as usize] += 1;
         }
-        let mut asked = vec![0_u32; self.positions.len()];
+        let mut referenced = vec![0_u32; self.positions.len()];
         for (node, local) in self.members.pairs() {
-            asked[local as usize] += u32::from(askers[node as usize] > 0);
+            referenced[local as usize] += u32::from(references[node as usize] > 0);
         }
-        let mut idle: Vec<u32> = (0..self.len()).filter(|&l| asked[l as usize] == 0).collect();
+        let mut idle: Vec<u32> = (0..self.len()).filter(|&l| referenced[l as usize] == 0).collect();
         while let Some(local) = idle.pop() {
             self.alive[local as usize] = false;
             for &node in self.needs.get(local) {
-                askers[node as usize] -= 1;
-                if askers[node as usize] > 0 {
+                references[node as usize] -= 1;
+                if references[node as usize] > 0 {
                     continue;
                 }
                 for &member in self.members.get(node) {
-                    asked[member as usize] -= 1;
-                    if asked[member as usize] == 0 {
+                    referenced[member as usize] -= 1;
+                    if referenced[member as usize] == 0 {
                         idle.push(member);
                     }
                 }
@@ -115,10 +115,10 @@ impl Tangle {
         }
     }
 
-    /// Each cycle is looked for from its smallest entry, among larger ones only.
+    /// Searches for each cycle from its smallest entry, visiting only larger entries.
     fn shortest(&self) -> Vec<u32> {
         let mut search = Search {
-            tangle: self,
+            subgraph: self,
             node_seen: vec![NONE; self.members.len()],
             entry_seen: vec![NONE; self.positions.len()],
             before: vec![NONE; self.positions.len()],
@@ -140,20 +140,20 @@ impl Tangle {
 }
 
 struct Search<'t> {
-    tangle: &'t Tangle,
+    subgraph: &'t CyclicSubgraph,
     /// The last start from which a node, or an entry, was reached.
     node_seen: Vec<u32>,
     entry_seen: Vec<u32>,
-    /// The entry from which an entry was reached, and in how many steps.
+    /// Predecessor of each entry on the search path, and its distance from the start.
     before: Vec<u32>,
     depth: Vec<usize>,
     looked_at: usize,
 }
 
 impl Search<'_> {
-    /// The shortest cycle that begins at `start`, is shorter than `limit` and has no smaller entry.
+    /// Finds the shortest cycle that begins at `start`, is shorter than `limit` and contains no smaller entry.
     fn from(&mut self, start: u32, limit: usize) -> Option<Vec<u32>> {
-        let tangle = self.tangle;
+        let subgraph = self.subgraph;
         self.depth[start as usize] = 1;
         let mut queue = VecDeque::from([start]);
         while let Some(local) = queue.pop_front() {
@@ -161,17 +161,17 @@ impl Search<'_> {
             if depth >= limit {
                 return None;
             }
-            for &node in tangle.needs.get(local) {
+            for &node in subgraph.needs.get(local) {
                 self.looked_at += 1;
                 if std::mem::replace(&mut self.node_seen[node as usize], start) == start {
                     continue;
                 }
-                for &member in tangle.members.get(node) {
+                for &member in subgraph.members.get(node) {
                     self.looked_at += 1;
                     if member == start {
                         return Some(self.path(start, local));
                     }
-                    let is_new = member > start && tangle.alive[member as usize];
+                    let is_new = member > start && subgraph.alive[member as usize];
                     if is_new && std::mem::replace(&mut self.entry_seen[member as usize], start) != start {
                         self.before[member as usize] = local;
                         self.depth[member as usize] = depth + 1;

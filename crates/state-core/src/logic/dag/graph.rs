@@ -1,10 +1,10 @@
-//! Entries and what they need as arrays of numbers.
+//! The dependency graph as arrays of numbers.
 
 use crate::address::Dependency;
 use crate::entry::SharedEntry;
 use std::collections::HashMap;
 
-/// Stands for "none" among node numbers.
+/// Marks the absence of a node number.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A list of lists of numbers in two arrays.
@@ -15,7 +15,7 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Sorts items into `count` lists; within a list they keep the order in which they come.
+    /// Distributes items over `count` lists; within a list they keep their order.
     pub(super) fn collect(count: u32, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut starts = vec![0; count as usize + 1];
         for (list, _) in pairs.clone() {
@@ -34,12 +34,12 @@ impl Lists {
         Self { starts, items }
     }
 
-    /// How many lists there are.
+    /// The number of lists.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// One of the lists.
+    /// Returns one of the lists.
     pub(super) fn get(&self, list: u32) -> &[u32] {
         let list = list as usize;
         &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
@@ -51,22 +51,21 @@ impl Lists {
     }
 }
 
-/// Entries by position, and nodes between them: first one for each address, then one for each group that has
-/// live members.
+/// Entries by position, and nodes between them: one for each address, then one for each group with live members.
 #[derive(Debug)]
 pub(super) struct Graph<'a> {
     pub(super) entries: &'a [SharedEntry],
-    /// How many nodes are addresses.
+    /// Number of nodes that are addresses.
     pub(super) addresses: u32,
-    /// How many nodes there are.
+    /// Number of all nodes.
     pub(super) nodes: u32,
-    /// The node of each entry's address.
+    /// Node of each entry's address.
     pub(super) address_of: Vec<u32>,
-    /// The node of each live entry's group, or [`NONE`].
+    /// Node of each live entry's group, or [`NONE`].
     pub(super) group_of: Vec<u32>,
-    /// The nodes that each entry refers to.
+    /// Nodes that each entry refers to.
     pub(super) needs: Lists,
-    /// The entries of each node: all generations of an address, all live members of a group.
+    /// Entries of each node: all generations of an address, all live members of a group.
     pub(super) members: Lists,
 }
 
@@ -107,20 +106,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(super) fn len(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// How many edges there are: references that name something, and memberships.
+    /// The number of edges: references to existing targets, and memberships.
     #[cfg(test)]
     pub(super) fn edges(&self) -> usize {
         self.needs.items.len() + self.members.items.len()
     }
 
-    /// The entries by key, then by position.
+    /// Sorts entries by key, then by position.
     pub(super) fn by_key(&self, positions: impl Iterator<Item = u32>) -> Vec<u32> {
-        // With the texts at hand a comparison needn't follow entry and address to them.
+        // Sorting the texts themselves avoids following the pointers of entry and address in each comparison.
         let mut keys: Vec<_> = positions
             .map(|position| {
                 let entry = &self.entries[position as usize];
@@ -131,7 +130,7 @@ impl<'a> Graph<'a> {
         keys.into_iter().map(|(.., position)| position).collect()
     }
 
-    /// The place of each entry among all in the order of their keys.
+    /// The rank of each entry in the order of keys.
     pub(super) fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.entries.len()];
         for (rank, position) in (0..).zip(self.by_key(0..self.len())) {
@@ -140,7 +139,7 @@ impl<'a> Graph<'a> {
         ranks
     }
 
-    /// Whether the list as it is given obeys the topological law.
+    /// Whether the given list is in topological order.
     pub(super) fn is_in_order(&self) -> bool {
         self.needs.pairs().all(|(entry, node)| {
             let members = self.members.get(node);

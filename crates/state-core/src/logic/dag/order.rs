@@ -1,31 +1,31 @@
-//! Walks through the graph that let each entry stand after what it needs.
+//! Graph traversals that place each entry after its dependencies.
 
 use super::graph::{Graph, Lists, NONE};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// All entries in an order.
-pub(super) struct Walked {
+/// The result of a complete traversal.
+pub(super) struct Traversal {
     pub(super) order: Vec<u32>,
-    /// For each address the generation that it was opened by: the live one if that stood.
+    /// For each address, the generation that opened it: the live one if it was placed by then.
     pub(super) first: Vec<u32>,
 }
 
-/// Where a walk could not go on.
-pub(super) struct Stuck {
-    /// The entries that never stood.
+/// The state in which a traversal could not continue.
+pub(super) struct Blocked {
+    /// Entries that were not placed.
     pub(super) entries: Vec<u32>,
-    /// Which nodes were opened.
+    /// Whether each node was opened.
     pub(super) open: Vec<bool>,
 }
 
-/// Lets the entry with the smallest rank stand, of those that have all that they need, until all stand. Ranks are
+/// Places entries one by one: of the entries whose dependencies are placed, the one with the smallest rank. Ranks are
 /// a permutation of positions.
-pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Walked, Stuck> {
+pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocked> {
     let mut walk = Walk::new(graph, ranks);
     loop {
         while let Some(Reverse(rank)) = walk.ready.pop() {
-            walk.stand(walk.by_rank[rank as usize]);
+            walk.place(walk.by_rank[rank as usize]);
         }
         let Some(Reverse((_, _, node))) = walk.half_open.pop() else {
             break;
@@ -33,15 +33,15 @@ pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Walked, Stuck> {
         walk.open(node);
     }
     if walk.order.len() == graph.entries.len() {
-        return Ok(Walked {
+        return Ok(Traversal {
             order: walk.order,
             first: walk.first,
         });
     }
     let entries = (0..graph.len())
-        .filter(|&entry| walk.lacks[entry as usize] > 0)
+        .filter(|&entry| walk.unmet[entry as usize] > 0)
         .collect();
-    Err(Stuck {
+    Err(Blocked {
         entries,
         open: walk.open,
     })
@@ -51,17 +51,17 @@ struct Walk<'g> {
     graph: &'g Graph<'g>,
     ranks: &'g [u32],
     by_rank: Vec<u32>,
-    /// The entries that refer to each node.
+    /// Entries that refer to each node.
     dependents: Lists,
-    /// How many of an entry's references aren't met.
-    lacks: Vec<u32>,
-    /// How many of a node's entries don't stand.
+    /// Number of unsatisfied references of each entry.
+    unmet: Vec<u32>,
+    /// Number of entries of each node that are not placed.
     absent: Vec<u32>,
     open: Vec<bool>,
     first: Vec<u32>,
     ready: BinaryHeap<Reverse<u32>>,
-    /// Addresses with some generations standing, some not: whether the live one is among the latter, the rank
-    /// of the one that stands, the node.
+    /// Addresses of which some generations are placed and others are not: whether the live one is not placed, the
+    /// rank of the placed one, the node.
     half_open: BinaryHeap<Reverse<(bool, u32, u32)>>,
     order: Vec<u32>,
 }
@@ -72,13 +72,13 @@ impl<'g> Walk<'g> {
         for (position, &rank) in (0..).zip(ranks) {
             by_rank[rank as usize] = position;
         }
-        let lacks: Vec<u32> = (0..graph.len())
+        let unmet: Vec<u32> = (0..graph.len())
             .map(|entry| graph.needs.get(entry).len() as u32)
             .collect();
         let ready = ranks
             .iter()
-            .zip(&lacks)
-            .filter(|(_, lacks)| **lacks == 0)
+            .zip(&unmet)
+            .filter(|(_, unmet)| **unmet == 0)
             .map(|(&rank, _)| Reverse(rank))
             .collect();
         Self {
@@ -89,7 +89,7 @@ impl<'g> Walk<'g> {
                 graph.nodes,
                 graph.needs.pairs().map(|(entry, node)| (node, entry)),
             ),
-            lacks,
+            unmet,
             absent: (0..graph.nodes)
                 .map(|node| graph.members.get(node).len() as u32)
                 .collect(),
@@ -101,14 +101,14 @@ impl<'g> Walk<'g> {
         }
     }
 
-    fn stand(&mut self, entry: u32) {
+    fn place(&mut self, entry: u32) {
         self.order.push(entry);
         let group = self.graph.group_of[entry as usize];
-        if group != NONE && self.one_less(group) == 0 {
+        if group != NONE && self.remove_member(group) == 0 {
             self.open(group);
         }
         let address = self.graph.address_of[entry as usize];
-        let left = self.one_less(address);
+        let left = self.remove_member(address);
         if self.open[address as usize] {
             return;
         }
@@ -124,7 +124,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    fn one_less(&mut self, node: u32) -> u32 {
+    fn remove_member(&mut self, node: u32) -> u32 {
         let absent = &mut self.absent[node as usize];
         *absent -= 1;
         *absent
@@ -135,22 +135,23 @@ impl<'g> Walk<'g> {
             return;
         }
         for &entry in self.dependents.get(node) {
-            let lacks = &mut self.lacks[entry as usize];
-            *lacks -= 1;
-            if *lacks == 0 {
+            let unmet = &mut self.unmet[entry as usize];
+            *unmet -= 1;
+            if *unmet == 0 {
                 self.ready.push(Reverse(self.ranks[entry as usize]));
             }
         }
     }
 }
 
-/// The given order, with what an entry lacks pulled to just before it. `first` says, for each address, which
-/// generation to pull; it comes from a [`walk`], whose order every pull follows backwards, so none goes round.
+/// Returns the given order, with missing dependencies moved to just before the entry that needs them. `first` names
+/// the generation to move for each address. It comes from a [`walk`], and every move follows its order backwards, so
+/// that the recursion always ends.
 pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
     let mut pull = Pull {
         graph,
         first,
-        stands: vec![false; graph.entries.len()],
+        placed: vec![false; graph.entries.len()],
         open: vec![false; graph.nodes as usize],
         order: Vec::with_capacity(graph.entries.len()),
     };
@@ -175,23 +176,23 @@ enum Visit {
 struct Pull<'g> {
     graph: &'g Graph<'g>,
     first: &'g [u32],
-    stands: Vec<bool>,
+    placed: Vec<bool>,
     open: Vec<bool>,
     order: Vec<u32>,
 }
 
 impl Pull<'_> {
-    /// Goes on with a visit whose first `done` needs are met: to the end, or to what must be visited before, with
-    /// the number of needs that are met by then.
+    /// Continues a visit whose first `done` dependencies are satisfied: either to its end, or until another visit is
+    /// needed. Returns that visit together with the number of dependencies that will then be satisfied.
     fn advance(&mut self, visit: Visit, done: usize) -> Option<(Visit, usize)> {
         match visit {
             Visit::Entry(entry) => {
-                if self.stands[entry as usize] {
+                if self.placed[entry as usize] {
                     return None;
                 }
-                let lacking = |node: &u32| !self.open[*node as usize];
+                let is_closed = |node: &u32| !self.open[*node as usize];
                 let needs = &self.graph.needs.get(entry)[done..];
-                if let Some(met) = needs.iter().position(lacking) {
+                if let Some(met) = needs.iter().position(is_closed) {
                     let node = needs[met];
                     let next = if node < self.graph.addresses {
                         Visit::Entry(self.first[node as usize])
@@ -200,14 +201,14 @@ impl Pull<'_> {
                     };
                     return Some((next, done + met + 1));
                 }
-                self.stands[entry as usize] = true;
+                self.placed[entry as usize] = true;
                 self.open[self.graph.address_of[entry as usize] as usize] = true;
                 self.order.push(entry);
                 None
             }
             Visit::Group(node) => {
                 let members = &self.graph.members.get(node)[done..];
-                let absent = |member: &u32| !self.stands[*member as usize];
+                let absent = |member: &u32| !self.placed[*member as usize];
                 if let Some(met) = members.iter().position(absent) {
                     return Some((Visit::Entry(members[met]), done + met + 1));
                 }

@@ -1,4 +1,4 @@
-//! The order, its reverse and its cycles, against a naive oracle.
+//! Tests of the orders and of cycles against a naive oracle.
 
 use super::graph::Graph;
 use super::{Cycle, stable_order, topological_order};
@@ -44,7 +44,7 @@ fn names(entries: &[SharedEntry], order: Result<Vec<usize>, Cycle>) -> Vec<Strin
         .collect()
 }
 
-/// Names of letters, and an edge for each pair.
+/// Graphs with short names and one dependency per edge.
 fn graphs(most: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     let edges = prop::collection::vec((0..most, 0..most), 0..most * 2);
     (1..=most, edges).prop_map(|(count, edges)| {
@@ -58,7 +58,7 @@ fn graphs(most: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
-/// Without references to what isn't there: the oracle calls them unmet, an order ignores them.
+/// Removes references to missing targets, which the oracle counts as unsatisfied and an order ignores.
 fn complete(mut entries: Vec<SharedEntry>) -> Vec<SharedEntry> {
     let there: BTreeSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
     for entry in &mut entries {
@@ -70,7 +70,7 @@ fn complete(mut entries: Vec<SharedEntry>) -> Vec<SharedEntry> {
     entries
 }
 
-/// Several generations of few addresses, two groups, and edges at random.
+/// Several generations of a few addresses, two groups, and random edges.
 fn tangles() -> impl Strategy<Value = Vec<SharedEntry>> {
     let edge = prop_oneof![
         4 => (0..4_u8).prop_map(|to| Dependency::Entry(address(&format!("n{to}")))),
@@ -97,14 +97,15 @@ fn tangles() -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
-/// Whether some order obeys the law. One entry after another that may stand does: standing never hurts another.
+/// Whether a topological order exists. Placing any entry that is ready is enough, because it never blocks another
+/// one.
 fn has_order(entries: &[SharedEntry]) -> bool {
     let mut left = entries.to_vec();
-    let mut stand: Vec<SharedEntry> = Vec::new();
+    let mut placed: Vec<SharedEntry> = Vec::new();
     while !left.is_empty() {
         let next = left.iter().position(|entry| {
             entry.references().all(|reference| match &reference.to {
-                Dependency::Entry(to) => stand.iter().any(|other| other.address == *to),
+                Dependency::Entry(to) => placed.iter().any(|other| other.address == *to),
                 Dependency::Group(to) => !left
                     .iter()
                     .any(|other| other.is_live() && other.group.as_ref() == Some(to)),
@@ -113,7 +114,7 @@ fn has_order(entries: &[SharedEntry]) -> bool {
         let Some(next) = next else {
             return false;
         };
-        stand.push(left.remove(next));
+        placed.push(left.remove(next));
     }
     true
 }
@@ -125,8 +126,8 @@ fn refers(from: &Entry, to: &Entry) -> bool {
     })
 }
 
-/// The length of a shortest circle in a graph of entries with one generation each, by doubling paths.
-fn shortest_circle(entries: &[SharedEntry]) -> Option<usize> {
+/// The length of a shortest cycle in a graph of entries with one generation each, by extending paths.
+fn shortest_cycle(entries: &[SharedEntry]) -> Option<usize> {
     let count = entries.len();
     let mut paths: BTreeSet<(usize, usize)> = BTreeSet::new();
     for length in 1..=count {
@@ -150,7 +151,7 @@ fn shortest_circle(entries: &[SharedEntry]) -> Option<usize> {
     None
 }
 
-fn assert_is_circle(entries: &[SharedEntry], cycle: &Cycle) {
+fn assert_is_cycle(entries: &[SharedEntry], cycle: &Cycle) {
     let find = |key: &EntryKey| entries.iter().find(|entry| entry.key() == *key).unwrap();
     let next = cycle.witness.iter().cycle().skip(1);
     for (from, to) in cycle.witness.iter().zip(next) {
@@ -161,7 +162,7 @@ fn assert_is_circle(entries: &[SharedEntry], cycle: &Cycle) {
 
 proptest! {
     #[test]
-    fn an_order_obeys_the_law_and_does_not_depend_on_the_given_one(
+    fn canonical_order_is_topological_and_input_independent(
         (given, shuffled) in entries_in_order(24).prop_flat_map(|entries| {
             (Just(entries.clone()), Just(entries).prop_shuffle())
         }),
@@ -174,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stable_order_obeys_the_law_and_keeps_a_lawful_list(
+    fn stable_order_is_topological_and_keeps_ordered_lists(
         (given, shuffled) in entries_in_order(24).prop_flat_map(|entries| {
             (Just(entries.clone()), Just(entries).prop_shuffle())
         }),
@@ -187,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn an_order_is_found_exactly_if_there_is_one((entries, shuffled) in tangles().prop_flat_map(|entries| {
+    fn order_is_found_exactly_if_one_exists((entries, shuffled) in tangles().prop_flat_map(|entries| {
         (Just(entries.clone()), Just(entries).prop_shuffle())
     })) {
         for order in [topological_order(&entries), stable_order(&entries)] {
@@ -195,7 +196,7 @@ proptest! {
                 Ok(order) => prop_assert!(oracle::is_topological(&arranged(&entries, &order))),
                 Err(cycle) => {
                     prop_assert!(!has_order(&entries));
-                    assert_is_circle(&entries, &cycle);
+                    assert_is_cycle(&entries, &cycle);
                 }
             }
         }
@@ -205,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn a_list_that_obeys_the_law_stays_as_it_is(entries in tangles()) {
+    fn stable_order_keeps_only_ordered_lists(entries in tangles()) {
         let given: Vec<usize> = (0..entries.len()).collect();
         if oracle::is_topological(&entries) {
             prop_assert_eq!(stable_order(&entries), Ok(given));
@@ -215,18 +216,18 @@ proptest! {
     }
 
     #[test]
-    fn a_witness_is_a_smallest_cycle((graph, shuffled) in graphs(8).prop_flat_map(|entries| {
+    fn cycle_witness_is_a_smallest_cycle((graph, shuffled) in graphs(8).prop_flat_map(|entries| {
         let entries = complete(entries);
         (Just(entries.clone()), Just(entries).prop_shuffle())
     })) {
         match topological_order(&graph) {
             Ok(order) => {
                 prop_assert!(oracle::is_topological(&arranged(&graph, &order)));
-                prop_assert_eq!(shortest_circle(&graph), None);
+                prop_assert_eq!(shortest_cycle(&graph), None);
             }
             Err(cycle) => {
-                assert_is_circle(&graph, &cycle);
-                prop_assert_eq!(Some(cycle.witness.len()), shortest_circle(&graph));
+                assert_is_cycle(&graph, &cycle);
+                prop_assert_eq!(Some(cycle.witness.len()), shortest_cycle(&graph));
                 prop_assert_eq!(Err(cycle.clone()), topological_order(&shuffled));
                 prop_assert_eq!(Err(cycle), stable_order(&shuffled));
             }
@@ -235,13 +236,13 @@ proptest! {
 }
 
 #[test]
-fn the_smallest_key_comes_first_among_those_that_may() {
+fn smallest_ready_key_comes_first() {
     let entries = list([leaf("c", &[]), leaf("a", &["d"]), leaf("d", &[]), leaf("b", &[])]);
     assert_eq!(names(&entries, topological_order(&entries)), ["b", "c", "d", "a"]);
 }
 
 #[test]
-fn a_stable_order_pulls_what_is_needed_and_moves_nothing_else() {
+fn stable_order_moves_only_missing_dependencies() {
     let entries = list([
         leaf("x", &["z"]),
         leaf("y", &["x"]),
@@ -257,7 +258,7 @@ fn a_stable_order_pulls_what_is_needed_and_moves_nothing_else() {
 }
 
 #[test]
-fn a_dependent_comes_after_every_generation_so_that_it_is_destroyed_before_them() {
+fn dependent_comes_after_all_generations() {
     let entries = list([
         leaf("x", &[]),
         leaf("b", &["a"]),
@@ -271,7 +272,7 @@ fn a_dependent_comes_after_every_generation_so_that_it_is_destroyed_before_them(
 }
 
 #[test]
-fn an_address_is_opened_early_when_waiting_for_every_generation_would_go_round() {
+fn address_is_opened_early_only_to_avoid_a_cycle() {
     let old_first = list([leaf("a", &["b"]), leaf("b", &["a"]), deposed(leaf("a", &[]))]);
     let order = ["a (deposed old)", "b", "a"];
     assert_eq!(names(&old_first, topological_order(&old_first)), order);
@@ -285,16 +286,16 @@ fn an_address_is_opened_early_when_waiting_for_every_generation_would_go_round()
 }
 
 #[test]
-fn what_is_not_there_is_ignored() {
+fn missing_targets_are_ignored() {
     let mut entry = leaf("a", &["nowhere"]);
-    entry.depends_on.push(Dependency::Group(address("nobody")));
+    entry.depends_on.push(Dependency::Group(address("missing")));
     let entries = list([entry]);
     assert_eq!(topological_order(&entries), Ok(vec![0]));
     assert_eq!(topological_order(&[]), Ok(vec![]));
 }
 
 #[test]
-fn a_cycle_reads_from_its_smallest_key_and_is_a_violation() {
+fn cycle_starts_at_smallest_key_and_is_a_violation() {
     let entries = list([
         leaf("hangs", &["c"]),
         leaf("c", &["b"]),
@@ -307,12 +308,12 @@ fn a_cycle_reads_from_its_smallest_key_and_is_a_violation() {
     assert_eq!(violation.rule, Rule::Acyclic);
     assert_eq!(
         violation.to_string(),
-        "a: references go round in a circle: a -> c -> b -> a [acyclic]"
+        "a: the references form a cycle: a -> c -> b -> a [acyclic]"
     );
 }
 
 #[test]
-fn a_cycle_may_go_through_a_group() {
+fn cycle_may_pass_through_a_group() {
     let mut member = leaf("m1", &["w"]);
     member.group = Some(address("g"));
     let mut other = leaf("m0", &[]);
@@ -324,7 +325,7 @@ fn a_cycle_may_go_through_a_group() {
 }
 
 #[test]
-fn a_group_costs_an_edge_a_member_and_an_edge_a_dependent() {
+fn group_needs_one_edge_per_member_and_dependent() {
     let member = |at: usize| {
         let mut entry = leaf(&format!("m{at:05}"), &[]);
         entry.group = Some(address("g"));
@@ -337,7 +338,8 @@ fn a_group_costs_an_edge_a_member_and_an_edge_a_dependent() {
     };
     let count = 10_000;
     let entries = list((0..count).map(dependent).chain((0..count).map(member)));
-    // One edge from each entry to its address, one a member to the group, one a dependent from it.
+    // One edge from each entry to its address, one from each member to the group, one from each dependent to the
+    // group.
     assert_eq!(Graph::new(&entries).edges(), 2 * count + count + count);
     let order = topological_order(&entries).unwrap();
     assert!(order[..count].iter().all(|&position| position >= count));
@@ -346,7 +348,7 @@ fn a_group_costs_an_edge_a_member_and_an_edge_a_dependent() {
 }
 
 #[test]
-fn a_long_chain_and_a_long_circle_need_no_deep_stack() {
+fn long_chain_and_cycle_need_no_deep_stack() {
     let count = 50_000;
     let chain = (0..count).map(|at| leaf(&format!("n{at:05}"), &[&format!("n{:05}", (at + 1) % count)]));
     let mut entries = list(chain);

@@ -1,20 +1,20 @@
-//! One change, one property, and a value that keeps its secrets.
+//! Changes and properties, with values that know their secret parts.
 
 use crate::json::Json;
 
-/// A place whose value differs.
+/// A location whose value differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where: a JSON pointer.
+    /// JSON pointer to the location.
     pub pointer: String,
-    /// What stood there; none if nothing did.
+    /// Old value; `None` if there was none.
     pub old: Option<Value>,
-    /// What stands there now; none if nothing does.
+    /// New value; `None` if there is none.
     pub new: Option<Value>,
 }
 
 impl Change {
-    /// Whether anything in either value is secret.
+    /// Whether either value contains a secret.
     pub fn is_sensitive(&self) -> bool {
         [&self.old, &self.new]
             .into_iter()
@@ -23,20 +23,20 @@ impl Change {
     }
 }
 
-/// A place and its value.
+/// A location and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// Where: a JSON pointer into the entry's JSON.
+    /// JSON pointer into the entry's JSON.
     pub pointer: String,
-    /// What stands there.
+    /// Value at this location.
     pub value: Value,
 }
 
-/// A value, and where it is secret. `Debug` shows kind and length, never the value.
+/// A value with the ranges of its secret parts. `Debug` shows kind and length, never the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
     json: Json,
-    /// From where to where in the text, in order, apart from one another.
+    /// Byte ranges of the secrets in the text, in order and without overlap.
     secret: Vec<(usize, usize)>,
 }
 
@@ -45,29 +45,29 @@ impl Value {
         Self { json, secret }
     }
 
-    /// A value that is secret as a whole.
+    /// Creates a value that is secret as a whole.
     pub(super) fn secret(json: Json) -> Self {
         let whole = (0, json.as_str().len());
         Self::new(json, vec![whole])
     }
 
-    /// Whether anything in it is secret.
+    /// Whether the value contains a secret.
     pub const fn is_sensitive(&self) -> bool {
         !self.secret.is_empty()
     }
 
-    /// Whether it is secret as a whole.
+    /// Whether the value is secret as a whole.
     pub fn is_secret(&self) -> bool {
         *self.secret == [(0, self.json.as_str().len())]
     }
 
-    /// A copy with the placeholder, as a string, in the place of all that is secret.
+    /// Returns a copy in which each secret is replaced by the placeholder string.
     pub fn masked(&self, placeholder: &str) -> Json {
         self.json
             .with_placeholders(self.secret.iter().copied(), placeholder)
     }
 
-    /// The value as it is. It may hold secrets.
+    /// The value with its secrets.
     pub const fn revealed(&self) -> &Json {
         &self.json
     }

@@ -1,4 +1,5 @@
-//! The fields of an entry and of a snapshot's header, through their JSON: a field that is added there is compared here.
+//! Comparison of the fields of entries and snapshot headers by their JSON, so that new fields are included
+//! automatically.
 
 use super::{Change, Property, Value};
 use crate::codec::entry_text;
@@ -8,18 +9,19 @@ use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// The name of an entry and the moment of its last change, and what is compared by property.
+/// Fields that are left out: the entry's name and modification time, and the properties, which are compared one by
+/// one.
 const APART: [&str; 5] = ["address", "deposed", "inputs", "modified", "outputs"];
 
-/// Fields by pointer.
+/// Values of fields by JSON pointer.
 type Fields = BTreeMap<String, Value>;
 
-/// What differs in the fields of an entry.
+/// Returns the changed fields of an entry.
 pub(super) fn entry_changes(old: &Entry, new: &Entry, secrets: &SecretStrings) -> Vec<Change> {
     compare(entry_fields(old, secrets), entry_fields(new, secrets))
 }
 
-/// The fields of an entry.
+/// Returns the fields of an entry.
 pub(super) fn entry_properties(entry: &Entry, secrets: &SecretStrings) -> Vec<Property> {
     let fields = entry_fields(entry, secrets).into_iter();
     fields
@@ -27,7 +29,7 @@ pub(super) fn entry_properties(entry: &Entry, secrets: &SecretStrings) -> Vec<Pr
         .collect()
 }
 
-/// What differs in a snapshot beside its entries and outputs.
+/// Returns the changes of a snapshot apart from its entries and outputs.
 pub(super) fn header_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
     compare(header_fields(old), header_fields(new))
 }
@@ -81,7 +83,8 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
     fields
 }
 
-/// What may hold secrets that nobody marked. A known field wins over an unknown one of its name.
+/// Adds extensions and unknown fields, which may contain unmarked secrets. A known field wins over an unknown one
+/// with the same name.
 fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     for (system, value) in extensions.iter() {
         fields.insert(child_pointer("/extensions", system), Value::secret(value.clone()));

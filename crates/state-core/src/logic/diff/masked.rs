@@ -1,4 +1,4 @@
-//! A difference as it may be shown: as text, line by line, or in JSON.
+//! Differences prepared for display, as lines of text or as JSON, with secrets masked.
 
 use super::{Change, Move, Property, SnapshotDiff};
 use crate::address::EntryKey;
@@ -8,21 +8,21 @@ use crate::mask::Mask;
 use serde::Serialize;
 use std::fmt;
 
-/// What a line of a difference says of its subject.
+/// The kind of change that a line of a difference describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Only the old side has it.
+    /// Only the old side has the subject.
     Removed,
-    /// Only the new side has it.
+    /// Only the new side has the subject.
     Added,
-    /// It has another key now.
+    /// The key of the entry changed.
     Moved,
-    /// It has another value now.
+    /// The value of the subject changed.
     Changed,
 }
 
 impl Sign {
-    /// One character: `-`, `+`, `>` or `~`.
+    /// The sign as one character: `-`, `+`, `>` or `~`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Removed => "-",
@@ -33,14 +33,14 @@ impl Sign {
     }
 }
 
-/// A line of the text of a difference.
+/// One line of a difference as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffLine {
-    /// What it says of its subject.
+    /// Kind of change that the line describes.
     pub sign: Sign,
-    /// Whether the line is about a property of the subject of the lines above.
+    /// Whether the line describes a property of the entry named in a line above.
     pub is_property: bool,
-    /// The line without its sign.
+    /// Text of the line without its sign.
     pub text: String,
 }
 
@@ -51,64 +51,64 @@ impl fmt::Display for DiffLine {
     }
 }
 
-/// A [`SnapshotDiff`] as it may be shown. `Display` gives its lines.
+/// A [`SnapshotDiff`] prepared for display. `Display` prints its lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedDiff {
-    /// Whether nothing differs.
+    /// Whether the snapshots are equal.
     pub identical: bool,
-    /// Entries that only the old snapshot has.
+    /// Entries that only the old snapshot contains.
     pub removed: Vec<EntryName>,
-    /// Entries that only the new snapshot has.
+    /// Entries that only the new snapshot contains.
     pub added: Vec<EntryName>,
-    /// Entries that have another key now.
+    /// Entries whose key changed.
     pub moved: Vec<Move>,
-    /// Entries that have other values now.
+    /// Entries whose content changed.
     pub changed: Vec<MaskedEntryDiff>,
-    /// Changes of the stack's own outputs.
+    /// Changes of the stack's outputs.
     pub outputs: Vec<MaskedChange>,
-    /// Changes of the rest of the snapshot.
+    /// Changes of the snapshot's other fields.
     pub header: Vec<MaskedChange>,
 }
 
-/// The key of an entry, and its type as its system calls it.
+/// The key of an entry and its type in its own system.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryName {
-    /// The key.
+    /// Key of the entry.
     #[serde(flatten)]
     pub key: EntryKey,
-    /// The type of the resource or of the composite.
+    /// Type of the resource or of the composite.
     pub kind: Option<String>,
 }
 
 /// Changes of one entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedEntryDiff {
-    /// The entry, as it is named now.
+    /// The entry, by its key in the new snapshot.
     #[serde(flatten)]
     pub entry: EntryName,
-    /// Its key in the old snapshot, if it was another one.
+    /// Key in the old snapshot, if it changed.
     pub from: Option<EntryKey>,
-    /// Changes of its properties.
+    /// Changes of the entry's properties.
     pub changes: Vec<MaskedChange>,
 }
 
-/// A [`Change`] as it may be shown. A side that is missing has no value.
+/// A [`Change`] prepared for display. A missing side has no value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MaskedChange {
-    /// The place: a JSON pointer.
+    /// JSON pointer to the changed location.
     pub pointer: String,
-    /// Whether either value holds a secret.
+    /// Whether either value contains a secret.
     pub sensitive: bool,
-    /// The old value.
+    /// Old value, with secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<Json>,
-    /// The new value.
+    /// New value, with secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<Json>,
 }
 
 impl SnapshotDiff {
-    /// The difference as it may be shown.
+    /// Prepares the difference for display.
     pub fn masked(&self, mask: Mask) -> MaskedDiff {
         let changes = |all: &[Change]| all.iter().map(|change| change.masked(mask)).collect();
         MaskedDiff {
@@ -132,7 +132,7 @@ impl SnapshotDiff {
 }
 
 impl Change {
-    /// The change as it may be shown.
+    /// Prepares the change for display.
     pub fn masked(&self, mask: Mask) -> MaskedChange {
         let value = |side: &Option<_>| side.as_ref().map(|value| mask.value(value));
         MaskedChange {
@@ -145,7 +145,7 @@ impl Change {
 }
 
 impl Property {
-    /// The property as it may be shown, as a value that was added.
+    /// Prepares the property for display, as an added value.
     pub fn masked(&self, mask: Mask) -> MaskedChange {
         MaskedChange {
             pointer: self.pointer.clone(),
@@ -157,7 +157,7 @@ impl Property {
 }
 
 impl EntryName {
-    /// The name of an entry.
+    /// Creates the name of an entry.
     pub fn of(entry: &Entry) -> Self {
         let kind = entry.kind.as_ref().or(entry.library_type.as_ref());
         Self {
@@ -168,7 +168,7 @@ impl EntryName {
 }
 
 impl MaskedDiff {
-    /// The text, line by line.
+    /// The difference as text, line by line.
     pub fn lines(&self) -> Vec<DiffLine> {
         let line = |sign, text| DiffLine {
             sign,
@@ -202,12 +202,12 @@ impl fmt::Display for MaskedDiff {
 }
 
 impl MaskedChange {
-    /// The line of the change, under its pointer without the first slash.
+    /// The line of the change, labeled with the pointer without its first slash.
     pub fn line(&self) -> DiffLine {
         self.line_as(self.pointer.strip_prefix('/').unwrap_or(&self.pointer))
     }
 
-    /// The line of the change, under another name.
+    /// The line of the change with another label.
     pub fn line_as(&self, name: &str) -> DiffLine {
         let (sign, text) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if old == new => (Sign::Changed, "(sensitive, changed)".to_owned()),
@@ -223,14 +223,14 @@ impl MaskedChange {
     }
 }
 
-/// Longer values are cut.
+/// Maximum number of characters of a value; longer values are truncated.
 const LONGEST: usize = 160;
 /// Number of unchanged characters that are shown around a difference in a long text.
 const AROUND: usize = 16;
 /// Strings up to this length are shown whole.
 const SHORT: usize = 60;
 
-/// `old → new`; of long strings only the part that differs, `…same [-old-]{+new+} same…`.
+/// Formats `old → new`; of long strings only the part that differs: `…same [-old-]{+new+} same…`.
 fn transition(old: &Json, new: &Json) -> String {
     if let (Some(before), Some(after)) = (old.view().as_str(), new.view().as_str())
         && before.chars().count().max(after.chars().count()) > SHORT
@@ -241,7 +241,7 @@ fn transition(old: &Json, new: &Json) -> String {
     format!("{} → {}", short_text(old), short_text(new))
 }
 
-/// The text of a value, cut if it is long.
+/// The text of a value, truncated if it is long.
 pub fn short_text(value: &Json) -> String {
     cut(value.as_str())
 }
@@ -254,7 +254,7 @@ fn cut(text: &str) -> String {
     format!("{start}… ({} bytes)", text.len())
 }
 
-/// The difference between two texts, from the first word to the last one that differs; none if that is all.
+/// The difference between two texts, from the first to the last differing word; `None` if nothing is equal.
 fn words(old: &str, new: &str) -> Option<String> {
     let (old, new): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
     let both = old.len().min(new.len());
@@ -274,7 +274,7 @@ fn words(old: &str, new: &str) -> Option<String> {
     let (before, after) = (&old[head.saturating_sub(AROUND)..head], &old[old.len() - tail..]);
     let text = |part: &[char]| part.iter().collect::<String>();
     let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
-    let piece = |open: &str, part: &[char], close: &str| {
+    let part_text = |open: &str, part: &[char], close: &str| {
         if part.is_empty() {
             String::new()
         } else {
@@ -285,8 +285,8 @@ fn words(old: &str, new: &str) -> Option<String> {
         "\"{}{}{}{}{}{}\"",
         if head > AROUND { "…" } else { "" },
         text(before),
-        piece("[-", gone, "-]"),
-        piece("{+", come, "+}"),
+        part_text("[-", gone, "-]"),
+        part_text("{+", come, "+}"),
         text(&after[..after.len().min(AROUND)]),
         if tail > AROUND { "…" } else { "" },
     ))
@@ -297,30 +297,30 @@ mod tests {
     use super::transition;
     use crate::json::Json;
 
-    fn told(old: &str, new: &str) -> String {
+    fn shown(old: &str, new: &str) -> String {
         transition(&Json::from_string(old), &Json::from_string(new))
     }
 
     #[test]
-    fn short_values_are_shown_whole() {
-        assert_eq!(told("a", "b"), r#""a" → "b""#);
+    fn short_values_are_shown_completely() {
+        assert_eq!(shown("a", "b"), r#""a" → "b""#);
     }
 
     #[test]
-    fn of_a_long_text_the_words_that_differ_are_shown() {
+    fn long_texts_show_only_the_differing_words() {
         let line = "the quick brown fox jumps over the lazy dog and runs away into the forest";
         assert_eq!(
-            told(line, &line.replace("lazy", "hazy")),
+            shown(line, &line.replace("lazy", "hazy")),
             r#""… jumps over the [-lazy-]{+hazy+} dog and runs aw…""#
         );
         assert_eq!(
-            told(line, &format!("{line} again")),
+            shown(line, &format!("{line} again")),
             r#""…s away into the [-forest-]{+forest again+}""#
         );
     }
 
     #[test]
-    fn texts_of_any_kind_are_told_without_a_panic() {
+    fn transition_handles_empty_and_non_ascii_texts() {
         let long = "ä".repeat(400);
         for (old, new) in [
             ("", &*long),
@@ -328,7 +328,7 @@ mod tests {
             (&*long, "äß"),
             (&*long, &*format!("{long}ä")),
         ] {
-            assert!(told(old, new).chars().count() < 900);
+            assert!(shown(old, new).chars().count() < 900);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Which entry of one list is the same object as which of another.
+//! Matching of the entries of two lists that are the same object.
 
 use crate::address::EntryKey;
 use crate::entry::SharedEntry;
 use crate::id::Uid;
 use std::collections::BTreeMap;
 
-/// Two lists by position, matched.
+/// Two lists of entries, matched by position.
 pub(super) struct Pairs {
-    /// The same object in both, in the order of the new list.
+    /// Positions of the same object in both lists, in the order of the new list.
     pub(super) kept: Vec<(usize, usize)>,
-    /// Only in the old list, in its order.
+    /// Positions of entries that only the old list contains, in its order.
     pub(super) removed: Vec<usize>,
-    /// Only in the new list, in its order.
+    /// Positions of entries that only the new list contains, in its order.
     pub(super) added: Vec<usize>,
 }
 
 impl Pairs {
-    /// By uid, where it is unique on both sides; of what remains, by key. Equal keys, illegal in a snapshot, are matched
-    /// in the order in which they stand.
+    /// Matches entries by uid, where it is unique on both sides, and the remaining entries by key. Equal keys, which
+    /// are invalid in a snapshot, are matched in list order.
     pub(super) fn of(old: &[SharedEntry], new: &[SharedEntry]) -> Self {
         let (old_uids, new_uids) = (unique_uids(old), unique_uids(new));
         let mut partner: Vec<Option<usize>> = new
@@ -57,7 +57,7 @@ impl Pairs {
     }
 }
 
-/// The position of each uid; none if it is there twice.
+/// The position of each uid; `None` if it occurs twice.
 fn unique_uids(entries: &[SharedEntry]) -> BTreeMap<Uid, Option<usize>> {
     let mut found = BTreeMap::new();
     for (at, entry) in entries.iter().enumerate() {

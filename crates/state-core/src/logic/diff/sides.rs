@@ -1,4 +1,4 @@
-//! Two objects side by side, down to where they differ.
+//! Comparison of two JSON objects down to the values that differ.
 
 use super::{Change, Property, Value};
 use crate::json::{Json, Properties, View, child_pointer};
@@ -7,17 +7,17 @@ use crate::sensitive::{SecretStrings, secret_ranges};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// An object whose keys are names of fields, and where it is secret.
+/// An object whose keys are field names, with the ranges of its secrets.
 pub(super) struct Side {
     object: Json,
-    /// Whether there is one at all: the object is empty if not.
-    is_there: bool,
-    /// Where secrets begin, and where they end.
+    /// Whether the object exists; otherwise it is empty.
+    exists: bool,
+    /// Begin and end of each secret.
     secret: BTreeMap<usize, usize>,
 }
 
 impl Side {
-    /// `own` and `foreign` are the marked paths of this version and of the other one.
+    /// Creates a side; `own` and `foreign` are the marked paths of this version and of the other one.
     pub(super) fn new(
         properties: Option<&Properties>,
         own: &[String],
@@ -26,7 +26,7 @@ impl Side {
     ) -> Self {
         let object = properties.cloned().unwrap_or_default().json().clone();
         Self {
-            is_there: properties.is_some(),
+            exists: properties.is_some(),
             ..Self::of_object(object, own, foreign, secrets)
         }
     }
@@ -38,7 +38,8 @@ impl Side {
         secrets: &SecretStrings,
     ) -> Self {
         let mut secret = secret_ranges(&object, own, foreign, secrets);
-        // What is sealed has no inside that anyone could compare. Nobody asks for it where all around it is secret.
+        // An encrypted value can't be compared in part, so it counts as secret as a whole. A range within another
+        // secret needs no entry of its own.
         for (from, to) in sealed::ranges(&object) {
             let covered = secret
                 .range(..=from)
@@ -50,7 +51,7 @@ impl Side {
         }
         Self {
             secret,
-            is_there: true,
+            exists: true,
             object,
         }
     }
@@ -67,9 +68,10 @@ impl Side {
     }
 }
 
-type Both<'a> = (String, Option<View<'a>>, Option<View<'a>>);
+type PairedViews<'a> = (String, Option<View<'a>>, Option<View<'a>>);
 
-/// Adds what differs. Objects are compared by key and arrays by index, as deep as both sides go and nothing is secret.
+/// Adds the changes between two sides. Objects are compared by key and arrays by index, down to the values that
+/// differ or are secret.
 pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<Change>) {
     let first = changes.len();
     let mut open = vec![(
@@ -102,8 +104,8 @@ pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<C
             new: after.map(|view| new.value(view)),
         });
     }
-    if first == changes.len() && old.is_there != new.is_there {
-        let whole = |side: &Side| side.is_there.then(|| side.value(side.object.view()));
+    if first == changes.len() && old.exists != new.exists {
+        let whole = |side: &Side| side.exists.then(|| side.value(side.object.view()));
         changes.push(Change {
             pointer: pointer.to_owned(),
             old: whole(old),
@@ -113,7 +115,7 @@ pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<C
 }
 
 /// The members of two objects by key, or the elements of two arrays by index.
-fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<'a>>> {
+fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<PairedViews<'a>>> {
     if let (Some(before), Some(after)) = (old.members(), new.members()) {
         let mut keys: BTreeMap<Cow<'a, str>, (Option<View<'a>>, Option<View<'a>>)> = BTreeMap::new();
         for (key, view) in before {
@@ -138,7 +140,7 @@ fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<
     }
 }
 
-/// Adds the leaves of an object: scalars, empty containers, and what is secret.
+/// Adds the leaves of an object: scalars, empty containers and secret values.
 pub(super) fn leaves(pointer: &str, side: &Side, found: &mut Vec<Property>) {
     let mut open = vec![(pointer.to_owned(), side.object.view())];
     while let Some((pointer, view)) = open.pop() {

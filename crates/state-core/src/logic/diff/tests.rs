@@ -1,4 +1,4 @@
-//! The laws of comparing.
+//! Property tests and examples of the comparison.
 
 use super::{SnapshotDiff, diff, entry_changes, properties};
 use crate::address::{Address, EntryKey};
@@ -13,23 +13,23 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// No strategy makes it by chance.
+/// A text that no strategy generates by chance.
 const SECRET: &str = "s3cr3t-of-this-test";
 
 fn keys(entries: &[SharedEntry]) -> BTreeSet<EntryKey> {
     entries.iter().map(|entry| entry.key()).collect()
 }
 
-/// A list that another one became: some entries dropped, some moved, some with other values, some new.
+/// Derives a list from another one: some entries dropped, moved, changed or added.
 fn successors(
     old: Vec<SharedEntry>,
     new: Vec<SharedEntry>,
-    fates: &[u8],
+    choices: &[u8],
 ) -> (Vec<SharedEntry>, Vec<SharedEntry>) {
     let mut next: Vec<SharedEntry> = Vec::new();
-    for (place, (entry, fate)) in old.iter().zip(fates.iter().cycle()).enumerate() {
+    for (place, (entry, choice)) in old.iter().zip(choices.iter().cycle()).enumerate() {
         let mut entry = entry.clone();
-        match fate % 4 {
+        match choice % 4 {
             0 => continue,
             1 => Arc::make_mut(&mut entry).address = Address::new(format!("moved.{place}")).unwrap(),
             2 => {
@@ -55,8 +55,8 @@ fn successors(
 
 fn pairs() -> impl Strategy<Value = (Snapshot, Snapshot)> {
     let lists = (entries_in_order(8), entries_in_order(8), vec(any::<u8>(), 1..8));
-    lists.prop_map(|(old, new, fates)| {
-        let (old, new) = successors(old, new, &fates);
+    lists.prop_map(|(old, new, choices)| {
+        let (old, new) = successors(old, new, &choices);
         (snapshot(old), snapshot(new))
     })
 }
@@ -71,7 +71,7 @@ fn object(text: &str) -> Option<Properties> {
     Properties::new(Json::parse(text).unwrap())
 }
 
-/// All that a diff shows to somebody who may not see secrets.
+/// All text that a diff shows to readers who may not see secrets.
 fn shown(diff: &SnapshotDiff) -> String {
     let entries = diff.changed.iter().flat_map(|entry| &entry.changes);
     let mut text = format!("{diff:?} {diff:#?}");
@@ -84,7 +84,7 @@ fn shown(diff: &SnapshotDiff) -> String {
     text
 }
 
-/// Puts a secret where marks, strings and systems say that it is one.
+/// Puts a secret in every place that counts as secret by marks, equal strings or extensions.
 fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: bool) -> Entry {
     let rest = rest.json().as_str();
     let text = format!(
@@ -104,25 +104,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(256)))]
 
     #[test]
-    fn a_snapshot_does_not_differ_from_itself(snapshot in snapshots(8)) {
+    fn snapshot_equals_itself(snapshot in snapshots(8)) {
         prop_assert!(diff(&snapshot, &snapshot).is_empty());
         let mut copy = snapshot.clone();
-        // Other allocations: equality isn't identity.
+        // Copies the entries, because equality must not depend on shared allocations.
         copy.entries = copy.entries.iter().map(|entry| Arc::new(Entry::clone(entry))).collect();
         prop_assert!(diff(&snapshot, &copy).is_empty());
     }
 
     #[test]
-    fn the_key_sets_lead_from_one_snapshot_to_the_other((old, new) in pairs()) {
+    fn diff_leads_from_old_keys_to_new_keys((old, new) in pairs()) {
         let diff = diff(&old, &new);
-        let mut led = keys(&old.entries);
+        let mut keys_now = keys(&old.entries);
         for gone in keys(&diff.removed).into_iter().chain(diff.moved.iter().map(|m| m.from.clone())) {
-            prop_assert!(led.remove(&gone), "{gone} goes twice or wasn't there");
+            prop_assert!(keys_now.remove(&gone), "{gone} is removed twice or did not exist");
         }
         for come in keys(&diff.added).into_iter().chain(diff.moved.iter().map(|m| m.to.clone())) {
-            prop_assert!(led.insert(come.clone()), "{come} comes twice or stayed");
+            prop_assert!(keys_now.insert(come.clone()), "{come} is added twice or was not removed");
         }
-        prop_assert_eq!(led, keys(&new.entries));
+        prop_assert_eq!(keys_now, keys(&new.entries));
     }
 
     #[test]
@@ -130,27 +130,27 @@ proptest! {
         let diff = diff(&old, &new);
         for before in &old.entries {
             let after = new.entries.iter().find(|after| after.uid == before.uid);
-            let told = diff.moved.iter().find(|told| Some(told.uid) == before.uid);
+            let reported = diff.moved.iter().find(|reported| Some(reported.uid) == before.uid);
             let expected = after.filter(|after| after.key() != before.key());
-            prop_assert_eq!(told.map(|told| told.from.clone()), expected.map(|_| before.key()));
-            prop_assert_eq!(told.map(|told| told.to.clone()), expected.map(|after| after.key()));
+            prop_assert_eq!(reported.map(|reported| reported.from.clone()), expected.map(|_| before.key()));
+            prop_assert_eq!(reported.map(|reported| reported.to.clone()), expected.map(|after| after.key()));
         }
     }
 
     #[test]
-    fn entries_differ_exactly_if_they_say_something_else((old, new) in pairs()) {
+    fn diff_lists_exactly_the_changed_entries((old, new) in pairs()) {
         let diff = diff(&old, &new);
         for after in &new.entries {
             let Some(before) = old.entries.iter().find(|before| before.uid == after.uid) else { continue };
             let mut same_name = Entry::clone(before);
             (same_name.address, same_name.deposed) = (after.address.clone(), after.deposed.clone());
-            let is_told = diff.changed.iter().any(|told| told.entry.key() == after.key());
-            prop_assert_eq!(is_told, !after.says_the_same_as(&same_name));
+            let is_reported = diff.changed.iter().any(|reported| reported.entry.key() == after.key());
+            prop_assert_eq!(is_reported, !after.is_unchanged_from(&same_name));
         }
     }
 
     #[test]
-    fn changed_properties_are_all_that_lies_between_two_objects(
+    fn entry_changes_cover_exactly_the_differing_values(
         (old, _) in json_objects(),
         (new, _) in json_objects(),
     ) {
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn no_marked_string_occurs_in_any_rendering(
+    fn marked_strings_occur_in_no_rendering(
         (first, _) in json_objects(),
         (second, _) in json_objects(),
         by_name in any::<bool>(),
@@ -177,7 +177,7 @@ proptest! {
         let old = with_secrets(bare.clone(), 1, &first, by_name);
         let mut new = with_secrets(bare, 2, &second, !by_name);
         if marks_go {
-            // A value that was secret doesn't become public because the mark is gone: the other version has it still.
+            // A secret must not become visible because its mark was removed: the other version still marks it.
             new.sensitive_inputs.clear();
             new.inputs = object(&format!(r#"{{"password":"{SECRET}-1x"}}"#));
             new.outputs = object(&format!(r#"{{"token":"{SECRET}-1"}}"#));
@@ -209,11 +209,18 @@ fn changes(old: &str, new: &str, old_marks: &[&str], new_marks: &[&str]) -> Vec<
     a.sensitive_inputs = old_marks.iter().map(ToString::to_string).collect();
     b.sensitive_inputs = new_marks.iter().map(ToString::to_string).collect();
     let changes = entry_changes(&a, &b).into_iter();
-    let tell =
+    let text_of =
         |value: Option<super::Value>| value.map_or("-".to_owned(), |v| v.masked("*").as_str().to_owned());
     changes
         .filter(|change| change.pointer.starts_with("/inputs"))
-        .map(|change| format!("{} {} {}", change.pointer, tell(change.old), tell(change.new)))
+        .map(|change| {
+            format!(
+                "{} {} {}",
+                change.pointer,
+                text_of(change.old),
+                text_of(change.new)
+            )
+        })
         .collect()
 }
 
@@ -237,7 +244,7 @@ fn objects_are_compared_by_key_and_arrays_by_index() {
 }
 
 #[test]
-fn a_secret_that_is_new_hides_itself_and_nothing_else() {
+fn new_mark_hides_only_its_own_value() {
     assert_eq!(
         changes(r#"{"n":1}"#, r#"{"n":2,"pw":5}"#, &[], &["pw"]),
         ["/inputs/n 1 2", r#"/inputs/pw - "*""#]
@@ -245,7 +252,7 @@ fn a_secret_that_is_new_hides_itself_and_nothing_else() {
 }
 
 #[test]
-fn a_mark_on_one_version_hides_the_value_in_both() {
+fn mark_on_one_side_hides_the_value_on_both() {
     assert_eq!(
         changes(r#"{"pw":5}"#, r#"{"pw":6}"#, &["/pw"], &[]),
         [r#"/inputs/pw "*" "*""#]
@@ -253,12 +260,12 @@ fn a_mark_on_one_version_hides_the_value_in_both() {
     assert_eq!(
         changes(r#"{"pw":"short"}"#, r#"{"pw":{"v":7,"w":8}}"#, &[], &["/pw/v"]),
         [r#"/inputs/pw "*" "*""#],
-        "where either version is secret, both are"
+        "a value that is secret on one side is secret on both"
     );
 }
 
 #[test]
-fn inputs_that_come_or_go_empty_are_a_change() {
+fn empty_inputs_differ_from_missing_inputs() {
     let [a, mut b] = [(); 2].map(|()| Entry::leaf("a".parse().unwrap(), "k"));
     b.inputs = Some(Properties::empty());
     let pointers = |changes: Vec<super::Change>| changes.into_iter().map(|c| c.pointer).collect::<Vec<_>>();
@@ -268,7 +275,7 @@ fn inputs_that_come_or_go_empty_are_a_change() {
 }
 
 #[test]
-fn a_replacement_is_the_old_object_deposed_and_a_new_one() {
+fn replacement_diffs_as_deposed_move_and_addition() {
     let uid = |n| Some(crate::id::Uid::from_bits([n; 16]));
     let mut old = Entry::leaf("a".parse().unwrap(), "k");
     old.uid = uid(1);
@@ -291,12 +298,12 @@ fn leaves_are_scalars_empty_containers_and_secrets() {
     let mut entry = Entry::leaf("a".parse().unwrap(), "k");
     entry.inputs = object(r#"{"list":[],"n":{"x":1},"pw":{"deep":1}}"#);
     entry.sensitive_inputs = vec!["pw".to_owned()];
-    let told: Vec<_> = properties(&entry)
+    let reported: Vec<_> = properties(&entry)
         .into_iter()
         .map(|property| format!("{} {}", property.pointer, property.value.masked("*").as_str()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             r#"/kind "k""#,
             r#"/sensitive-inputs ["pw"]"#,

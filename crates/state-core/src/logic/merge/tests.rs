@@ -1,4 +1,4 @@
-//! The merge of two lists keeps order and entries.
+//! Tests that a merge keeps entries and their order.
 
 use super::merge;
 use crate::address::{Address, Dependency, EntryKey};
@@ -30,7 +30,7 @@ fn has_member(entries: &[SharedEntry], group: &Address) -> bool {
         .any(|entry| entry.is_live() && entry.group.as_ref() == Some(group))
 }
 
-/// An update part of the way through: it looked at some entries, deleted others, made new ones.
+/// An update in progress: it has visited some entries, deleted others, and created new ones.
 #[derive(Debug)]
 struct Update {
     base: Vec<SharedEntry>,
@@ -38,9 +38,9 @@ struct Update {
     done: BTreeSet<EntryKey>,
 }
 
-/// Plays an update as a tool would: a step ends after those of all that its entry refers to, and an entry goes
-/// after all that refers to it.
-fn play(base: Vec<SharedEntry>, choices: &[(bool, bool)], made: usize) -> Update {
+/// Simulates an update as a tool performs it: a step ends after the steps of its entry's dependencies, and an entry
+/// is deleted after its dependents.
+fn simulate_update(base: Vec<SharedEntry>, choices: &[(bool, bool)], created: usize) -> Update {
     let mut update = Update {
         new: Vec::new(),
         done: BTreeSet::new(),
@@ -58,7 +58,7 @@ fn play(base: Vec<SharedEntry>, choices: &[(bool, bool)], made: usize) -> Update
             update.done.insert(entry.key());
         }
     }
-    for at in 0..made {
+    for at in 0..created {
         let mut entry = leaf(&format!("made.{at}"));
         entry.depends_on = update
             .new
@@ -90,12 +90,12 @@ fn left(update: &Update) -> Vec<SharedEntry> {
 
 proptest! {
     #[test]
-    fn a_merge_is_topological_at_every_point_of_an_update(
+    fn merge_is_topological_at_every_point_of_an_update(
         base in entries_in_order(20),
         choices in prop::collection::vec(any::<(bool, bool)>(), 20),
-        made in 0..4_usize,
+        created in 0..4_usize,
     ) {
-        let update = play(base, &choices, made);
+        let update = simulate_update(base, &choices, created);
         prop_assert!(oracle::is_topological(&update.base), "the base");
         prop_assert!(oracle::is_topological(&update.new), "the new list");
         let merged = merge(&update.base, &update.new, &update.done);
@@ -107,7 +107,7 @@ proptest! {
 }
 
 #[test]
-fn an_entry_that_goes_while_another_refers_to_it_leaves_a_gap() {
+fn deleting_a_referenced_entry_breaks_the_order() {
     let mut needs = leaf("b");
     needs.depends_on.push(on("a"));
     let base = list([leaf("a"), needs]);
@@ -118,7 +118,7 @@ fn an_entry_that_goes_while_another_refers_to_it_leaves_a_gap() {
 }
 
 #[test]
-fn a_new_entry_that_does_not_wait_for_the_rest_of_its_group_comes_too_early() {
+fn new_group_dependent_must_wait_for_all_members() {
     let member = |name: &str| {
         let mut entry = leaf(name);
         entry.group = Some(address("g"));

@@ -1,4 +1,4 @@
-//! References that name nothing, circles of references, order, and incarnations of providers.
+//! Repair of references: missing targets, cycles, order, and provider incarnations.
 
 use super::step::{Reason, Step};
 use crate::address::{Address, Dependency, EntryKey};
@@ -7,7 +7,7 @@ use crate::entry::{Entry, ReferenceField, SharedEntry};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Drops references to addresses that nothing has. A group without members is legal.
+/// Drops references to missing addresses. A reference to a group without members is legal.
 pub(super) fn prune_missing(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     let known: HashSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
     let is_missing = |to: &Dependency| matches!(to, Dependency::Entry(address) if !known.contains(address));
@@ -16,7 +16,7 @@ pub(super) fn prune_missing(entries: &mut [SharedEntry], steps: &mut Vec<Step>) 
     }
 }
 
-/// Drops what is chosen of an entry's references, and tells of each.
+/// Drops the references of an entry that `goes` selects, and adds a step for each.
 fn drop_references(
     entry: &mut SharedEntry,
     goes: impl Fn(ReferenceField, &Dependency) -> bool,
@@ -34,7 +34,7 @@ fn drop_references(
             to: reference.to,
             reason: reason.clone(),
         };
-        // One property after the other may name the same.
+        // Several properties may refer to the same dependency, which is reported once.
         if !dropped.contains(&step) {
             dropped.push(step);
         }
@@ -43,20 +43,21 @@ fn drop_references(
     *entry = Arc::new(kept);
 }
 
-/// Breaks one circle after the other, until an order exists.
-pub(super) fn break_circles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+/// Breaks one cycle after the other until an order exists.
+pub(super) fn break_cycles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     while let Err(cycle) = dag::topological_order(entries) {
         let before = steps.len();
         break_one(entries, &cycle, steps);
         if steps.len() == before {
-            // No reference was found to drop: the verifier tells of what is left.
+            // No droppable reference was found. The verifier reports the remaining cycle.
             return;
         }
     }
 }
 
-/// An edge of a circle, cheaper ones first: a dependency is dropped rather than what gives an entry its place; what
-/// isn't met rather than what is; the fewest references; the first.
+/// The cost of dropping an edge of a cycle, in order of precedence: a dependency is cheaper than structural
+/// references such as the parent; an unsatisfied reference is cheaper than a satisfied one; then the number of
+/// references, then the position.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     field: u8,
@@ -126,7 +127,8 @@ const fn weight(field: ReferenceField) -> u8 {
     }
 }
 
-/// Moves what is needed to just before what needs it, and tells of each move. Leaves a list with a circle as it is.
+/// Moves dependencies to just before the entries that need them, and adds a step for each. Leaves a list with a cycle
+/// unchanged.
 pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
     if let Ok(order) = dag::stable_order(entries) {
         steps.extend(moves(entries, &order));
@@ -134,10 +136,11 @@ pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step
     }
 }
 
-/// The entries that stand before one that they stood behind, in their new order.
+/// The entries that move to a place before an entry that they came after, in their new order.
 fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     let mut moves = Vec::new();
-    // The entry with the lowest old position of those that come later, from the end on.
+    // From the end of the new order: the lowest old position seen so far. An entry with a higher old position has
+    // moved before it.
     let mut lowest: Option<usize> = None;
     for &position in order.iter().rev() {
         match lowest {
@@ -152,11 +155,12 @@ fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     moves
 }
 
-/// Lets the incarnation that is named stand earlier if that can be; else names one that does.
-pub(super) fn settle_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+/// Moves the referenced incarnation of a provider to an earlier place if possible; otherwise refers to an incarnation
+/// that comes earlier.
+pub(super) fn repair_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
     let mut tried = HashSet::new();
     loop {
-        let next = strangers(entries).into_iter().find_map(|position| {
+        let next = missing_incarnations(entries).into_iter().find_map(|position| {
             let (address, id) = entries[position].incarnation()?;
             let named = (address.clone(), id.clone());
             (!tried.contains(&named)).then_some((position, named))
@@ -168,15 +172,15 @@ pub(super) fn settle_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<S
         }
         tried.insert(named);
     }
-    for position in strangers(entries) {
-        name_what_is_there(entries, position, steps);
+    for position in missing_incarnations(entries) {
+        refer_to_existing(entries, position, steps);
     }
 }
 
 type Incarnation = (Address, String);
 
-/// The positions of entries whose provider stands earlier, but not in the incarnation that they name.
-fn strangers(entries: &[SharedEntry]) -> Vec<usize> {
+/// Positions of entries whose provider comes earlier, but only in other incarnations.
+fn missing_incarnations(entries: &[SharedEntry]) -> Vec<usize> {
     let mut ids: HashMap<&Address, Vec<Option<&str>>> = HashMap::new();
     let mut found = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
@@ -191,8 +195,8 @@ fn strangers(entries: &[SharedEntry]) -> Vec<usize> {
     found
 }
 
-/// The order in which the incarnation comes before the entry at `position`, with what it needs; none if there is no such
-/// incarnation, or it needs the entry.
+/// The order in which the incarnation, with its dependencies, comes before the entry at `position`; `None` if the
+/// incarnation does not exist or depends on the entry.
 fn with_incarnation_earlier(
     entries: &[SharedEntry],
     position: usize,
@@ -212,7 +216,7 @@ fn with_incarnation_earlier(
     (place(named)? < place(position)?).then_some(order)
 }
 
-fn name_what_is_there(entries: &mut [SharedEntry], position: usize, steps: &mut Vec<Step>) {
+fn refer_to_existing(entries: &mut [SharedEntry], position: usize, steps: &mut Vec<Step>) {
     let (earlier, rest) = entries.split_at_mut(position);
     let Some(entry) = rest.first_mut() else { return };
     let Some((address, _)) = entry.incarnation() else {

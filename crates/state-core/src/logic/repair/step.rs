@@ -1,89 +1,89 @@
-//! What a repair does, one thing at a time, in words.
+//! The steps of a repair, with a description of each.
 
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
-use crate::dag::round;
+use crate::dag::format_cycle;
 use crate::entry::ReferenceField;
 use crate::id::MutationId;
 use serde::Serialize;
 use std::fmt;
 
-/// One thing that a repair did. Names, never values.
+/// One step of a repair. Contains names but never property values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
 #[non_exhaustive]
 pub enum Step {
-    /// An entry whose key was taken became deposed.
+    /// An entry with a duplicate key became deposed.
     Depose {
-        /// Its key until then.
+        /// Key before the step.
         entry: EntryKey,
-        /// Its key now.
+        /// Deposed key that the step assigned.
         key: DeposedKey,
     },
-    /// An entry whose uid was taken has none any more.
+    /// An entry lost its uid, because another entry has it.
     DropUid {
-        /// The entry.
+        /// Entry that lost its uid.
         entry: EntryKey,
-        /// Whose uid it is.
+        /// Entry that has the uid.
         holder: EntryKey,
     },
-    /// An external entry lost a mark.
+    /// A flag of an external entry was cleared.
     DropMark {
-        /// The entry.
+        /// Entry with the flag.
         entry: EntryKey,
-        /// The mark.
+        /// Name of the flag.
         mark: &'static str,
     },
-    /// A reference went.
+    /// A reference was dropped.
     DropReference {
-        /// The entry that referred.
+        /// Entry with the reference.
         entry: EntryKey,
-        /// The field.
+        /// Field that contained the reference.
         field: ReferenceField,
-        /// What it named.
+        /// Target of the reference.
         to: Dependency,
-        /// Why.
+        /// Reason for dropping the reference.
         reason: Reason,
     },
-    /// An entry moved.
+    /// An entry moved within the list.
     Move {
-        /// The entry.
+        /// Key of the entry that moved.
         entry: EntryKey,
-        /// Where to: just before this one, with others perhaps that move there too.
+        /// Entry before which it moved, possibly together with others.
         before: EntryKey,
     },
-    /// An entry names another incarnation of its provider.
+    /// An entry refers to another incarnation of its provider.
     ChangeIncarnation {
-        /// The entry.
+        /// Entry with the provider reference.
         entry: EntryKey,
-        /// The provider.
+        /// Address of the provider.
         provider: Address,
     },
     /// A pending operation got another id.
     RenameOperation {
-        /// The id until then.
+        /// Id before the step.
         from: MutationId,
-        /// The id now.
+        /// New id of the operation.
         to: MutationId,
-        /// What it is about.
+        /// Entry that the operation changes.
         target: EntryKey,
     },
-    /// The highest serial of a foreign system was raised to the imported one.
+    /// The highest serial of another system was raised to the imported one.
     RaiseSerial {
-        /// The system.
+        /// Name of the other system.
         system: String,
     },
-    /// A count of recorded entries was lowered to that of all entries.
+    /// The number of recorded entries was lowered to the number of all entries.
     LowerRecorded,
 }
 
-/// Why a reference goes.
+/// The reason for dropping a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// What it names does not exist.
+    /// The target does not exist.
     Missing,
-    /// It closes this circle.
+    /// The reference closes this cycle.
     Circle(Vec<EntryKey>),
 }
 
@@ -93,14 +93,17 @@ impl fmt::Display for Step {
             Self::Depose { entry, key } => {
                 write!(
                     f,
-                    "{entry}: make the later one deposed as {key}, for the key is taken"
+                    "{entry}: depose the later one as {key}, because the key is in use"
                 )
             }
             Self::DropUid { entry, holder } => {
-                write!(f, "{entry}: drop its uid, which is the one of {holder}")
+                write!(f, "{entry}: drop its uid, which belongs to {holder}")
             }
             Self::DropMark { entry, mark } => {
-                write!(f, "{entry}: drop the mark {mark}, for it is external")
+                write!(
+                    f,
+                    "{entry}: clear the flag {mark}, because the resource is external"
+                )
             }
             Self::DropReference {
                 entry,
@@ -114,22 +117,24 @@ impl fmt::Display for Step {
                 to,
                 reason: Reason::Circle(circle),
             } => {
-                let circle = round(circle);
-                write!(f, "{entry}: drop {field} {to}, which closes the circle {circle}")
+                let circle = format_cycle(circle);
+                write!(f, "{entry}: drop {field} {to}, which closes the cycle {circle}")
             }
             Self::Move { entry, before } => write!(f, "{entry}: move before {before}, which needs it"),
             Self::ChangeIncarnation { entry, provider } => write!(
                 f,
-                "{entry}: name the incarnation of provider {provider} that is there"
+                "{entry}: refer to the existing incarnation of provider {provider}"
             ),
             Self::RenameOperation { from, to, target } => write!(
                 f,
-                "{target}: call the later pending operation {to}, for {from} is taken"
+                "{target}: change the id of the later pending operation to {to}, because {from} is in use"
             ),
             Self::RaiseSerial { system } => {
                 write!(f, "raise the highest serial of {system} to the imported one")
             }
-            Self::LowerRecorded => f.write_str("lower the count of recorded entries to that of all"),
+            Self::LowerRecorded => {
+                f.write_str("lower the number of recorded resources to the number of resources")
+            }
         }
     }
 }

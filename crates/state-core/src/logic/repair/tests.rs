@@ -1,4 +1,4 @@
-//! Repair mends what is corrupt, minimally, the same way each time.
+//! Tests that repair yields valid snapshots with few changes, deterministically.
 
 use super::{Step, repair};
 use crate::address::{Dependency, DeposedKey};
@@ -35,12 +35,12 @@ fn names(snapshot: &Snapshot) -> Vec<String> {
         .collect()
 }
 
-fn told(steps: &[Step]) -> Vec<String> {
+fn descriptions(steps: &[Step]) -> Vec<String> {
     steps.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn only_what_stands_wrong_moves() {
+fn repair_moves_only_misplaced_entries() {
     let repaired = repair(&snapshot(vec![
         entry("a", &[]),
         entry("b", &["d"]),
@@ -49,27 +49,30 @@ fn only_what_stands_wrong_moves() {
         entry("e", &[]),
     ]));
     assert_eq!(names(&repaired.snapshot), ["a", "d", "b", "c", "e"]);
-    assert_eq!(told(&repaired.steps), ["d: move before b, which needs it"]);
+    assert_eq!(
+        descriptions(&repaired.steps),
+        ["d: move before b, which needs it"]
+    );
 }
 
 #[test]
-fn a_circle_loses_a_dependency_rather_than_a_parent() {
+fn repair_breaks_cycle_at_dependency_before_parent() {
     let mut child = entry("child", &[]);
     child.parent = Some("mother".parse().unwrap());
     let repaired = repair(&snapshot(vec![child, entry("mother", &["child"])]));
     assert!(repaired.is_valid());
     assert_eq!(names(&repaired.snapshot), ["mother", "child"]);
     assert_eq!(
-        told(&repaired.steps),
+        descriptions(&repaired.steps),
         [
-            "mother: drop depends-on child, which closes the circle child -> mother -> child",
+            "mother: drop depends-on child, which closes the cycle child -> mother -> child",
             "mother: move before child, which needs it"
         ]
     );
 }
 
 #[test]
-fn of_several_dependencies_the_one_that_is_not_met_goes() {
+fn repair_breaks_cycle_at_unsatisfied_dependency() {
     let repaired = repair(&snapshot(vec![
         entry("a", &["c"]),
         entry("b", &["a"]),
@@ -77,13 +80,13 @@ fn of_several_dependencies_the_one_that_is_not_met_goes() {
     ]));
     assert_eq!(names(&repaired.snapshot), ["a", "b", "c"]);
     assert_eq!(
-        told(&repaired.steps),
-        ["a: drop depends-on c, which closes the circle a -> c -> b -> a"]
+        descriptions(&repaired.steps),
+        ["a: drop depends-on c, which closes the cycle a -> c -> b -> a"]
     );
 }
 
 #[test]
-fn a_second_live_entry_becomes_deposed_under_a_free_key() {
+fn duplicate_live_entry_becomes_deposed_under_a_free_key() {
     let mut twin = entry("a", &[]);
     twin.deposed = Some(DeposedKey::new("repair01").unwrap());
     let repaired = repair(&snapshot(vec![
@@ -121,18 +124,21 @@ fn managed(address: &str, id: &str) -> Entry {
 }
 
 #[test]
-fn an_incarnation_that_stands_too_late_moves() {
+fn repair_moves_a_late_provider_incarnation() {
     let repaired = repair(&snapshot(vec![
         provider("1", Some("old")),
         managed("x", "2"),
         provider("2", None),
     ]));
-    assert_eq!(told(&repaired.steps), ["p: move before x, which needs it"]);
+    assert_eq!(
+        descriptions(&repaired.steps),
+        ["p: move before x, which needs it"]
+    );
     assert!(repaired.is_valid());
 }
 
 #[test]
-fn an_incarnation_that_does_not_exist_becomes_the_live_one() {
+fn repair_replaces_a_missing_incarnation_by_the_live_one() {
     let repaired = repair(&snapshot(vec![
         provider("1", Some("old")),
         provider("2", None),
@@ -145,13 +151,13 @@ fn an_incarnation_that_does_not_exist_becomes_the_live_one() {
         .and_then(|p| p.id.clone());
     assert_eq!(id.as_deref(), Some("2"));
     assert_eq!(
-        told(&repaired.steps),
-        ["x: name the incarnation of provider p that is there"]
+        descriptions(&repaired.steps),
+        ["x: refer to the existing incarnation of provider p"]
     );
 }
 
 #[test]
-fn what_would_have_to_be_invented_is_told() {
+fn repair_reports_violations_it_cannot_fix() {
     let mut blank = entry("a", &["gone"]);
     blank.kind = None;
     let repaired = repair(&snapshot(vec![blank]));
@@ -160,13 +166,13 @@ fn what_would_have_to_be_invented_is_told() {
     assert_eq!(remaining, [Rule::TypeFields]);
 }
 
-/// What no repair can know.
+/// Whether a violation requires information that a repair doesn't have.
 fn is_beyond_repair(rule: Rule, detail: &str) -> bool {
     rule == Rule::TypeFields || (rule == Rule::PendingOperation && detail.contains("carries"))
 }
 
-/// Several things wrong at once.
-fn ruins() -> impl Strategy<Value = Snapshot> {
+/// Snapshots with several violations at once.
+fn broken_snapshots() -> impl Strategy<Value = Snapshot> {
     snapshots(12)
         .prop_flat_map(corrupted)
         .prop_flat_map(|(snapshot, _)| corrupted(snapshot))
@@ -186,23 +192,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(500)))]
 
     #[test]
-    fn a_repaired_snapshot_verifies_once_and_for_all(ruin in ruins()) {
-        let repaired = repair(&ruin);
-        prop_assert!(is_topological(&repaired.snapshot.entries), "{:?}", told(&repaired.steps));
+    fn repair_is_verified_and_idempotent(broken in broken_snapshots()) {
+        let repaired = repair(&broken);
+        prop_assert!(is_topological(&repaired.snapshot.entries), "{:?}", descriptions(&repaired.steps));
         prop_assert_eq!(&repaired.remaining, &verify::verify(&repaired.snapshot).violations);
         for violation in &repaired.remaining {
             prop_assert!(is_beyond_repair(violation.rule, &violation.detail), "{}", violation);
         }
         let again = repair(&repaired.snapshot);
-        prop_assert_eq!(told(&again.steps), Vec::<String>::new());
+        prop_assert_eq!(descriptions(&again.steps), Vec::<String>::new());
         prop_assert_eq!(&again.snapshot, &repaired.snapshot);
-        let twin = repair(&ruin.clone());
+        let twin = repair(&broken.clone());
         prop_assert_eq!(&twin, &repaired);
     }
 
     #[test]
-    fn a_repair_loses_no_entry_and_no_pending_operation(ruin in ruins()) {
-        let repaired = repair(&ruin).snapshot;
+    fn repair_loses_no_entry_or_pending_operation(broken in broken_snapshots()) {
+        let repaired = repair(&broken).snapshot;
         let objects = |snapshot: &Snapshot| {
             let mut objects: Vec<_> = snapshot
                 .entries
@@ -212,14 +218,14 @@ proptest! {
             objects.sort();
             objects
         };
-        prop_assert_eq!(objects(&repaired), objects(&ruin));
-        prop_assert_eq!(repaired.pending_operations.len(), ruin.pending_operations.len());
+        prop_assert_eq!(objects(&repaired), objects(&broken));
+        prop_assert_eq!(repaired.pending_operations.len(), broken.pending_operations.len());
         let uids = |snapshot: &Snapshot| snapshot.entries.iter().filter_map(|e| e.uid).collect::<BTreeSet<_>>();
-        prop_assert_eq!(uids(&repaired), uids(&ruin));
+        prop_assert_eq!(uids(&repaired), uids(&broken));
     }
 
     #[test]
-    fn a_valid_snapshot_is_left_alone(snapshot in snapshots(12)) {
+    fn repair_leaves_a_valid_snapshot_unchanged(snapshot in snapshots(12)) {
         let repaired = repair(&snapshot);
         prop_assert!(repaired.steps.is_empty() && repaired.is_valid());
         prop_assert_eq!(repaired.snapshot, snapshot);

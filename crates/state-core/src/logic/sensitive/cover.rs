@@ -1,23 +1,24 @@
-//! From paths to what they cover.
+//! Resolution of marked paths to the values that they cover.
 
 use super::SecretStrings;
 use crate::json::{Kind, View, child_pointer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// So many paths are looked up one by one.
+/// Up to this number of paths, each is looked up by itself instead of through an index.
 const FEW: usize = 3;
 
-/// The steps from a value to one in it.
+/// The path from a value to one inside it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(VecDeque<String>);
 
 impl Path {
-    /// A JSON pointer if it begins with `/`, else the name of a field.
+    /// Parses a JSON pointer if the text begins with `/`, and otherwise the name of a field.
     pub(super) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             None => VecDeque::from([text.to_owned()]),
-            // An escape that isn't one is taken as it stands: it will lead nowhere, and cover more.
+            // An invalid escape is kept literally. Such a path doesn't exist, so it covers its nearest existing
+            // ancestor.
             Some(pointer) => pointer
                 .split('/')
                 .map(|token| token.replace("~1", "/").replace("~0", "~"))
@@ -29,14 +30,14 @@ impl Path {
         paths.iter().map(|path| Self::new(path)).collect()
     }
 
-    /// The first step, and the path from there.
+    /// Splits off the first segment.
     pub(super) fn split(mut self) -> (String, Self) {
         let first = self.0.pop_front().unwrap_or_default();
         (first, self)
     }
 }
 
-/// The value that a path leads to, or the last one on its way that exists.
+/// Returns the value at a path, or its nearest existing ancestor.
 pub(super) fn resolve<'a>(root: View<'a>, path: &Path) -> View<'a> {
     resolve_from(root, path.0.iter())
 }
@@ -52,7 +53,7 @@ fn resolve_from<'a, 's>(root: View<'a>, steps: impl Iterator<Item = &'s String>)
     here
 }
 
-/// [`resolve`] of each path. Of many, the members of the root are looked up once.
+/// Resolves several paths. For more than a few, the members of the root are indexed once.
 pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
     let few = paths.len() <= FEW;
     let members = root.members().filter(|_| !few).into_iter().flatten();
@@ -67,8 +68,8 @@ pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
     paths.iter().map(one).collect()
 }
 
-/// As [`resolve`], for a path that was marked on another version of the value: where it leads nowhere inside an
-/// object or an array, what it meant isn't there any more, or not yet, and nothing is covered.
+/// Like [`resolve`], for a path that was marked on another version of the value. If the path ends at a missing member
+/// of an object or array, its target doesn't exist in this version, and nothing is covered.
 fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
     let mut here = root;
     for step in &path.0 {
@@ -80,12 +81,12 @@ fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
     Some(here)
 }
 
-/// One step, through as many wrappers as there are.
+/// Follows one path segment, through any number of wrappers.
 fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
     let mut here = view;
     loop {
         let found = match here.elements() {
-            // Canonical indices only: `01` is no index, and leads nowhere.
+            // Only canonical indices are accepted: `01` is not an index and doesn't exist.
             Some(mut elements) => index(step).and_then(|index| elements.nth(index)),
             None => here.get(step),
         };
@@ -101,42 +102,46 @@ fn index(step: &str) -> Option<usize> {
     (index.to_string() == step).then_some(index)
 }
 
-/// What stands in Terraform's wrapper of a dynamic value.
+/// The content of Terraform's wrapper of a dynamic value.
 fn wrapped(view: View<'_>) -> Option<View<'_>> {
     let is_wrapper = view.members()?.count() == 2 && view.get("type").is_some();
     if is_wrapper { view.get("value") } else { None }
 }
 
-/// A stretch of a value that is secret.
-pub(super) struct Covered<'a> {
+/// A secret value with its location.
+pub(super) struct CoveredValue<'a> {
     pub(super) pointer: String,
     pub(super) view: View<'a>,
 }
 
-/// All that is secret in an object whose keys are names of fields.
-pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
+/// Returns all secret values in an object whose keys are field names.
+pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, true)
 }
 
-/// All that is secret in a value of its own, an output say.
-pub(super) fn covered_below<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
+/// Returns all secret values in a value without field names, such as an output.
+pub(super) fn covered_below<'a>(
+    root: View<'a>,
+    paths: &[Path],
+    also: &SecretStrings,
+) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, false)
 }
 
-/// As [`covered`], with what the marks of another version of the value say of this one as well.
+/// Like [`covered`], and also applies the marks of another version of the value.
 pub(super) fn covered_with<'a>(
     root: View<'a>,
     own: &[Path],
     foreign: &[Path],
     also: &SecretStrings,
-) -> Vec<Covered<'a>> {
+) -> Vec<CoveredValue<'a>> {
     let mut marked = marked(root, own);
     let there = foreign.iter().filter_map(|path| resolve_foreign(root, path));
     marked.extend(there.map(|view| view.offset()));
     find(root, &marked, also, true)
 }
 
-/// Where marked values begin: no two values of one text begin at the same offset.
+/// The offsets of marked values. No two values of one text begin at the same offset.
 fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
     let there = resolve_all(root, paths);
     there.into_iter().map(|view| view.offset()).collect()
@@ -147,18 +152,18 @@ fn find<'a>(
     marked: &BTreeSet<usize>,
     also: &SecretStrings,
     fields: bool,
-) -> Vec<Covered<'a>> {
+) -> Vec<CoveredValue<'a>> {
     if marked.is_empty() && also.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
     let mut open = vec![(String::new(), root)];
-    // Without strings to look for, only what leads to a mark is worth a look.
+    // Without secret strings to search for, only values that contain a mark need to be visited.
     let matters = |view: &View<'a>| !also.is_empty() || marked.range(view.range()).next().is_some();
     while let Some((pointer, view)) = open.pop() {
         let keys_are_names = fields && pointer.is_empty();
-        if marked.contains(&view.offset()) || tells(view, also, keys_are_names) {
-            found.push(Covered { pointer, view });
+        if marked.contains(&view.offset()) || is_secret(view, also, keys_are_names) {
+            found.push(CoveredValue { pointer, view });
             continue;
         }
         let elements = view.elements().into_iter().flatten().enumerate();
@@ -172,8 +177,8 @@ fn find<'a>(
     found
 }
 
-/// Whether a value itself is one of the secrets, or says one in its keys.
-fn tells(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> bool {
+/// Whether a value itself equals a secret string, or has one among its keys.
+fn is_secret(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> bool {
     if secrets.is_empty() {
         return false;
     }

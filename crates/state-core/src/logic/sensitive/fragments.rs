@@ -1,22 +1,22 @@
-//! Pieces of secrets in the texts that people read.
+//! Masking of parts of secrets in messages.
 //!
-//! Who marks a command as secret means the token in it, and nobody says where in it that stands. So whatever a text and a
-//! secret have in common is hidden, from [`LEAST`] bytes on: a secret of that length that was spliced into a marked string
-//! is then never shown whole, nor is a longer piece of it. Rather too much is hidden than too little.
+//! A marked command often contains a token at an unknown place. Therefore every part of at least [`LEAST`] bytes that
+//! a message and a secret have in common is hidden. A token of that length that is embedded in a marked string is
+//! then never shown completely. In case of doubt, more is hidden rather than less.
 
 use super::MIN_SECRET_CHARS;
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// So many bytes in common are hidden: a character has at least one.
+/// Minimum number of common bytes that are hidden. A character has at least one byte.
 const LEAST: usize = MIN_SECRET_CHARS;
 
-/// The bytes of a window, as one number.
+/// Mask for a window of [`LEAST`] bytes in one number.
 const WINDOW: u64 = (1 << (8 * LEAST)) - 1;
 
-/// The text with a placeholder for all that it has in common with one of the secrets, as they are and as JSON writes
-/// them. It takes as long as both are, and memory for the text only.
+/// Returns the text with a placeholder for every part that it has in common with one of the secrets, in plain or
+/// JSON-escaped form. Runs in linear time and uses memory only in proportion to the text.
 pub(super) fn masked<'t>(
     text: &'t str,
     secrets: impl Iterator<Item = &'t String>,
@@ -50,7 +50,7 @@ pub(super) fn masked<'t>(
     Cow::Owned(replaced(text, &is_hidden, placeholder))
 }
 
-/// All stretches of [`LEAST`] bytes, from each byte on.
+/// All windows of [`LEAST`] bytes, one per start position.
 fn windows(text: &str) -> impl Iterator<Item = u64> {
     let numbers = text.bytes().scan(0, |window: &mut u64, byte| {
         *window = ((*window << 8) | u64::from(byte)) & WINDOW;
@@ -59,7 +59,7 @@ fn windows(text: &str) -> impl Iterator<Item = u64> {
     numbers.skip(LEAST - 1)
 }
 
-/// One placeholder for each stretch. A character of which one byte is hidden is hidden whole.
+/// Replaces each hidden range by one placeholder. A character with a hidden byte is hidden as a whole.
 fn replaced(text: &str, is_hidden: &[bool], placeholder: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut was_hidden = false;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_six_bytes_in_common_begin_is_hidden_and_nothing_else() {
+    fn common_parts_of_six_bytes_are_hidden() {
         assert_eq!(shown("token hunter22!", "curl -H hunter22 x"), "token***!");
         assert_eq!(shown("abcde fghij", "abcde/fghij"), "abcde fghij");
         assert_eq!(shown("a abcdef b abcdef", "(abcdef)"), "a *** b ***");
@@ -94,15 +94,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_secret_and_its_form_in_json_are_hidden() {
+    fn secret_lines_and_their_json_form_are_hidden() {
         assert_eq!(shown("got: second", "first\nsecond\nthird"), "got: ***");
         assert_eq!(shown(r#"{"x":"ab\"cd\n"}"#, "ab\"cd\n"), r#"{"x":***}"#);
     }
 
     #[test]
-    fn a_character_of_which_a_part_is_hidden_is_hidden_whole() {
+    fn partly_hidden_character_is_hidden_completely() {
         assert_eq!(shown("=ÄÖÜ=", "ÄÖÜß"), "=***=");
-        // Bytes in common that begin or end within a character.
+        // The common bytes begin or end within a character.
         assert_eq!(shown("=é12345=", "©12345"), "=***=");
     }
 }

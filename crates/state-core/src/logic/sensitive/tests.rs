@@ -1,4 +1,4 @@
-//! The rules of masking.
+//! Tests of detection and masking of secrets.
 
 use super::{SecretStrings, covered_pointers, has_sensitive, mask, mask_entry, mask_outputs};
 use crate::{Address, Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp};
@@ -27,14 +27,14 @@ fn masked(value: &str, paths: &[&str]) -> String {
 }
 
 #[test]
-fn a_name_covers_the_whole_field() {
+fn field_name_covers_the_whole_field() {
     let value = r#"{"a":{"b":[1,2]},"a/b":3,"c":4}"#;
     assert_eq!(masked(value, &["a"]), r#"{"a":"***","a/b":3,"c":4}"#);
     assert_eq!(pointers(value, &["a/b"]), ["/a~1b"]);
 }
 
 #[test]
-fn a_pointer_covers_what_it_leads_to() {
+fn pointer_covers_its_target() {
     let value = r#"{"a":{"b":[1,{"x~y":2}]},"c":4}"#;
     assert_eq!(
         masked(value, &["/a/b/0"]),
@@ -44,7 +44,7 @@ fn a_pointer_covers_what_it_leads_to() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_covers_the_nearest_value_on_its_way() {
+fn missing_path_covers_its_nearest_ancestor() {
     let value = r#"{"a":{"b":[1,2],"s":"t"},"c":4}"#;
     for (path, covers) in [
         ("/a/b/2", "/a/b"),
@@ -63,7 +63,7 @@ fn a_path_that_leads_nowhere_covers_the_nearest_value_on_its_way() {
 }
 
 #[test]
-fn a_path_goes_through_wrappers_of_dynamic_values() {
+fn path_passes_through_dynamic_value_wrappers() {
     let value = r#"{"a":{"type":"x","value":{"p":{"type":"y","value":[7,8]},"q":1}},"b":{"value":{"p":1}}}"#;
     assert_eq!(pointers(value, &["/a/p"]), ["/a/value/p"]);
     assert_eq!(pointers(value, &["/a/p/1"]), ["/a/value/p/value/1"]);
@@ -72,19 +72,19 @@ fn a_path_goes_through_wrappers_of_dynamic_values() {
     assert_eq!(
         pointers(value, &["/b/p"]),
         ["/b"],
-        "not a wrapper: it has no type"
+        "an object without a type is not a wrapper"
     );
 }
 
 #[test]
-fn overlapping_paths_are_the_outermost_ones() {
+fn overlapping_paths_are_reduced_to_the_outermost() {
     let value = r#"{"a":{"b":{"c":1}},"d":2,"e":3}"#;
     assert_eq!(pointers(value, &["d", "/a/b/c", "/a/b", "/d"]), ["/a/b", "/d"]);
     assert!(pointers(value, &[]).is_empty());
 }
 
 #[test]
-fn a_long_string_that_equals_a_marked_one_is_marked_on_both_sides_of_the_entry() {
+fn copies_of_a_long_secret_are_masked_in_the_whole_entry() {
     let mut entry = Entry::leaf(Address::new("db").unwrap(), "db");
     entry.inputs =
         properties(r#"{"password":{"v":"hunter22","pin":"12345"},"copy":["hunter22","x"],"n":"12345"}"#);
@@ -102,7 +102,7 @@ fn a_long_string_that_equals_a_marked_one_is_marked_on_both_sides_of_the_entry()
 }
 
 #[test]
-fn an_object_that_is_covered_whole_keeps_the_names_of_its_fields() {
+fn object_covered_as_a_whole_keeps_its_field_names() {
     let mut entry = Entry::leaf(Address::new("db").unwrap(), "db");
     entry.outputs = properties(r#"{"a":"secret1","b":[2]}"#);
     entry.sensitive_outputs = strings(&["/gone/x"]);
@@ -151,7 +151,7 @@ fn outputs_are_marked_by_name_and_by_pointer() {
 }
 
 #[test]
-fn only_what_is_there_can_be_sensitive() {
+fn only_existing_values_count_as_sensitive() {
     assert!(!has_sensitive(&with_outputs("{}", &["a"])));
     assert!(!has_sensitive(&with_outputs(r#"{"a":1}"#, &[])));
     assert!(has_sensitive(&with_outputs(r#"{"a":1}"#, &["a"])));
@@ -173,7 +173,7 @@ fn debug_shows_no_secret() {
     assert_eq!(format!("{secrets:?}"), "SecretStrings(1)");
 }
 
-/// Strings that are found in a text only where they stand as a whole.
+/// Strings that occur in a text only as a whole.
 fn token() -> impl Strategy<Value = String> {
     "<[a-d]{5}>"
 }
@@ -214,7 +214,7 @@ fn paths() -> impl Strategy<Value = Vec<String>> {
 
 proptest! {
     #[test]
-    fn no_marked_string_is_left(
+    fn masked_entry_contains_no_marked_string(
         inputs in fields(),
         outputs in fields(),
         sensitive_inputs in paths(),

@@ -1,47 +1,47 @@
-//! The rules about an entry and its place in a list, one function each. The full check and the incremental check of a
-//! state call the same functions; they differ only in which entries they look at.
+//! The rules about an entry and its place in a list, one function per rule. The full verifier and the incremental
+//! check of a state call the same functions and differ only in the entries that they check.
 
 use super::{Rule, Violation};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, EntryType, Reference, ReferenceField};
 
-/// A list of entries, as far as the rules about references ask.
+/// The lookups in a list of entries that the rules about references need.
 pub(crate) trait Lookup {
-    /// A place in the list.
+    /// A position in the list.
     type Position: Copy + Ord;
 
-    /// The first entry with this address.
+    /// Position of the first entry with this address.
     fn first_of(&self, address: &Address) -> Option<Self::Position>;
 
-    /// The first entry with this address and this id.
+    /// Position of the first entry with this address and this id.
     fn first_with_id(&self, address: &Address, id: &str) -> Option<Self::Position>;
 
-    /// The last live member of a group.
+    /// Position of the last live member of a group.
     fn last_member(&self, group: &Address) -> Option<Self::Position>;
 
-    /// The key of the entry at a position.
+    /// Key of the entry at a position.
     fn key_at(&self, position: Self::Position) -> Option<EntryKey>;
 }
 
-/// [`Rule::UniqueKey`]: the violation of an entry whose key another entry has.
+/// [`Rule::UniqueKey`]: returns the violation of an entry whose key another entry has.
 pub(crate) fn unique_key(key: EntryKey) -> Violation {
     let detail = if key.is_live() {
-        "a second live entry has this address; only deposed ones may share it"
+        "a second live resource has this address; only deposed ones may share it"
     } else {
-        "a second entry has this key"
+        "a second resource has this key"
     };
     Violation::of(Rule::UniqueKey, key, detail)
 }
 
-/// [`Rule::UniqueUid`]: the violation of an entry whose uid another entry has.
+/// [`Rule::UniqueUid`]: returns the violation of an entry whose uid another entry has.
 pub(crate) fn unique_uid(entry: &Entry, other: &Entry) -> Option<Violation> {
     let uid = entry.uid.filter(|_| entry.uid == other.uid)?;
-    let detail = format!("its uid {uid} is the one of {}", other.key());
+    let detail = format!("its uid {uid} is also the uid of {}", other.key());
     Some(Violation::of(Rule::UniqueUid, entry.key(), detail))
 }
 
-/// [`Rule::ReferenceExists`] and [`Rule::ReferenceEarlier`]: what is wrong with one reference of an entry that is, or
-/// would be, at `position`.
+/// [`Rule::ReferenceExists`] and [`Rule::ReferenceEarlier`]: returns the violation of one reference of an entry at
+/// `position`.
 pub(crate) fn reference<L: Lookup>(
     list: &L,
     entry: &Entry,
@@ -52,13 +52,13 @@ pub(crate) fn reference<L: Lookup>(
     let (rule, detail) = match to {
         Dependency::Entry(address) => match list.first_of(address) {
             Some(first) if first < position => return None,
-            _ if *address == entry.address => (Rule::ReferenceEarlier, "the entry itself".to_owned()),
+            _ if *address == entry.address => (Rule::ReferenceEarlier, "the resource itself".to_owned()),
             Some(_) => (Rule::ReferenceEarlier, format!("{to}, which comes later")),
             None => (Rule::ReferenceExists, format!("{to}, which does not exist")),
         },
         Dependency::Group(group) if entry.live_group() == Some(group) => (
             Rule::ReferenceEarlier,
-            format!("{to}, to which the entry itself belongs"),
+            format!("{to}, to which the resource itself belongs"),
         ),
         Dependency::Group(group) => {
             let last = list.last_member(group).filter(|last| *last >= position)?;
@@ -76,8 +76,8 @@ pub(crate) fn reference<L: Lookup>(
     ))
 }
 
-/// [`Rule::ProviderId`]: the provider of an entry that is, or would be, at `position` is there, but no earlier
-/// incarnation of it has the id that the entry names.
+/// [`Rule::ProviderId`]: returns a violation if the provider of an entry at `position` comes earlier, but none of its
+/// earlier incarnations has the referenced id.
 pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Position) -> Option<Violation> {
     let (provider, id) = entry.incarnation()?;
     let is_earlier = |first: Option<L::Position>| first.is_some_and(|first| first < position);
@@ -85,14 +85,13 @@ pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Posit
         return None;
     }
     let detail = format!(
-        "`{}` names {provider} with an id that no earlier entry of that address has",
+        "`{}` names {provider} with an id that no earlier resource at that address has",
         ReferenceField::Provider,
     );
     Some(Violation::of(Rule::ProviderId, entry.key(), detail))
 }
 
-/// Checks the rules that an entry can break by itself, whatever stands around it: [`Rule::TypeFields`] and
-/// [`Rule::Marks`].
+/// Checks the rules that depend on the entry alone: [`Rule::TypeFields`] and [`Rule::Marks`].
 pub fn verify_entry(entry: &Entry) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut add = |rule, detail| violations.push(Violation::of(rule, entry.key(), detail));
@@ -113,7 +112,7 @@ fn type_fields(entry: &Entry, found: &mut dyn FnMut(String)) {
             require("library", &entry.library);
             require("library-type", &entry.library_type);
             if entry.id.is_some() {
-                found("a library call is no object of a provider, so it has no `id`".to_owned());
+                found("a library call is not a provider object, so it can't have an `id`".to_owned());
             }
         }
     }

@@ -1,18 +1,18 @@
-//! Where entries are in a snapshot, by address and by group: for the rules about references.
+//! Positions of a snapshot's entries by address and group, for the rules about references.
 
 use super::entry_rules::Lookup;
 use crate::address::{Address, EntryKey};
 use crate::entry::SharedEntry;
 use std::collections::HashMap;
 
-/// The entries of a snapshot and where to find them.
+/// The entries of a snapshot with an index of their positions.
 pub(super) struct Index<'s> {
     pub(super) entries: &'s [SharedEntry],
-    /// The first entry with each address.
+    /// Position of the first entry with each address.
     addresses: HashMap<&'s str, usize>,
-    /// The later entries of each address that several have, by the position of the first one.
-    twins: HashMap<usize, Vec<usize>>,
-    /// The last live member of each group.
+    /// Positions of the later entries of an address with several entries, by the position of the first one.
+    shared_addresses: HashMap<usize, Vec<usize>>,
+    /// Position of the last live member of each group.
     groups: HashMap<&'s str, usize>,
 }
 
@@ -21,13 +21,13 @@ impl<'s> Index<'s> {
         let mut index = Self {
             entries,
             addresses: HashMap::with_capacity(entries.len()),
-            twins: HashMap::new(),
+            shared_addresses: HashMap::new(),
             groups: HashMap::new(),
         };
         for (position, entry) in entries.iter().enumerate() {
             let first = *index.addresses.entry(entry.address.as_str()).or_insert(position);
             if first != position {
-                index.twins.entry(first).or_default().push(position);
+                index.shared_addresses.entry(first).or_default().push(position);
             }
             if let Some(group) = entry.live_group() {
                 index.groups.insert(group.as_str(), position);
@@ -36,9 +36,11 @@ impl<'s> Index<'s> {
         index
     }
 
-    /// The addresses that several entries have: the position of the first one, and of the later ones in order.
-    pub(super) fn twins(&self) -> impl Iterator<Item = (usize, &[usize])> {
-        self.twins.iter().map(|(first, later)| (*first, later.as_slice()))
+    /// Addresses with several entries: the position of the first one, and those of the later ones in order.
+    pub(super) fn shared_addresses(&self) -> impl Iterator<Item = (usize, &[usize])> {
+        self.shared_addresses
+            .iter()
+            .map(|(first, later)| (*first, later.as_slice()))
     }
 
     /// Whether a group has no live member.
@@ -56,7 +58,7 @@ impl Lookup for Index<'_> {
 
     fn first_with_id(&self, address: &Address, id: &str) -> Option<usize> {
         let first = self.first_of(address)?;
-        let later = self.twins.get(&first).into_iter().flatten().copied();
+        let later = self.shared_addresses.get(&first).into_iter().flatten().copied();
         std::iter::once(first)
             .chain(later)
             .find(|position| self.entries[*position].id.as_deref() == Some(id))

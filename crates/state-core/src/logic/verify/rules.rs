@@ -1,4 +1,4 @@
-//! The full check: every rule on every entry of a snapshot, and the rules about the snapshot as a whole.
+//! The full verifier: all rules on every entry of a snapshot, and the rules about the snapshot as a whole.
 
 use super::entry_rules::{provider_id, reference, unique_key, unique_uid, verify_entry};
 use super::index::Index;
@@ -10,10 +10,11 @@ use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use std::collections::BTreeSet;
 
-/// A violation and the position of the entry that it is reported under; `usize::MAX` for the snapshot as a whole.
+/// A violation with the position of its entry; `usize::MAX` for the snapshot as a whole.
 type Finding = (usize, Violation);
 
-/// Checks every rule of snapshots. The violations come entry by entry, then those of the whole; by rule within each.
+/// Checks all rules of snapshots. Violations are ordered by entry, then by rule; those of the snapshot as a whole
+/// come last.
 pub fn verify(snapshot: &Snapshot) -> Report {
     let index = Index::new(&snapshot.entries);
     let mut findings = Vec::new();
@@ -46,7 +47,7 @@ pub fn verify(snapshot: &Snapshot) -> Report {
 }
 
 fn unique_keys(index: &Index<'_>, findings: &mut Vec<Finding>) {
-    for (first, later) in index.twins() {
+    for (first, later) in index.shared_addresses() {
         let mut seen = BTreeSet::from([index.entries[first].key()]);
         for &position in later {
             let key = index.entries[position].key();
@@ -72,7 +73,7 @@ fn unique_uids(index: &Index<'_>, findings: &mut Vec<Finding>) {
 }
 
 fn acyclic(index: &Index<'_>, findings: &mut Vec<Finding>) {
-    // A list in order has no cycle: only a reference to a later entry makes the search necessary.
+    // A list in topological order has no cycle, so the search is needed only if a reference leads to a later entry.
     let is_disordered = findings
         .iter()
         .any(|(_, found)| found.rule == Rule::ReferenceEarlier);
@@ -106,7 +107,7 @@ fn incomplete(operation: &PendingOperation, found: &mut dyn FnMut(String)) {
     }
     let is_removal = matches!(op, Op::Delete | Op::Discard);
     match &operation.entry {
-        Some(_) if is_removal => found("it carries an entry, although it makes none".to_owned()),
+        Some(_) if is_removal => found("it carries an entry, although a deletion has none".to_owned()),
         None if !is_removal => found("it carries no entry".to_owned()),
         Some(entry) if entry.address != operation.target.address => {
             found(format!(
@@ -140,7 +141,7 @@ fn header(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
         if continuation.recorded > entries as u64 {
             let recorded = continuation.recorded;
             found(format!(
-                "{recorded} entries are said to be recorded by the open update, but there are {entries}"
+                "{recorded} resources are marked as recorded by the open update, but there are only {entries}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Each rule of the verifier finds what breaks it, and only that.
+//! Tests that each rule finds its violations and nothing else.
 
 use super::{Note, Report, Rule, check, verify};
 use crate::address::{Address, Dependency, DeposedKey};
@@ -41,20 +41,20 @@ fn lines(report: &Report) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn a_valid_snapshot_has_no_violations(snapshot in snapshots(24)) {
+    fn valid_snapshot_has_no_violations(snapshot in snapshots(24)) {
         prop_assert_eq!(lines(&verify(&snapshot)), Vec::<String>::new());
         prop_assert!(check("the snapshot", &snapshot).is_ok());
     }
 
     #[test]
-    fn each_corruption_is_found_under_its_rule((snapshot, rule) in snapshots(16).prop_flat_map(corrupted)) {
+    fn each_corruption_violates_its_rule((snapshot, rule) in snapshots(16).prop_flat_map(corrupted)) {
         let report = verify(&snapshot);
         let is_found = report.violations.iter().any(|violation| violation.rule == rule);
         prop_assert!(is_found, "no {} among {:?}", rule.name(), lines(&report));
     }
 
     #[test]
-    fn unmet_references_are_those_that_the_oracle_finds(
+    fn unsatisfied_references_match_the_oracle(
         (mut snapshot, _) in snapshots(16).prop_flat_map(corrupted),
         moved in any::<(prop::sample::Index, prop::sample::Index)>(),
     ) {
@@ -72,7 +72,7 @@ proptest! {
             .into_iter()
             .map(|(entry, _)| entry)
             .collect();
-        // An entry may name the same thing twice in one field; that is one violation.
+        // An entry may refer to one target twice in a field, which is one violation.
         found.sort();
         found.dedup();
         expected.sort();
@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn a_violation_names_no_value((snapshot, _) in snapshots(8).prop_flat_map(corrupted)) {
+    fn violations_contain_no_property_values((snapshot, _) in snapshots(8).prop_flat_map(corrupted)) {
         for line in lines(&verify(&snapshot)) {
             prop_assert!(!line.contains("of no incarnation"), "{}", line);
         }
@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn all_violations_are_reported_in_the_order_of_entries_then_rules_then_the_whole() {
+fn violations_are_ordered_by_entry_then_rule() {
     let mut first = leaf("a", &["nowhere", "b"]);
     first.kind = None;
     (first.external, first.tainted, first.pending_replacement) = (true, true, true);
@@ -106,19 +106,19 @@ fn all_violations_are_reported_in_the_order_of_entries_then_rules_then_the_whole
             "a: its type leaf requires `kind` [type-fields]",
             "a: it is `external`, so it can't be `pending-replacement` [marks]",
             "a: it is `external`, so it can't be `tainted` [marks]",
-            "b: a second live entry has this address; only deposed ones may share it [unique-key]",
-            "a: references go round in a circle: a -> b -> a [acyclic]",
-            "4 entries are said to be recorded by the open update, but there are 3 [header]",
+            "b: a second live resource has this address; only deposed ones may share it [unique-key]",
+            "a: the references form a cycle: a -> b -> a [acyclic]",
+            "4 resources are marked as recorded by the open update, but there are only 3 [header]",
         ]
     );
     let Err(Error::Integrity { object, violations }) = check("the snapshot", &snapshot) else {
-        panic!("a snapshot with violations passed");
+        panic!("the check accepted a snapshot with violations");
     };
     assert_eq!((object.as_str(), violations.len()), ("the snapshot", 8));
 }
 
 #[test]
-fn an_address_is_met_by_any_generation_that_stands_earlier() {
+fn address_is_satisfied_by_any_earlier_generation() {
     let old_first = snapshot([
         deposed(leaf("a", &[]), "old"),
         leaf("b", &["a"]),
@@ -134,7 +134,7 @@ fn an_address_is_met_by_any_generation_that_stands_earlier() {
 }
 
 #[test]
-fn entries_may_share_an_address_when_all_but_one_are_deposed_under_different_keys() {
+fn address_allows_one_live_and_many_deposed_entries() {
     let legal = snapshot([
         deposed(leaf("a", &[]), "x"),
         leaf("a", &[]),
@@ -144,12 +144,12 @@ fn entries_may_share_an_address_when_all_but_one_are_deposed_under_different_key
     let same_key = snapshot([deposed(leaf("a", &[]), "x"), deposed(leaf("a", &[]), "x")]);
     assert_eq!(
         lines(&verify(&same_key)),
-        ["a (deposed x): a second entry has this key [unique-key]"]
+        ["a (deposed x): a second resource has this key [unique-key]"]
     );
 }
 
 #[test]
-fn a_group_without_live_members_is_noted_and_legal() {
+fn group_without_live_members_is_noted_but_legal() {
     let mut waits = leaf("a", &[]);
     waits.depends_on = vec![Dependency::Group(address("g")), Dependency::Group(address("g"))];
     let mut gone = deposed(leaf("b", &[]), "old");
@@ -168,7 +168,7 @@ fn a_group_without_live_members_is_noted_and_legal() {
 }
 
 #[test]
-fn a_group_is_met_when_its_last_live_member_stands_earlier() {
+fn group_is_satisfied_after_its_last_live_member() {
     let member = |name: &str| {
         let mut entry = leaf(name, &[]);
         entry.group = Some(address("g"));
@@ -191,14 +191,14 @@ fn a_group_is_met_when_its_last_live_member_stands_earlier() {
     assert_eq!(
         lines(&verify(&snapshot([member("m0"), waits]))),
         [
-            "w: `depends-on` names group g, to which the entry itself belongs [reference-earlier]",
-            "w: references go round in a circle: w -> w [acyclic]",
+            "w: `depends-on` names group g, to which the resource itself belongs [reference-earlier]",
+            "w: the references form a cycle: w -> w [acyclic]",
         ]
     );
 }
 
 #[test]
-fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
+fn provider_reference_needs_an_earlier_incarnation() {
     let provider = |id: &str| {
         let mut entry = leaf("p", &[]);
         entry.id = Some(id.to_owned());
@@ -216,7 +216,8 @@ fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
     assert!(verify(&snapshot([old.clone(), provider("2"), managed("1")])).is_valid());
     assert!(verify(&snapshot([old.clone(), provider("2"), managed("2")])).is_valid());
     let wrong = snapshot([old, managed("2"), provider("2")]);
-    let expected = "r: `provider` names p with an id that no earlier entry of that address has [provider-id]";
+    let expected =
+        "r: `provider` names p with an id that no earlier resource at that address has [provider-id]";
     assert_eq!(lines(&verify(&wrong)), [expected]);
     let mut tombstone = managed("0");
     tombstone.pending_replacement = true;
@@ -224,7 +225,7 @@ fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
 }
 
 #[test]
-fn a_type_requires_its_fields() {
+fn entry_type_requires_its_fields() {
     let mut call = Entry::new(address("c"), EntryType::LibraryCall, None);
     call.library = Some(String::new()).into();
     call.id = Some("x".to_owned());
@@ -234,14 +235,14 @@ fn a_type_requires_its_fields() {
         [
             "c: its type library-call requires `library` [type-fields]",
             "c: its type library-call requires `library-type` [type-fields]",
-            "c: a library call is no object of a provider, so it has no `id` [type-fields]",
+            "c: a library call is not a provider object, so it can't have an `id` [type-fields]",
             "d: its type action requires `kind` [type-fields]",
         ]
     );
 }
 
 #[test]
-fn a_pending_operation_says_what_its_kind_needs() {
+fn pending_operation_requires_the_fields_of_its_kind() {
     use crate::id::MutationId;
     use crate::mutation::Op;
     use crate::pending::PendingOperation;
@@ -262,7 +263,7 @@ fn a_pending_operation_says_what_its_kind_needs() {
         pending(2, Op::Update, Some("t")),
         pending(3, Op::Discard, None),
     ];
-    assert!(verify(&snapshot).is_valid(), "targets that are gone are legal");
+    assert!(verify(&snapshot).is_valid(), "missing targets are legal");
     snapshot.pending_operations = vec![
         pending(1, Op::Same, None),
         pending(1, Op::Read, None),
@@ -278,7 +279,7 @@ fn a_pending_operation_says_what_its_kind_needs() {
         (Op::Same, 1, "a step of kind same is never pending"),
         (Op::Read, 1, "another pending operation has this id"),
         (Op::Read, 1, "it carries no entry"),
-        (Op::Delete, 2, "it carries an entry, although it makes none"),
+        (Op::Delete, 2, "it carries an entry, although a deletion has none"),
         (Op::Import, 3, "it carries an entry of another address, u"),
         (Op::Update, 4, "only a create or an import deposes"),
         (Op::Update, 4, "only a delete or a discard leaves a tombstone"),
@@ -288,7 +289,7 @@ fn a_pending_operation_says_what_its_kind_needs() {
 }
 
 #[test]
-fn an_entry_can_be_checked_by_itself() {
+fn entry_can_be_checked_alone() {
     let mut entry = leaf("a", &["nowhere"]);
     assert_eq!(super::verify_entry(&entry), []);
     entry.kind = None;

@@ -1,4 +1,4 @@
-//! A field that few entries use.
+//! A compact representation of fields that few entries use.
 
 use crate::address::{Address, Dependency};
 use crate::entry::Provider;
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A field that few entries use: a pointer where there is something, and nothing else where there isn't. A state of
-/// hundreds of thousands of entries is in memory as a whole, and most of an entry's fields are empty.
+/// A field that few entries use: one pointer, null if the field is empty. A state with hundreds of thousands of
+/// entries is kept in memory, and most fields of an entry are empty.
 ///
-/// It reads and writes like what it holds: `entry.library.as_deref()`, `*entry.library = Some(name)`.
+/// Dereferences to its value: `entry.library.as_deref()`, `*entry.library = Some(name)`.
 #[derive(Clone)]
 pub struct BoxedField<T>(Option<Box<T>>);
 
-/// A type with a value that stands for nothing.
+/// A type with a value that means "empty".
 pub trait Empty: Sized + 'static {
-    /// That value.
+    /// The empty value of the type.
     const EMPTY: &'static Self;
 }
 
@@ -37,12 +37,12 @@ impl Empty for JsonMap {
 }
 
 impl<T> BoxedField<T> {
-    /// Nothing.
+    /// A field with the empty value.
     pub const NONE: Self = Self(None);
 }
 
 impl<T: Empty + Default> BoxedField<T> {
-    /// What it holds.
+    /// Returns the value, or the default if the field is empty.
     pub fn into_inner(self) -> T {
         self.0.map_or_else(T::default, |held| *held)
     }
@@ -106,7 +106,7 @@ impl<T: Empty + fmt::Debug> fmt::Debug for BoxedField<T> {
     }
 }
 
-/// An entry is as large as it must be: there may be hundreds of thousands of them.
+/// The size of an entry matters, because there may be hundreds of thousands of them.
 const _: () = {
     assert!(size_of::<BoxedField<Option<Provider>>>() == size_of::<usize>());
     assert!(size_of::<BoxedField<Vec<Address>>>() == size_of::<usize>());

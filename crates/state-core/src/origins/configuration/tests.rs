@@ -1,4 +1,4 @@
-//! Schemas and what they decode.
+//! Tests of configuration schemas and of the decoder.
 
 use super::{ConfigurationType, FieldKind, FieldType, FieldValue};
 use crate::error::ErrorKind;
@@ -15,7 +15,7 @@ fn schema() -> ConfigurationType {
 }
 
 #[test]
-fn each_value_gets_the_type_of_its_field() {
+fn decode_gives_each_value_the_type_of_its_field() {
     let given = [
         ("path", "a/b"),
         ("read-only", "true"),
@@ -28,11 +28,11 @@ fn each_value_gets_the_type_of_its_field() {
     assert_eq!(decoded.boolean("read-only"), Some(true));
     assert_eq!(decoded.string("access-token"), Some("x"));
     assert_eq!(decoded.integer("pin"), Some(-7));
-    assert_eq!(decoded.string("path"), None, "it is a path");
+    assert_eq!(decoded.string("path"), None, "a path is not a string");
 }
 
 #[test]
-fn what_is_given_again_counts_as_it_comes_last() {
+fn decode_uses_the_last_value_of_a_repeated_key() {
     let given = [("path", "a"), ("retries", "1"), ("path", "b")];
     let decoded = schema().decode("backend x", given).unwrap();
     assert_eq!(decoded.path("path").unwrap().to_str(), Some("b"));
@@ -40,11 +40,11 @@ fn what_is_given_again_counts_as_it_comes_last() {
 }
 
 #[test]
-fn all_that_does_not_fit_is_told_at_once() {
+fn decode_reports_all_problems_at_once() {
     let given = [("pth", "a"), ("retries", "many"), ("read-only", "maybe")];
     let error = schema().decode("backend x", given).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    let told = error.to_string();
+    let message = error.to_string();
     for part in [
         "backend x",
         "unknown key `pth`",
@@ -53,12 +53,12 @@ fn all_that_does_not_fit_is_told_at_once() {
         "`retries` takes a whole number, not `many`",
         "`read-only` takes `true` or `false`",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
 }
 
 #[test]
-fn secrets_show_neither_in_errors_nor_in_debug() {
+fn secret_values_are_hidden_in_errors_and_debug() {
     let given = [
         ("path", "a"),
         ("access-token", "hunter22"),
@@ -76,11 +76,11 @@ fn secrets_show_neither_in_errors_nor_in_debug() {
 }
 
 #[test]
-fn a_schema_that_contradicts_itself_is_refused() {
+fn inconsistent_schema_is_refused() {
     let field = |name: &str| FieldType::new(name, FieldKind::String, "");
     let text = |text: &str| FieldValue::String(text.to_owned());
     for (fields, reason) in [
-        (vec![field("a"), field("a")], "comes twice"),
+        (vec![field("a"), field("a")], "declared twice"),
         (vec![field("")], "kebab-case"),
         (vec![field("aB")], "kebab-case"),
         (vec![field("a--b")], "kebab-case"),

@@ -1,4 +1,5 @@
-//! The incremental checks and the full verifier say the same of every change, with groups, providers and twins.
+//! The incremental check and the full verifier agree on every change, including groups, providers and deposed
+//! objects.
 
 use super::{address, lineage, uid};
 use crate::address::{DeposedKey, EntryKey};
@@ -7,7 +8,7 @@ use crate::id::{MutationId, UpdateId};
 use crate::journal::Record;
 use crate::mutation::{Edit, EditChange};
 use crate::snapshot::{FactoryInfo, Snapshot};
-use crate::state::{Loaded, State};
+use crate::state::{LoadedSnapshots, State};
 use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use crate::update::{UpdateInfo, UpdateKind};
@@ -15,21 +16,21 @@ use crate::{Timestamp, verify};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// A change of one entry, found by number.
+/// A change of one entry in the list.
 #[derive(Clone, Debug)]
 enum Change {
     Remove,
-    /// It gets the references of another one.
+    /// It gets the references of another entry.
     References(Index),
-    /// It gets the group of another one.
+    /// It gets the group of another entry.
     Group(Index),
-    /// It is managed by another one, of that id or of its own.
+    /// It gets another entry as its provider, with the id of a third one or without an id.
     Provider(Index, Option<Index>),
-    /// It gets the id of another one.
+    /// It gets the id of another entry.
     Id(Index),
-    /// It gets the address of another one, as one that awaits its deletion.
+    /// It becomes a deposed entry at the address of another one.
     Deposed(Index),
-    /// It is there a second time, under another name, at the end.
+    /// A copy under another name is appended.
     Append,
 }
 
@@ -47,7 +48,7 @@ fn changes() -> impl Strategy<Value = Change> {
 }
 
 impl Change {
-    /// The change as an edit, and the list that it leads to.
+    /// Returns the change as an edit, and the resulting list.
     fn of(&self, list: &[SharedEntry], at: usize) -> (EditChange, Vec<SharedEntry>) {
         let target = list[at].key();
         let mut changed = list.to_vec();
@@ -92,12 +93,14 @@ impl Change {
     }
 }
 
-/// A state with these entries and an open update.
+/// Returns a state with the entries of the snapshot and an open update.
 fn state_of(snapshot: &Snapshot) -> State {
     let mut state = State::from_snapshot(lineage(), snapshot).unwrap();
     let moment = Timestamp::new("t");
     let update = UpdateInfo::new(UpdateId::from_bits([1; 16]), UpdateKind::Edit, moment);
-    state.apply(&Record::UpdateStart(update), &Loaded::new()).unwrap();
+    state
+        .apply(&Record::UpdateStart(update), &LoadedSnapshots::new())
+        .unwrap();
     state
 }
 
@@ -105,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(4_000), ..ProptestConfig::default() })]
 
     #[test]
-    fn a_change_is_refused_exactly_when_the_verifier_finds_fault_with_what_it_leads_to(
+    fn edit_is_refused_exactly_when_verifier_reports_violations(
         entries in entries_in_order(10),
         changes in proptest::collection::vec((changes(), any::<Index>()), 1..6),
     ) {
@@ -120,7 +123,7 @@ proptest! {
             let (edit, changed) = change.of(&snapshot.entries, at.index(snapshot.entries.len()));
             let id = MutationId::from_bits([number; 16]);
             let record = Record::Edit(Edit { id, changes: vec![edit] });
-            let applied = state.apply(&record, &Loaded::new());
+            let applied = state.apply(&record, &LoadedSnapshots::new());
             let expected = Snapshot { entries: changed, ..snapshot.clone() };
             let report = verify::verify(&expected);
             prop_assert_eq!(applied.is_ok(), report.is_valid(), "{:?}: {:?}, {:?}", change, applied, report);

@@ -1,8 +1,8 @@
-//! The records of a move between stacks: what each refuses, and what is kept for entries that will come.
+//! The records of a move between stacks: their refusals, and the reservations for incoming entries.
 
 use super::{Bench, live, resource, rules, uid};
 use crate::journal::Record;
-use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Moved, Peer};
+use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer, StackMove};
 use crate::mutation::{Edit, EditChange, Op, Outcome};
 use crate::verify::Rule;
 use crate::{Entry, Lineage, MutationId};
@@ -45,7 +45,7 @@ fn end(number: u8, outcome: MoveOutcome) -> Record {
 }
 
 #[test]
-fn entries_that_will_come_are_no_entries_until_they_arrived() {
+fn incoming_entries_join_state_only_on_arrival() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench
         .try_apply(&incoming(1, [resource("x", &[]), resource("y", &["x"])]))
@@ -55,16 +55,16 @@ fn entries_that_will_come_are_no_entries_until_they_arrived() {
     assert_eq!(bench.state.lookup(id(1)), None);
     bench.try_apply(&end(1, MoveOutcome::Arrived)).unwrap();
     assert_eq!(bench.order(), ["a", "x", "y"]);
-    assert_eq!(bench.entry("x").uid, Some(uid("x")), "the uid goes along");
+    assert_eq!(bench.entry("x").uid, Some(uid("x")), "the entry keeps its uid");
     assert_eq!(bench.state.lookup(id(1)), Some(true));
     let update = bench.state.update().unwrap();
-    assert_eq!(update.moved, Some(Moved::In(peer(1))));
+    assert_eq!(update.moved, Some(StackMove::In(peer(1))));
     assert_eq!(update.counts[&Op::Import], 2);
     assert!(bench.state.is_reliable());
 }
 
 #[test]
-fn a_move_in_that_was_withdrawn_leaves_nothing_and_its_id_is_spent() {
+fn withdrawn_move_in_leaves_no_entries_and_uses_up_its_id() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench.finish();
     bench.try_apply(&incoming(1, [resource("x", &[])])).unwrap();
@@ -81,7 +81,7 @@ fn a_move_in_that_was_withdrawn_leaves_nothing_and_its_id_is_spent() {
 }
 
 #[test]
-fn what_is_kept_for_entries_that_will_come_cannot_be_taken() {
+fn reserved_keys_and_uids_of_incoming_entries_are_refused() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench.try_apply(&incoming(1, [resource("x", &[])])).unwrap();
     assert_eq!(
@@ -106,14 +106,14 @@ fn what_is_kept_for_entries_that_will_come_cannot_be_taken() {
     assert_eq!(
         bench.run(Op::Create, resource("b", &[])),
         vec![],
-        "all else goes on"
+        "unrelated entries can still be created"
     );
     bench.try_apply(&end(1, MoveOutcome::Arrived)).unwrap();
     assert_eq!(bench.order(), ["b", "a", "x"]);
 }
 
 #[test]
-fn a_result_is_never_refused_for_entries_that_will_come() {
+fn result_is_recorded_despite_incoming_reservation() {
     let mut bench = Bench::with([resource("a", &[])]);
     let begun = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     bench.try_apply(&incoming(1, [resource("x", &[])])).unwrap();
@@ -126,12 +126,12 @@ fn a_result_is_never_refused_for_entries_that_will_come() {
         rules(bench.try_apply(&end(1, MoveOutcome::Arrived))),
         [Rule::UniqueUid]
     );
-    assert_eq!(bench.state.incoming().count(), 1, "they stay where they are");
+    assert_eq!(bench.state.incoming().count(), 1, "the move-in stays pending");
     bench.same(resource("a", &[])).unwrap();
 }
 
 #[test]
-fn entries_leave_together_in_an_update_and_are_remembered_until_confirmed() {
+fn departed_entries_are_remembered_until_confirmed() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"]), resource("c", &[])]);
     assert_eq!(
         rules(bench.try_apply(&leaving(1, &["a"]))),
@@ -140,7 +140,7 @@ fn entries_leave_together_in_an_update_and_are_remembered_until_confirmed() {
     assert_eq!(rules(bench.try_apply(&leaving(1, &["a", "z"]))).len(), 2);
     bench.try_apply(&leaving(1, &["a", "b"])).unwrap();
     assert_eq!(bench.order(), ["c"]);
-    assert_eq!(bench.state.update().unwrap().moved, Some(Moved::Out(peer(1))));
+    assert_eq!(bench.state.update().unwrap().moved, Some(StackMove::Out(peer(1))));
     bench.finish();
     assert_eq!(rules(bench.try_apply(&leaving(2, &["c"]))), [Rule::UpdateOpen]);
     assert_eq!(bench.state.departed().count(), 1);
@@ -150,7 +150,7 @@ fn entries_leave_together_in_an_update_and_are_remembered_until_confirmed() {
 }
 
 #[test]
-fn nothing_moves_that_has_a_pending_operation_nor_to_the_stack_itself() {
+fn move_of_pending_entry_or_to_own_stack_is_refused() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench.begin_with(Op::Update, resource("a", &[])).unwrap();
     assert_eq!(rules(bench.try_apply(&leaving(1, &["a"]))), [Rule::Begun]);

@@ -1,10 +1,10 @@
-//! What is refused at begin, and what becomes of results that break a rule.
+//! Refusals at begin, and results that violate a rule.
 
 use super::*;
 use crate::mutation::{Edit, EditChange, Resolution, Resolve};
 
 #[test]
-fn begin_refuses_a_reference_that_is_not_there_or_comes_later() {
+fn begin_refuses_missing_or_later_reference() {
     let mut bench = Bench::with([resource("a", &[])]);
     assert_eq!(
         rules(bench.begin_with(Op::Create, resource("b", &["nowhere"]))),
@@ -19,7 +19,7 @@ fn begin_refuses_a_reference_that_is_not_there_or_comes_later() {
 }
 
 #[test]
-fn begin_refuses_to_delete_what_is_still_referred_to() {
+fn begin_refuses_to_delete_a_referenced_entry() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
     assert_eq!(rules(bench.delete(live("a"), false)), [Rule::StillReferenced]);
     let id = bench.delete(live("b"), false).unwrap();
@@ -37,12 +37,12 @@ fn begin_refuses_to_delete_a_protected_entry() {
     assert_eq!(
         rules(bench.delete(live("a"), true)),
         [Rule::Protected],
-        "nor to replace it"
+        "a replacement is refused too"
     );
 }
 
 #[test]
-fn an_update_may_move_an_entry_out_of_the_group_that_it_comes_to_depend_on() {
+fn update_may_leave_a_group_it_newly_depends_on() {
     let member = |name: &str| Entry {
         group: Some(address("m")),
         ..resource(name, &[])
@@ -78,7 +78,7 @@ fn steps_outside_an_update_are_refused() {
 }
 
 #[test]
-fn an_end_without_a_begin_is_refused() {
+fn end_without_begin_is_refused() {
     let mut bench = Bench::open();
     let end = End {
         id: bench.mutation(),
@@ -90,7 +90,7 @@ fn an_end_without_a_begin_is_refused() {
 }
 
 #[test]
-fn a_result_that_breaks_a_rule_stays_on_its_pending_operation_with_its_id() {
+fn invalid_result_stays_on_its_pending_operation() {
     let mut bench = Bench::open();
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     let back = Entry {
@@ -111,7 +111,7 @@ fn a_result_that_breaks_a_rule_stays_on_its_pending_operation_with_its_id() {
 }
 
 #[test]
-fn a_pending_operation_is_resolved_by_what_turned_out() {
+fn resolve_records_the_actual_outcome() {
     let mut bench = Bench::open();
     let done = bench.begin_with(Op::Create, resource("a", &[])).unwrap();
     let not_done = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
@@ -146,7 +146,7 @@ fn pending_operations_survive_the_end_of_their_update() {
 }
 
 #[test]
-fn groups_are_met_when_every_live_member_stands_earlier() {
+fn group_dependency_needs_every_live_member_earlier() {
     let member = |name: &str| Entry {
         group: Some(address("m")),
         ..resource(name, &[])
@@ -162,12 +162,12 @@ fn groups_are_met_when_every_live_member_stands_earlier() {
     assert_eq!(
         rules(late),
         [Rule::ReferenceEarlier],
-        "refused before the world is touched"
+        "refused before the provider is called"
     );
 }
 
 #[test]
-fn an_incarnation_of_a_provider_that_still_manages_something_may_not_go() {
+fn provider_incarnation_in_use_cannot_be_deleted() {
     let provider = |id: &str, generation: &str| Entry {
         id: Some(id.into()),
         uid: Some(uid(generation)),
@@ -198,7 +198,7 @@ fn an_incarnation_of_a_provider_that_still_manages_something_may_not_go() {
 }
 
 #[test]
-fn an_edit_is_all_or_nothing() {
+fn edit_applies_completely_or_not_at_all() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
     let id = bench.mutation();
     let half = vec![
@@ -230,11 +230,15 @@ fn an_edit_is_all_or_nothing() {
     ];
     bench.try_apply(&Record::Edit(Edit { id, changes })).unwrap();
     assert_eq!(bench.order(), ["z", "b"]);
-    assert_eq!(bench.entry("z").uid, Some(uid("a")), "the uid follows the object");
+    assert_eq!(
+        bench.entry("z").uid,
+        Some(uid("a")),
+        "the uid stays with the object"
+    );
 }
 
 #[test]
-fn a_checkpoint_in_the_middle_of_an_update_goes_on_as_if_it_had_not_been() {
+fn replay_from_mid_update_checkpoint_yields_same_state() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
     bench.same(resource("a", &[])).unwrap();
     bench.begin_with(Op::Create, resource("d", &[])).unwrap();
@@ -254,7 +258,7 @@ fn a_checkpoint_in_the_middle_of_an_update_goes_on_as_if_it_had_not_been() {
 }
 
 #[test]
-fn an_entry_appended_by_hand_stays_when_the_update_goes_on_recording() {
+fn appended_entry_survives_further_recording() {
     let mut bench = Bench::open();
     assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);
     let changes = vec![EditChange::Append(Arc::new(resource("b", &["a"])))];
@@ -266,7 +270,7 @@ fn an_entry_appended_by_hand_stays_when_the_update_goes_on_recording() {
 }
 
 #[test]
-fn an_entry_resolved_by_hand_stays_when_the_update_goes_on_recording() {
+fn resolved_entry_survives_further_recording() {
     let mut bench = Bench::open();
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);

@@ -1,4 +1,4 @@
-//! Each cell of the table in [`crate::mutation`].
+//! One test for each cell of the table in [`crate::mutation`].
 
 use super::*;
 use crate::entry::Provider;
@@ -9,7 +9,7 @@ fn properties(text: &str) -> Properties {
 }
 
 #[test]
-fn begin_records_a_pending_operation_and_nothing_else() {
+fn begin_only_records_a_pending_operation() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     assert_eq!(bench.order(), ["a"]);
@@ -22,7 +22,7 @@ fn begin_records_a_pending_operation_and_nothing_else() {
 }
 
 #[test]
-fn a_create_that_succeeds_is_recorded_before_the_base() {
+fn successful_create_is_recorded_before_the_base() {
     let mut bench = Bench::with([resource("a", &[])]);
     assert_eq!(bench.run(Op::Create, resource("b", &[])), vec![]);
     assert_eq!(bench.order(), ["b", "a"]);
@@ -30,7 +30,7 @@ fn a_create_that_succeeds_is_recorded_before_the_base() {
 }
 
 #[test]
-fn a_create_that_fails_leaves_nothing() {
+fn failed_create_leaves_no_entry() {
     let mut bench = Bench::with([resource("a", &[])]);
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     bench.end(id, Outcome::Failed, None, &[]);
@@ -40,7 +40,7 @@ fn a_create_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_create_that_succeeds_partly_is_recorded_with_its_reasons() {
+fn partial_create_is_recorded_with_reasons() {
     let mut bench = Bench::open();
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     assert_eq!(
@@ -52,7 +52,7 @@ fn a_create_that_succeeds_partly_is_recorded_with_its_reasons() {
 }
 
 #[test]
-fn a_create_that_replaces_deposes_the_live_entry_where_it_stands() {
+fn replacing_create_deposes_the_live_entry_in_place() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
     let next = Entry {
         uid: Some(uid("a2")),
@@ -74,7 +74,7 @@ fn a_create_that_replaces_deposes_the_live_entry_where_it_stands() {
 }
 
 #[test]
-fn a_create_takes_the_place_of_a_tombstone() {
+fn create_replaces_a_tombstone() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
     let id = bench.delete(live("a"), true).unwrap();
     assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
@@ -97,7 +97,7 @@ fn a_create_takes_the_place_of_a_tombstone() {
 }
 
 #[test]
-fn a_create_that_replaces_deposes_no_tombstone() {
+fn replacing_create_does_not_depose_a_tombstone() {
     let mut bench = Bench::with([resource("a", &[])]);
     let id = bench.delete(live("a"), true).unwrap();
     assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
@@ -116,7 +116,7 @@ fn a_create_that_replaces_deposes_no_tombstone() {
 }
 
 #[test]
-fn an_update_records_the_new_entry_and_keeps_the_uid() {
+fn update_records_the_new_entry_and_keeps_the_uid() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
     let changed = Entry {
         uid: None,
@@ -130,7 +130,7 @@ fn an_update_records_the_new_entry_and_keeps_the_uid() {
 }
 
 #[test]
-fn an_update_that_succeeds_partly_keeps_the_old_inputs() {
+fn partial_update_keeps_the_old_inputs() {
     let old = Entry {
         inputs: Some(properties(r#"{"size":1}"#)),
         ..resource("a", &[])
@@ -149,7 +149,7 @@ fn an_update_that_succeeds_partly_keeps_the_old_inputs() {
 }
 
 #[test]
-fn an_update_that_fails_keeps_the_old_entry() {
+fn failed_update_keeps_the_old_entry() {
     let mut bench = Bench::with([resource("a", &[])]);
     let id = bench
         .begin_with(
@@ -166,7 +166,7 @@ fn an_update_that_fails_keeps_the_old_entry() {
 }
 
 #[test]
-fn a_delete_takes_the_entry_out_and_a_failed_one_does_not() {
+fn delete_removes_the_entry_only_on_success() {
     let mut bench = Bench::with([resource("a", &[])]);
     let id = bench.delete(live("a"), false).unwrap();
     bench.end(id, Outcome::Failed, None, &[]);
@@ -177,7 +177,7 @@ fn a_delete_takes_the_entry_out_and_a_failed_one_does_not() {
 }
 
 #[test]
-fn a_delete_that_succeeds_partly_keeps_the_entry_with_its_reasons() {
+fn partial_delete_keeps_the_entry_with_reasons() {
     let mut bench = Bench::with([resource("a", &[])]);
     let id = bench.delete(live("a"), false).unwrap();
     assert_eq!(bench.end(id, Outcome::Partial, None, &["still draining"]), vec![]);
@@ -186,7 +186,7 @@ fn a_delete_that_succeeds_partly_keeps_the_entry_with_its_reasons() {
 }
 
 #[test]
-fn a_discard_forgets_even_a_protected_entry() {
+fn discard_removes_even_a_protected_entry() {
     let mut bench = Bench::with([Entry {
         protect: true,
         ..resource("a", &[])
@@ -198,7 +198,7 @@ fn a_discard_forgets_even_a_protected_entry() {
 }
 
 #[test]
-fn a_read_records_what_is_there_whether_or_not_it_was_known() {
+fn read_records_new_and_known_external_entries() {
     let mut bench = Bench::with([Entry {
         external: true,
         ..resource("a", &[])
@@ -229,7 +229,7 @@ fn a_read_records_what_is_there_whether_or_not_it_was_known() {
 }
 
 #[test]
-fn an_import_is_recorded_like_a_create() {
+fn import_is_recorded_like_a_create() {
     let mut bench = Bench::open();
     assert_eq!(bench.run(Op::Import, resource("a", &[])), vec![]);
     assert_eq!(bench.order(), ["a"]);
@@ -240,14 +240,14 @@ fn an_import_is_recorded_like_a_create() {
 }
 
 #[test]
-fn same_moves_the_entry_among_those_that_were_recorded() {
+fn same_moves_the_entry_to_the_recorded_entries() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
     bench.same(resource("b", &[])).unwrap();
     assert_eq!(bench.order(), ["b", "a"]);
     assert_eq!(
         rules(bench.same(resource("b", &[]))),
         [Rule::Target],
-        "once an update"
+        "an update records an entry only once"
     );
     assert_eq!(rules(bench.same(resource("c", &[]))), [Rule::Target]);
 }
@@ -261,7 +261,7 @@ fn replace_is_a_marker() {
 }
 
 #[test]
-fn refresh_changes_the_entry_in_its_place() {
+fn refresh_changes_the_entry_in_place() {
     let mut bench = Bench::with([resource("b", &[]), resource("c", &["b"])]);
     let seen = Entry {
         id: Some("seen".into()),
@@ -280,7 +280,7 @@ fn refresh_changes_the_entry_in_its_place() {
 }
 
 #[test]
-fn refresh_of_what_is_gone_prunes_references_and_moves_children_up() {
+fn refresh_of_missing_object_prunes_references_and_reparents() {
     let grandchild = Entry {
         parent: Some(address("child")),
         ..resource("grandchild", &["child", "root"])
@@ -302,9 +302,9 @@ fn refresh_of_what_is_gone_prunes_references_and_moves_children_up() {
     assert_eq!(heir.depends_on, [Dependency::Entry(address("root"))]);
 }
 
-/// Pulumi's 21386: a child or a managed object stands between two generations, and the one before it is gone.
+/// Pulumi issue 21386: a child or a managed object is listed between two generations of which the first is gone.
 #[test]
-fn refresh_of_a_generation_that_is_gone_prunes_those_that_no_other_stands_before() {
+fn refresh_of_missing_generation_prunes_only_its_dependents() {
     let generation = |id: &str, deposed: bool| Entry {
         id: Some(id.into()),
         deposed: deposed.then(|| DeposedKey::new("old").unwrap()),
@@ -341,7 +341,7 @@ fn refresh_of_a_generation_that_is_gone_prunes_those_that_no_other_stands_before
     assert_eq!(
         third,
         [Dependency::Entry(address("p"))],
-        "the other stands before it"
+        "the other generation comes before it"
     );
     bench.step(gone(deposed("p", "old"))).unwrap();
     assert_eq!(bench.entry("second").provider, None);

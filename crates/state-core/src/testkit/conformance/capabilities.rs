@@ -1,9 +1,9 @@
-//! What a store claims of itself, checked both ways: who claims too much is dangerous, who claims too little is
-//! asked for work that isn't needed.
+//! Rules of the capabilities that a store claims, tested in both directions: a false claim is dangerous, and a
+//! missing claim causes unnecessary work.
 //!
-//! These rules need several handles to one place, as several processes would have them.
+//! These rules need several handles to one place, as several processes would have.
 
-use super::{Bench, Broken, Verdict, ensure, ensure_fails};
+use super::{Bench, RuleViolation, Verdict, ensure, ensure_fails};
 use crate::backend::{Backend, NamePointer, NameTarget};
 use crate::environment::Entropy;
 use crate::error::ErrorKind;
@@ -11,30 +11,31 @@ use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
 
-/// Runs all of them. `open` gives a new handle to the place with this number: a place is empty when it is first
-/// opened, and handles share nothing but what the store keeps.
+/// Runs all rules of capabilities. `open` returns a new handle to the place with this number: a place is empty when
+/// it is first
+/// opened, and handles share only the content of the store.
 pub async fn run_all<B: Backend>(
     open: impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,
 ) -> Vec<(&'static str, Verdict)> {
     vec![
         (
-            "what_is_written_stays_exactly_when_the_store_is_durable",
-            what_is_written_stays_exactly_when_the_store_is_durable(&open, entropy).await,
+            "content_survives_iff_the_store_is_durable",
+            content_survives_iff_the_store_is_durable(&open, entropy).await,
         ),
         (
-            "handles_see_each_other_exactly_when_the_store_is_shared",
-            handles_see_each_other_exactly_when_the_store_is_shared(&open, entropy).await,
+            "handles_see_each_other_iff_the_store_is_shared",
+            handles_see_each_other_iff_the_store_is_shared(&open, entropy).await,
         ),
         (
-            "a_lock_of_the_dead_is_free_exactly_when_the_store_says_so",
-            a_lock_of_the_dead_is_free_exactly_when_the_store_says_so(&open, entropy).await,
+            "crashed_lock_is_freed_iff_the_store_claims_it",
+            crashed_lock_is_freed_iff_the_store_claims_it(&open, entropy).await,
         ),
     ]
 }
 
-/// Makes a stack with a name and some content.
-async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), Broken> {
+/// Creates a stack with a name and a frame.
+async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), RuleViolation> {
     let name = StackName::new("rules", "kept")?;
     let lineage = Lineage::random(bench.entropy);
     let head = Head::new(lineage, name.clone(), bench.nonce());
@@ -51,7 +52,7 @@ async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), Broken> {
     Ok((lineage, pointer))
 }
 
-async fn what_is_written_stays_exactly_when_the_store_is_durable<B: Backend>(
+async fn content_survives_iff_the_store_is_durable<B: Backend>(
     open: &impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,
 ) -> Verdict {
@@ -63,17 +64,20 @@ async fn what_is_written_stays_exactly_when_the_store_is_durable<B: Backend>(
     let second = open(0).await;
     let names = second.names().await?;
     if !claimed {
-        return ensure(names.is_empty(), "it claims not to be durable, and is");
+        return ensure(names.is_empty(), "the store claims not to be durable, but is");
     }
-    ensure(names == [pointer], "it claims to be durable, and a name is gone")?;
+    ensure(
+        names == [pointer],
+        "the store claims to be durable, but a name is missing",
+    )?;
     let kept = second.read_journal(lineage, None).await?;
     ensure(
         kept.frames == journal.frames && kept.head == journal.head,
-        "it claims to be durable, and reads back otherwise",
+        "the store claims to be durable, but its content changed",
     )
 }
 
-async fn handles_see_each_other_exactly_when_the_store_is_shared<B: Backend>(
+async fn handles_see_each_other_iff_the_store_is_shared<B: Backend>(
     open: &impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,
 ) -> Verdict {
@@ -84,24 +88,24 @@ async fn handles_see_each_other_exactly_when_the_store_is_shared<B: Backend>(
     let seen = other.names().await;
     if !claimed {
         let seen = seen.is_ok_and(|names| names.contains(&pointer));
-        return ensure(!seen, "it claims not to be shared, and is");
+        return ensure(!seen, "the store claims not to be shared, but is");
     }
     ensure(
         seen? == [pointer],
-        "it claims to be shared, and a handle doesn't see another's name",
+        "the store claims to be shared, but a name is not visible to another handle",
     )?;
     let held = bench.acquire(lineage, "anna").await?;
     ensure_fails(
         Bench::new(&other, entropy).acquire(lineage, "bert").await,
         ErrorKind::Locked,
-        "an acquire through another handle of a store that claims to be shared",
+        "acquiring a held lock through another handle of a shared store",
     )?;
     held.writer.release().await?;
     Bench::new(&other, entropy).acquire(lineage, "bert").await?;
     Ok(())
 }
 
-async fn a_lock_of_the_dead_is_free_exactly_when_the_store_says_so<B: Backend>(
+async fn crashed_lock_is_freed_iff_the_store_claims_it<B: Backend>(
     open: &impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,
 ) -> Verdict {
@@ -112,13 +116,13 @@ async fn a_lock_of_the_dead_is_free_exactly_when_the_store_says_so<B: Backend>(
     let epoch = held.head.epoch;
     drop(held);
     let next = bench.acquire(lineage, "bert").await;
-    if store.capabilities().frees_lock_of_the_dead {
-        return next.map(drop).map_err(Broken::from);
+    if store.capabilities().frees_lock_on_crash {
+        return next.map(drop).map_err(RuleViolation::from);
     }
     ensure_fails(
         next,
         ErrorKind::Locked,
-        "it claims that a lock outlives its holder; an acquire of one",
+        "acquiring the lock of a crashed holder in a store that claims to keep such locks",
     )?;
     let breaking = bench.request("bert", Some(epoch));
     store.acquire(lineage, &breaking).await?;

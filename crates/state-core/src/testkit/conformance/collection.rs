@@ -1,4 +1,4 @@
-//! Rules of collection: what is deleted, and what never is.
+//! Rules of garbage collection: which objects are deleted, and which never are.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{Acquired, ObjectName, StoredItem, StoredItemName, Tail};
@@ -11,17 +11,17 @@ use crate::id::Lineage;
 use crate::journal::Frame;
 use bytes::Bytes;
 
-/// A stack with two segments, and a snapshot before each.
+/// A stack with two journal segments and a snapshot before each.
 struct Segments {
     lineage: Lineage,
     held: Acquired,
-    /// Where the second one begins.
+    /// The base at the start of the second segment.
     second: Base,
-    /// The snapshot before the first one.
+    /// The snapshot before the first segment.
     old: ObjectName,
-    /// The last clean close, in the first one.
+    /// The watermark of the last clean close, in the first segment.
     closed: Watermark,
-    /// The frames of the second one.
+    /// The frames of the second segment.
     frames: Vec<Frame>,
     tail: Tail,
 }
@@ -76,7 +76,7 @@ impl Segments {
         }
     }
 
-    /// Lets the head say that history begins at the second segment.
+    /// Moves the history floor in the head to the second segment.
     async fn drop_first(&self, bench: &Bench<'_>) -> Result<Head> {
         let collection = Collection {
             base: self.second.clone(),
@@ -101,193 +101,190 @@ impl Segments {
             .await
     }
 
-    /// What a collection deletes here: the journal before the second segment, and the old snapshot.
-    async fn doomed(&self, bench: &Bench<'_>) -> Result<Vec<StoredItemName>> {
-        let is_doomed = |name: &StoredItemName| match name {
+    /// Returns the items that a collection deletes: the journal before the second segment, and the old snapshot.
+    async fn deletable(&self, bench: &Bench<'_>) -> Result<Vec<StoredItemName>> {
+        let is_deletable = |name: &StoredItemName| match name {
             StoredItemName::Object(name) => *name == self.old,
             StoredItemName::Journal(_) => true,
         };
-        let names = self
-            .stored_items(bench)
-            .await?
-            .into_iter()
-            .map(|piece| piece.name);
-        Ok(names.filter(is_doomed).collect())
+        let names = self.stored_items(bench).await?.into_iter().map(|item| item.name);
+        Ok(names.filter(is_deletable).collect())
     }
 }
 
-/// One that doesn't answers `Unsupported`, and one that does keeps the other rules here.
-pub async fn a_store_deletes_exactly_when_it_says_so(bench: &Bench<'_>) -> Verdict {
-    let there = segments(bench).await?;
+/// A store without collection returns `Unsupported`; a store with collection lists and deletes items.
+pub async fn store_deletes_iff_it_claims_collection(bench: &Bench<'_>) -> Verdict {
+    let stack = segments(bench).await?;
     if bench.backend.extensions().collectable.is_some() {
         ensure(
-            !there.stored_items(bench).await?.is_empty(),
-            "it claims to collect, and lists nothing",
+            !stack.stored_items(bench).await?.is_empty(),
+            "the store claims to support collection, but lists no items",
         )?;
-        there
+        stack
             .held
             .writer
-            .delete(&[StoredItemName::Object(there.old.clone())])
+            .delete(&[StoredItemName::Object(stack.old.clone())])
             .await?;
         return ensure_fails(
-            bench.backend.read(there.lineage, &there.old).await,
+            bench.backend.read(stack.lineage, &stack.old).await,
             ErrorKind::NotFound,
-            "an object that was deleted",
+            "reading a deleted object",
         );
     }
     ensure_fails(
-        there.stored_items(bench).await,
+        stack.stored_items(bench).await,
         ErrorKind::Unsupported,
-        "it claims not to collect; its list of pieces",
+        "listing items in a store without collection",
     )?;
-    let doomed = [StoredItemName::Object(there.old.clone())];
+    let deletable = [StoredItemName::Object(stack.old.clone())];
     ensure_fails(
-        there.held.writer.delete(&doomed).await,
+        stack.held.writer.delete(&deletable).await,
         ErrorKind::Unsupported,
-        "it claims not to collect; a deletion",
+        "deleting in a store without collection",
     )?;
-    bench.backend.read(there.lineage, &there.old).await?;
+    bench.backend.read(stack.lineage, &stack.old).await?;
     Ok(())
 }
 
-/// Twice is fine, since the first answer may have got lost.
-pub async fn what_lies_before_the_floor_goes_and_the_rest_stays(bench: &Bench<'_>) -> Verdict {
+/// A collection deletes exactly the items before the history floor. Deleting twice succeeds, because the first answer
+/// may have been lost.
+pub async fn collection_deletes_only_before_the_history_floor(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
-    let there = segments(bench).await?;
-    let kept = there.stored_items(bench).await?.into_iter();
+    let stack = segments(bench).await?;
+    let kept = stack.stored_items(bench).await?.into_iter();
     let mut kept: Vec<_> = kept
-        .filter(|piece| piece.name == StoredItemName::Object(there.second_snapshot()))
+        .filter(|item| item.name == StoredItemName::Object(stack.second_snapshot()))
         .collect();
     ensure(
-        kept.len() == 1 && kept.iter().all(|piece| piece.bytes > 0),
-        "a snapshot isn't listed with its size",
+        kept.len() == 1 && kept.iter().all(|item| item.bytes > 0),
+        "a snapshot is not listed with its size",
     )?;
-    there.drop_first(bench).await?;
-    let doomed = there.doomed(bench).await?;
+    stack.drop_first(bench).await?;
+    let deletable = stack.deletable(bench).await?;
     for _ in 0..2 {
-        there.held.writer.delete(&doomed).await?;
-        let left = there.stored_items(bench).await?;
+        stack.held.writer.delete(&deletable).await?;
+        let left = stack.stored_items(bench).await?;
         ensure(
-            left.iter().all(|piece| !doomed.contains(&piece.name)),
-            "a piece that was deleted is still listed",
+            left.iter().all(|item| !deletable.contains(&item.name)),
+            "a deleted item is still listed",
         )?;
-        kept.retain(|piece| left.contains(piece));
-        ensure(kept.len() == 1, "a piece is gone that nobody deleted")?;
+        kept.retain(|item| left.contains(item));
+        ensure(kept.len() == 1, "an item is missing that was not deleted")?;
     }
     ensure_fails(
-        bench.backend.read(there.lineage, &there.old).await,
+        bench.backend.read(stack.lineage, &stack.old).await,
         ErrorKind::NotFound,
-        "an object that was deleted",
+        "reading a deleted object",
     )?;
-    let view = bench.backend.read_journal(there.lineage, None).await?;
+    let view = bench.backend.read_journal(stack.lineage, None).await?;
     ensure(
-        view.frames == there.frames && view.tail == there.tail,
-        "what is behind the floor reads back otherwise after a collection",
+        view.frames == stack.frames && view.tail == stack.tail,
+        "a collection changed the journal after the history floor",
     )?;
-    let (last, _) = bench.append(&there.held, there.tail, b"\"four\"\n").await?;
-    there.held.writer.release().await?;
-    let next = bench.acquire(there.lineage, "bert").await?;
+    let (last, _) = bench.append(&stack.held, stack.tail, b"\"four\"\n").await?;
+    stack.held.writer.release().await?;
+    let next = bench.acquire(stack.lineage, "bert").await?;
     ensure(
-        next.frames.contains(&last) && next.frames.starts_with(&there.frames),
-        "the next holder doesn't get what is behind the floor",
+        next.frames.contains(&last) && next.frames.starts_with(&stack.frames),
+        "the next holder does not get the journal after the history floor",
     )
 }
 
-/// Before the deletion as after it.
-pub async fn who_reads_before_the_floor_hears_that_it_was_collected(bench: &Bench<'_>) -> Verdict {
+/// Reading before the history floor fails with `NotFound`, before the deletion as well as after it.
+pub async fn read_before_the_history_floor_is_not_found(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
-    let there = segments(bench).await?;
-    there.drop_first(bench).await?;
-    let doomed = there.doomed(bench).await?;
+    let stack = segments(bench).await?;
+    stack.drop_first(bench).await?;
+    let deletable = stack.deletable(bench).await?;
     for is_deleted in [false, true] {
         if is_deleted {
-            there.held.writer.delete(&doomed).await?;
+            stack.held.writer.delete(&deletable).await?;
         }
-        for from in 0..there.second.start.get() {
+        for from in 0..stack.second.start.get() {
             ensure_fails(
-                bench.backend.read_journal(there.lineage, Some(Slot(from))).await,
+                bench.backend.read_journal(stack.lineage, Some(Slot(from))).await,
                 ErrorKind::NotFound,
-                "reading a journal from before its floor",
+                "reading a journal before its history floor",
             )?;
         }
         let view = bench
             .backend
-            .read_journal(there.lineage, Some(there.second.start))
+            .read_journal(stack.lineage, Some(stack.second.start))
             .await?;
         ensure(
-            view.frames == there.frames,
-            "a journal can't be read from its floor on",
+            view.frames == stack.frames,
+            "a journal can't be read from its history floor on",
         )?;
     }
     Ok(())
 }
 
-/// Not without a head that dropped it, and not what the head names.
-pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
+/// Deletion requires that the head dropped the item, and refuses items that the head names.
+pub async fn items_in_use_are_not_deleted(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
-    let there = segments(bench).await?;
-    let before = there.stored_items(bench).await?;
-    for piece in &before {
-        if let StoredItemName::Journal(_) = piece.name {
+    let stack = segments(bench).await?;
+    let before = stack.stored_items(bench).await?;
+    for item in &before {
+        if let StoredItemName::Journal(_) = item.name {
             ensure_fails(
-                there.held.writer.delete(std::slice::from_ref(&piece.name)).await,
+                stack.held.writer.delete(std::slice::from_ref(&item.name)).await,
                 ErrorKind::Invalid,
-                "deleting a part of a journal without a floor",
+                "deleting a journal object without a history floor",
             )?;
         }
     }
-    there.drop_first(bench).await?;
-    let named = StoredItemName::Object(there.second_snapshot());
-    let doomed = there.doomed(bench).await?;
+    stack.drop_first(bench).await?;
+    let named = StoredItemName::Object(stack.second_snapshot());
+    let deletable = stack.deletable(bench).await?;
     let beyond = bench
         .backend
         .collectable()?
-        .stored_items(there.lineage, there.tail.next)
+        .stored_items(stack.lineage, stack.tail.next)
         .await?;
-    let beyond = beyond.into_iter().map(|piece| piece.name);
-    let live = beyond.filter(|name| matches!(name, StoredItemName::Journal(_)) && !doomed.contains(name));
+    let beyond = beyond.into_iter().map(|item| item.name);
+    let live = beyond.filter(|name| matches!(name, StoredItemName::Journal(_)) && !deletable.contains(name));
     for wrong in live.chain([named]) {
         ensure_fails(
-            there.held.writer.delete(&[wrong]).await,
+            stack.held.writer.delete(&[wrong]).await,
             ErrorKind::Invalid,
-            "deleting what still counts",
+            "deleting an item that is still in use",
         )?;
     }
     ensure(
-        there.stored_items(bench).await? == before,
-        "a deletion that was refused had an effect",
+        stack.stored_items(bench).await? == before,
+        "a refused deletion had an effect",
     )
 }
 
-/// Whoever took over decides what goes.
-pub async fn a_stale_writer_deletes_nothing(bench: &Bench<'_>) -> Verdict {
+/// Only the current lock holder may delete.
+pub async fn stale_writer_cannot_delete(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
-    let there = segments(bench).await?;
-    let head = there.drop_first(bench).await?;
-    let doomed = there.doomed(bench).await?;
+    let stack = segments(bench).await?;
+    let head = stack.drop_first(bench).await?;
+    let deletable = stack.deletable(bench).await?;
     let breaking = bench.request("bert", Some(head.epoch));
-    let _next = bench.backend.acquire(there.lineage, &breaking).await?;
+    let _next = bench.backend.acquire(stack.lineage, &breaking).await?;
     ensure_fails(
-        there.held.writer.delete(&doomed).await,
+        stack.held.writer.delete(&deletable).await,
         ErrorKind::Fenced,
-        "a deletion by a stale writer",
+        "deleting through a stale writer",
     )?;
     ensure(
-        there.doomed(bench).await? == doomed,
+        stack.deletable(bench).await? == deletable,
         "a stale writer deleted something",
     )
 }
 
-/// The fence that stopped it may be gone by then.
-pub async fn a_stale_writer_stays_fenced_after_a_collection(bench: &Bench<'_>) -> Verdict {
+/// A stale writer stays fenced even if a collection deleted the fence that stopped it.
+pub async fn stale_writer_stays_fenced_after_collection(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
@@ -320,14 +317,14 @@ pub async fn a_stale_writer_stays_fenced_after_a_collection(bench: &Bench<'_>) -
         .collectable()?
         .stored_items(lineage, base.start)
         .await?;
-    let names: Vec<_> = stored_items.into_iter().map(|piece| piece.name).collect();
+    let names: Vec<_> = stored_items.into_iter().map(|item| item.name).collect();
     next.writer.delete(&names).await?;
 
     let stray = bench.frame(stale.writer.epoch(), stale.tail, b"\"stray\"\n")?;
     ensure_fails(
         stale.writer.append(&stray).await,
         ErrorKind::Fenced,
-        "an append of a stale writer after a collection",
+        "appending through a stale writer after a collection",
     )?;
     let view = bench.backend.read_journal(lineage, None).await?;
     ensure(

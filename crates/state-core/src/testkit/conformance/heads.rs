@@ -1,4 +1,4 @@
-//! Rules of heads: made once, swapped whole, removed for ever.
+//! Rules of heads: created once, replaced as a whole, removed permanently.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{ClientLock, Holder, ObjectKind, ObjectName};
@@ -8,15 +8,15 @@ use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
 
-/// A lineage is used once.
-pub async fn a_stack_is_created_once(bench: &Bench<'_>) -> Verdict {
+/// A lineage can be used for one stack only.
+pub async fn stack_is_created_once(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let first = bench.backend.read_head(lineage).await?;
     let second = Head::new(lineage, StackName::new("other", "name")?, bench.nonce());
     ensure_fails(
         bench.backend.create_stack(&second).await,
         ErrorKind::Conflict,
-        "a second stack of the same lineage",
+        "creating a second stack of the same lineage",
     )?;
     ensure(
         bench.backend.read_head(lineage).await? == first,
@@ -24,26 +24,30 @@ pub async fn a_stack_is_created_once(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// Stacks and objects that aren't there are `NotFound`, whatever is asked.
-pub async fn what_was_never_made_is_not_found(bench: &Bench<'_>) -> Verdict {
+/// Every request for a missing stack or object fails with `NotFound`.
+pub async fn missing_stack_or_object_is_not_found(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
-    let nobody = Lineage::random(bench.entropy);
+    let missing = Lineage::random(bench.entropy);
     let not_found = ErrorKind::NotFound;
-    ensure_fails(store.read_head(nobody).await, not_found, "the head of no stack")?;
     ensure_fails(
-        store.read_journal(nobody, None).await,
+        store.read_head(missing).await,
         not_found,
-        "the journal of no stack",
+        "reading the head of a missing stack",
     )?;
     ensure_fails(
-        bench.acquire(nobody, "anna").await,
+        store.read_journal(missing, None).await,
         not_found,
-        "the lock of no stack",
+        "reading the journal of a missing stack",
     )?;
     ensure_fails(
-        store.lock_status(nobody).await,
+        bench.acquire(missing, "anna").await,
         not_found,
-        "the lock status of no stack",
+        "acquiring the lock of a missing stack",
+    )?;
+    ensure_fails(
+        store.lock_status(missing).await,
+        not_found,
+        "reading the lock status of a missing stack",
     )?;
     let lineage = bench.stack().await?;
     let object = ObjectName::Snapshot {
@@ -53,7 +57,7 @@ pub async fn what_was_never_made_is_not_found(bench: &Bench<'_>) -> Verdict {
     ensure_fails(
         store.read(lineage, &object).await,
         not_found,
-        "an object that isn't there",
+        "reading a missing object",
     )?;
     ensure(
         store.list(lineage, ObjectKind::Snapshot).await?.is_empty(),
@@ -61,14 +65,17 @@ pub async fn what_was_never_made_is_not_found(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// Epoch, generation, lineage and nonce aren't for a change to set; all else is.
-pub async fn head_swaps_keep_what_is_the_backends(bench: &Bench<'_>) -> Verdict {
+/// A change of the head can't set epoch, generation, lineage and nonce, but all other fields.
+pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let before = bench.backend.read_head(lineage).await?;
-    ensure(held.head == before, "acquire gave another head than there is")?;
+    ensure(
+        held.head == before,
+        "the head returned by acquire differs from the stored one",
+    )?;
     let (nonce, other) = (bench.nonce(), bench.nonce());
-    let stranger = Lineage::random(bench.entropy);
+    let other_lineage = Lineage::random(bench.entropy);
     let name = StackName::new("rules", "renamed")?;
     let lock = ClientLock {
         id: "lock".to_owned(),
@@ -81,7 +88,7 @@ pub async fn head_swaps_keep_what_is_the_backends(bench: &Bench<'_>) -> Verdict 
         .swap_head(nonce, &|head| {
             head.epoch = Epoch(99);
             head.generation = Generation(99);
-            head.lineage = stranger;
+            head.lineage = other_lineage;
             head.nonce = other;
             head.name = name.clone();
             head.client_lock = Some(lock.clone());
@@ -93,23 +100,23 @@ pub async fn head_swaps_keep_what_is_the_backends(bench: &Bench<'_>) -> Verdict 
     expected.client_lock = Some(lock.clone());
     ensure(
         swapped == expected,
-        "a swap returned another head than the changed one",
+        "the head returned by a swap differs from the changed one",
     )?;
     ensure(
         bench.backend.read_head(lineage).await? == expected,
-        "a swapped head reads back otherwise",
+        "the stored head differs from the swapped one",
     )?;
     let status = bench.backend.lock_status(lineage).await?;
     ensure(
         status.client_lock == Some(lock),
-        "the lock status doesn't show the client's lock",
+        "the lock status does not contain the client lock",
     )?;
     held.writer.check().await?;
     Ok(())
 }
 
-/// A change gets the latest head, not the one of the acquire.
-pub async fn head_swaps_see_the_head_as_it_is_now(bench: &Bench<'_>) -> Verdict {
+/// A change receives the latest head, not the head at the time of the acquire.
+pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     for floor in 1..=3 {
@@ -119,40 +126,40 @@ pub async fn head_swaps_see_the_head_as_it_is_now(bench: &Bench<'_>) -> Verdict 
             .await?;
         ensure(
             head.floor == Slot(floor),
-            "a swap didn't begin from the one before",
+            "a swap was not applied to the result of the previous swap",
         )?;
     }
     Ok(())
 }
 
-/// Its head stays as a tombstone with a higher epoch: nobody writes to it again, whoever held it.
-pub async fn a_removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
+/// The head of a removed stack stays as a tombstone with a higher epoch, which fences every writer.
+pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     held.writer.remove(bench.nonce()).await?;
     let head = bench.backend.read_head(lineage).await?;
-    ensure(head.removed, "the head of a removed stack doesn't say so")?;
+    ensure(head.removed, "the head of a removed stack is not a tombstone")?;
     ensure(
         head.epoch == held.head.epoch.next(),
-        "a removal doesn't take the next epoch",
+        "a removal does not use the next epoch",
     )?;
     let frame = bench.frame(held.writer.epoch(), held.tail, b"{}\n")?;
     ensure(
         held.writer.append(&frame).await.is_err(),
-        "a removed stack takes frames",
+        "a removed stack accepts frames",
     )?;
     for break_epoch in [None, Some(head.epoch)] {
         let request = bench.request("bert", break_epoch);
         ensure_fails(
             bench.backend.acquire(lineage, &request).await,
             ErrorKind::Conflict,
-            "the lock of a removed stack",
+            "acquiring the lock of a removed stack",
         )?;
     }
     let again = Head::new(lineage, head.name, bench.nonce());
     ensure_fails(
         bench.backend.create_stack(&again).await,
         ErrorKind::Conflict,
-        "a new stack of a removed lineage",
+        "creating a stack with a removed lineage",
     )
 }

@@ -1,4 +1,4 @@
-//! Rules of journals.
+//! Rules of journals: order, linkage, rotation and damage.
 
 use super::{Bench, Verdict, after, ensure, ensure_fails};
 use crate::backend::{Acquired, JournalView, Tail};
@@ -6,13 +6,13 @@ use crate::counter::Slot;
 use crate::error::{ErrorKind, Result};
 use crate::head::{Base, Watermark};
 use crate::id::Lineage;
-use crate::journal::{Frame, FrameKind, Parsed, genesis};
+use crate::journal::{Frame, FrameKind, ParsedFrame, genesis};
 
-/// Whether frames follow each other from `tail` on, byte for byte; their end.
+/// Checks that frames follow each other from `tail` on, byte for byte; returns the end.
 fn linked(mut tail: Tail, frames: &[Frame]) -> Option<Tail> {
     for frame in frames {
         let parsed = Frame::parse(frame.bytes(), 0, &tail.chain);
-        if frame.slot() != tail.next || !matches!(parsed, Parsed::Frame(same) if same == *frame) {
+        if frame.slot() != tail.next || !matches!(parsed, ParsedFrame::Frame(same) if same == *frame) {
             return None;
         }
         tail = after(frame);
@@ -30,7 +30,7 @@ const fn beginning(base: &Base) -> Tail {
 fn ensure_whole(view: &JournalView) -> Verdict {
     ensure(
         linked(beginning(&view.head.base), &view.frames) == Some(view.tail),
-        "the frames don't lead from the base to the end, each linked to the one before",
+        "the frames are not a chain from the base to the end of the journal",
     )
 }
 
@@ -45,32 +45,35 @@ async fn append_some(bench: &Bench<'_>, to: &Acquired, count: usize) -> Result<(
     Ok((frames, tail))
 }
 
-/// What was appended comes back, in slot order, bytes and all.
-pub async fn frames_come_back_in_order_and_linked(bench: &Bench<'_>) -> Verdict {
+/// Reading a journal returns the appended frames unchanged, in slot order.
+pub async fn frames_are_read_in_order_and_linked(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let empty = bench.backend.read_journal(lineage, None).await?;
     ensure(
         empty.frames.is_empty() && empty.tail.next == Slot::ZERO,
-        "the journal of a new stack isn't empty",
+        "the journal of a new stack is not empty",
     )?;
     ensure(
         empty.tail.chain == genesis(lineage),
-        "the journal of a new stack doesn't begin at its genesis",
+        "the journal of a new stack does not begin with its genesis chain value",
     )?;
     let held = bench.acquire(lineage, "anna").await?;
     let (frames, tail) = append_some(bench, &held, 5).await?;
     let view = bench.backend.read_journal(lineage, None).await?;
     ensure_whole(&view)?;
-    ensure(view.tail == tail, "the end is another one")?;
+    ensure(
+        view.tail == tail,
+        "the end of the journal differs from the end after the last append",
+    )?;
     ensure(
         view.frames.ends_with(&frames) && view.frames.len() == frames.len() + 1,
-        "the journal isn't the fence and what was appended",
+        "the journal differs from the fence and the appended frames",
     )
 }
 
-/// Not into another slot, not onto another chain. Whatever the error, nothing is visible, and the writer
-/// takes no more.
-pub async fn a_frame_goes_only_where_it_belongs(bench: &Bench<'_>) -> Verdict {
+/// A frame for another slot or another chain is refused. After that error the frame is not visible, and the writer
+/// accepts no more frames.
+pub async fn frame_for_another_slot_or_chain_is_refused(bench: &Bench<'_>) -> Verdict {
     for wrong in [true, false] {
         let lineage = bench.stack().await?;
         let held = bench.acquire(lineage, "anna").await?;
@@ -83,7 +86,7 @@ pub async fn a_frame_goes_only_where_it_belongs(bench: &Bench<'_>) -> Verdict {
         let stray = bench.frame(held.writer.epoch(), tail, b"{}\n")?;
         ensure(
             held.writer.append(&stray).await.is_err(),
-            "a frame was taken that doesn't follow",
+            "a frame was accepted that does not follow the last one",
         )?;
         let view = bench.backend.read_journal(lineage, None).await?;
         ensure_whole(&view)?;
@@ -91,14 +94,14 @@ pub async fn a_frame_goes_only_where_it_belongs(bench: &Bench<'_>) -> Verdict {
         let right = bench.frame(held.writer.epoch(), held.tail, b"{}\n")?;
         ensure(
             held.writer.append(&right).await.is_err(),
-            "a writer takes frames after a failure",
+            "a writer accepts frames after a failure",
         )?;
     }
     Ok(())
 }
 
-/// The next holder gets all that was acknowledged, then its own fence.
-pub async fn an_acquire_gives_all_frames_and_its_fence_last(bench: &Bench<'_>) -> Verdict {
+/// The next holder gets all acknowledged frames, then its own fence.
+pub async fn acquire_returns_all_frames_with_its_fence_last(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let mut expected = Vec::new();
     for who in ["anna", "bert", "carl"] {
@@ -110,15 +113,15 @@ pub async fn an_acquire_gives_all_frames_and_its_fence_last(bench: &Bench<'_>) -
         };
         ensure_whole(&view)?;
         let Some((fence, before)) = held.frames.split_last() else {
-            return ensure(false, "an acquire gave no frames");
+            return ensure(false, "an acquire returned no frames");
         };
         ensure(
             before == expected,
-            "an acquire doesn't give what was there before",
+            "an acquire does not return the earlier frames",
         )?;
         ensure(
             fence.kind() == FrameKind::Fence && fence.epoch() == held.head.epoch,
-            "the last frame of an acquire isn't its fence",
+            "the last frame of an acquire is not its fence",
         )?;
         let (frames, _) = append_some(bench, &held, 2).await?;
         expected = [held.frames.clone(), frames].concat();
@@ -127,8 +130,8 @@ pub async fn an_acquire_gives_all_frames_and_its_fence_last(bench: &Bench<'_>) -
     Ok(())
 }
 
-/// A reader that follows asks for what it doesn't have yet.
-pub async fn reading_from_a_slot_gives_the_rest(bench: &Bench<'_>) -> Verdict {
+/// Reading from a slot returns the frames from that slot on, as a following reader needs.
+pub async fn reading_from_a_slot_returns_the_later_frames(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let (_, tail) = append_some(bench, &held, 4).await?;
@@ -138,15 +141,19 @@ pub async fn reading_from_a_slot_gives_the_rest(bench: &Bench<'_>) -> Verdict {
         let skipped = usize::try_from(from).unwrap_or(usize::MAX);
         ensure(
             whole.frames.get(skipped..) == Some(&rest.frames[..]),
-            "the rest from a slot isn't the rest",
+            "reading from a slot returned other frames than the journal has there",
         )?;
-        ensure(rest.tail == tail, "the rest has another end")?;
+        ensure(
+            rest.tail == tail,
+            "reading from a slot returned another end of the journal",
+        )?;
     }
     Ok(())
 }
 
-/// The journal goes on after it, and a head may name where it began; then replay starts there.
-pub async fn a_rotation_begins_a_segment_that_a_base_can_name(bench: &Bench<'_>) -> Verdict {
+/// The journal continues after a rotation, and the head may name the start of the new segment; reads then start
+/// there.
+pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let (_, end) = append_some(bench, &held, 3).await?;
@@ -156,7 +163,7 @@ pub async fn a_rotation_begins_a_segment_that_a_base_can_name(bench: &Bench<'_>)
     ensure_whole(&view)?;
     ensure(
         view.tail == tail && view.frames.last() == Some(&last),
-        "the journal doesn't go on after a rotation",
+        "the journal does not continue after a rotation",
     )?;
 
     let base = Base {
@@ -171,19 +178,19 @@ pub async fn a_rotation_begins_a_segment_that_a_base_can_name(bench: &Bench<'_>)
     ensure_whole(&view)?;
     ensure(
         view.frames.last() == Some(&last) && view.frames.iter().all(|frame| frame.slot() >= end.next),
-        "the journal doesn't begin at its base",
+        "the journal does not begin at its base",
     )?;
     held.writer.release().await?;
     let next = bench.acquire(lineage, "bert").await?;
     ensure(
         next.frames.first().map(Frame::slot) == view.frames.first().map(Frame::slot)
             && next.frames.contains(&last),
-        "an acquire doesn't begin at the base",
+        "the frames of an acquire do not begin at the base",
     )
 }
 
-/// Bytes that were acknowledged and are gone are damage, not an end.
-pub async fn a_journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>) -> Verdict {
+/// A journal that ends before its watermark has lost acknowledged frames: reading it fails with `Corrupt`.
+pub async fn journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let (_, tail) = append_some(bench, &held, 2).await?;
@@ -211,6 +218,6 @@ pub async fn a_journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'
     ensure_fails(
         bench.acquire(lineage, "bert").await,
         ErrorKind::Corrupt,
-        "the lock of a journal that ends before its watermark",
+        "acquiring a stack with a journal that ends before its watermark",
     )
 }

@@ -1,20 +1,25 @@
 //! Rules of the writer lock and its fences.
 
-use super::{Bench, Broken, Verdict, ensure, ensure_fails};
+use super::{Bench, RuleViolation, Verdict, ensure, ensure_fails};
 use crate::counter::Epoch;
 use crate::error::{Error, ErrorKind};
 use crate::journal::{Fence, FrameKind};
 
-/// The second one is told who is there, and changes nothing.
-pub async fn acquire_twice_is_locked_and_names_the_holder(bench: &Bench<'_>) -> Verdict {
+/// A second acquire fails with the identity of the lock holder, and changes nothing.
+pub async fn second_acquire_is_refused_with_the_lock_holder(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     match bench.acquire(lineage, "bert").await {
         Err(Error::Locked { holder, .. }) => {
             ensure(holder.who == "anna", "the error names another holder")?;
         }
-        Err(error) => return Err(Broken::failed("it failed otherwise", &error)),
-        Ok(_) => return Err(Broken::new("two writers hold one stack")),
+        Err(error) => {
+            return Err(RuleViolation::failed(
+                "acquiring a held lock failed with a wrong error",
+                &error,
+            ));
+        }
+        Ok(_) => return Err(RuleViolation::new("two writers hold the lock of one stack")),
     }
     let status = bench.backend.lock_status(lineage).await?;
     ensure(
@@ -30,15 +35,15 @@ pub async fn acquire_twice_is_locked_and_names_the_holder(bench: &Bench<'_>) -> 
     Ok(())
 }
 
-/// Every acquire takes the next epoch.
-pub async fn a_released_lock_is_free_and_the_epoch_rises(bench: &Bench<'_>) -> Verdict {
+/// Every acquire uses the next epoch.
+pub async fn released_lock_is_free_and_epoch_rises(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let mut epoch = bench.backend.read_head(lineage).await?.epoch;
     for who in ["anna", "bert", "anna"] {
         let held = bench.acquire(lineage, who).await?;
         ensure(
             held.head.epoch == epoch.next(),
-            "an acquire doesn't take the next epoch",
+            "an acquire does not use the next epoch",
         )?;
         ensure(
             held.writer.epoch() == held.head.epoch,
@@ -47,20 +52,20 @@ pub async fn a_released_lock_is_free_and_the_epoch_rises(bench: &Bench<'_>) -> V
         epoch = held.head.epoch;
         held.writer.release().await?;
         let status = bench.backend.lock_status(lineage).await?;
-        ensure(status.holder.is_none(), "a released lock has a holder")?;
+        ensure(status.holder.is_none(), "a released lock still has a holder")?;
         ensure(status.epoch == epoch, "a release changed the epoch")?;
         let frame = bench.frame(epoch, held.tail, b"{}\n")?;
         ensure(
             held.writer.append(&frame).await.is_err(),
-            "a released writer takes frames",
+            "a writer appends frames after its release",
         )?;
     }
     Ok(())
 }
 
-/// Where the store claims that it frees the lock of the dead.
-pub async fn a_dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().frees_lock_of_the_dead {
+/// A store that claims to free the locks of crashed holders frees the lock of a dropped writer.
+pub async fn dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
+    if !bench.backend.capabilities().frees_lock_on_crash {
         return Ok(());
     }
     let lineage = bench.stack().await?;
@@ -72,8 +77,8 @@ pub async fn a_dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A break at another epoch than the current one would hit somebody who came later.
-pub async fn break_needs_the_epoch_that_was_seen(bench: &Bench<'_>) -> Verdict {
+/// A break must name the current epoch; otherwise it would hit a later lock holder.
+pub async fn break_requires_the_current_epoch(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let epoch = held.head.epoch;
@@ -82,17 +87,17 @@ pub async fn break_needs_the_epoch_that_was_seen(bench: &Bench<'_>) -> Verdict {
         ensure_fails(
             bench.backend.acquire(lineage, &request).await,
             ErrorKind::Conflict,
-            "a break at another epoch",
+            "breaking the lock at another epoch",
         )?;
     }
     held.writer.check().await?;
     let request = bench.request("bert", Some(epoch));
     let broken = bench.backend.acquire(lineage, &request).await?;
-    ensure(broken.head.epoch > epoch, "a break doesn't take a higher epoch")?;
+    ensure(broken.head.epoch > epoch, "a break does not use a higher epoch")?;
     let status = bench.backend.lock_status(lineage).await?;
     ensure(
         status.holder.is_some_and(|holder| holder.who == "bert"),
-        "after a break the lock has another holder than who broke it",
+        "after a break the lock holder is not the process that broke the lock",
     )?;
     ensure_fails(
         held.writer.check().await,
@@ -101,8 +106,8 @@ pub async fn break_needs_the_epoch_that_was_seen(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// Whoever lost the lock changes nothing that others see: no frame, no head.
-pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdict {
+/// A writer that lost the lock can't change anything visible: no frame, no head.
+pub async fn stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let stale = bench.acquire(lineage, "anna").await?;
     let (kept, tail) = bench.append(&stale, stale.tail, b"\"before\"\n").await?;
@@ -110,7 +115,7 @@ pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdic
     let owner = bench.backend.acquire(lineage, &request).await?;
     ensure(
         owner.frames.contains(&kept),
-        "what was acknowledged before the break is gone",
+        "a frame that was acknowledged before the break is missing",
     )?;
 
     let lost = bench.frame(stale.writer.epoch(), tail, b"\"after\"\n")?;
@@ -119,8 +124,13 @@ pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdic
             mine == stale.head.epoch && theirs == owner.head.epoch,
             "the error names other epochs",
         )?,
-        Err(error) => return Err(Broken::failed("an append failed otherwise", &error)),
-        Ok(()) => return Err(Broken::new("a stale writer appended a frame")),
+        Err(error) => {
+            return Err(RuleViolation::failed(
+                "an append of a stale writer failed with a wrong error",
+                &error,
+            ));
+        }
+        Ok(()) => return Err(RuleViolation::new("a stale writer appended a frame")),
     }
     ensure_fails(
         stale
@@ -144,35 +154,38 @@ pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdic
     ensure(view.head == owner.head, "a stale writer changed the head")?;
     let mut expected = owner.frames.clone();
     expected.push(next);
-    ensure(view.frames == expected, "the owner's journal is another one")
+    ensure(
+        view.frames == expected,
+        "the journal differs from the frames of the new owner",
+    )
 }
 
-/// Neither release nor drop of a writer that lost the lock frees it under its new holder.
-pub async fn a_stale_writer_cannot_free_the_lock_of_another(bench: &Bench<'_>) -> Verdict {
+/// Releasing or dropping a writer that lost the lock doesn't release the lock of its new holder.
+pub async fn stale_writer_cannot_release_the_new_lock(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let stale = bench.acquire(lineage, "anna").await?;
     let request = bench.request("bert", Some(stale.head.epoch));
     let owner = bench.backend.acquire(lineage, &request).await?;
-    // Whether this is an error is the store's choice.
+    // A store may return an error here or not.
     drop(stale.writer.release().await);
     drop(stale);
     ensure_fails(
         bench.acquire(lineage, "carl").await,
         ErrorKind::Locked,
-        "an acquire while another holds the lock",
+        "acquiring a lock that another writer holds",
     )?;
     owner.writer.check().await?;
     Ok(())
 }
 
-/// The last frame of an acquire is its fence, and tells who came.
-pub async fn the_fence_names_the_holder(bench: &Bench<'_>) -> Verdict {
+/// The last frame of an acquire is its fence, which contains the lock holder.
+pub async fn fence_contains_the_lock_holder(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let Some(last) = held.frames.last() else {
-        return Err(Broken::new("an acquire gave no frames"));
+        return Err(RuleViolation::new("an acquire returned no frames"));
     };
-    ensure(last.kind() == FrameKind::Fence, "the last frame isn't a fence")?;
+    ensure(last.kind() == FrameKind::Fence, "the last frame is not a fence")?;
     ensure(
         last.epoch() == held.head.epoch,
         "the fence has another epoch than the head",
@@ -185,8 +198,8 @@ pub async fn the_fence_names_the_holder(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// Who holds one stack is in nobody's way at another.
-pub async fn stacks_have_locks_of_their_own(bench: &Bench<'_>) -> Verdict {
+/// Every stack has its own lock and journal.
+pub async fn stacks_are_locked_independently(bench: &Bench<'_>) -> Verdict {
     let (one, other) = (bench.stack().await?, bench.stack().await?);
     let first = bench.acquire(one, "anna").await?;
     let second = bench.acquire(other, "bert").await?;

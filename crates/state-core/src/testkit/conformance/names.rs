@@ -14,30 +14,30 @@ fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
     })
 }
 
-/// A pointer is replaced only by who saw it; a name that was never used, only by who saw that.
-pub async fn names_swap_only_from_the_expected_nonce(bench: &Bench<'_>) -> Verdict {
+/// A swap must name the nonce of the current pointer, or none for an unused name.
+pub async fn name_swap_requires_the_expected_nonce(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
     let (first, second) = (pointer(bench, "shop/prod")?, pointer(bench, "shop/prod")?);
     let name = first.name.clone();
     ensure(
         store.read_name(&name).await?.is_none(),
-        "a name that was never used has a pointer",
+        "an unused name has a pointer",
     )?;
     ensure_fails(
         store.swap_name(&name, Some(bench.nonce()), &first).await,
         ErrorKind::Conflict,
-        "a swap of a pointer that isn't there",
+        "swapping a pointer that doesn't exist",
     )?;
     store.swap_name(&name, None, &first).await?;
     ensure(
         store.read_name(&name).await? == Some(first.clone()),
-        "a pointer reads back otherwise",
+        "the stored pointer differs from the written one",
     )?;
     for stale in [None, Some(bench.nonce())] {
         ensure_fails(
             store.swap_name(&name, stale, &second).await,
             ErrorKind::Conflict,
-            "a swap from another pointer than the one that stands there",
+            "swapping a pointer with a wrong expected nonce",
         )?;
     }
     ensure(
@@ -51,30 +51,30 @@ pub async fn names_swap_only_from_the_expected_nonce(bench: &Bench<'_>) -> Verdi
     )
 }
 
-/// `Shop` and `shop` are one name; the pointer keeps the spelling it was written with.
-pub async fn names_collide_when_they_differ_only_in_case(bench: &Bench<'_>) -> Verdict {
+/// `Shop` and `shop` are the same name; the pointer keeps the spelling with which it was written.
+pub async fn names_are_case_insensitive(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
     let upper = pointer(bench, "Shop/Prod")?;
     store.swap_name(&upper.name, None, &upper).await?;
     let lower = pointer(bench, "shop/prod")?;
     ensure(
         store.read_name(&lower.name).await? == Some(upper.clone()),
-        "another case of a name leads elsewhere",
+        "a name in another case has another pointer",
     )?;
     ensure_fails(
         store.swap_name(&lower.name, None, &lower).await,
         ErrorKind::Conflict,
-        "a swap of a name that is used in another case",
+        "creating a name that is used in another case",
     )?;
     store.swap_name(&lower.name, Some(upper.nonce), &lower).await?;
     ensure(
         store.names().await? == [lower],
-        "a name in two cases is listed twice, or as it was spelled before",
+        "a name in two cases is listed twice, or with its old spelling",
     )
 }
 
-/// The list has all pointers, tombstones included, sorted by name.
-pub async fn names_are_listed_in_order_with_tombstones(bench: &Bench<'_>) -> Verdict {
+/// The list contains all pointers, including tombstones, sorted by name.
+pub async fn names_are_listed_sorted_with_tombstones(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
     ensure(store.names().await?.is_empty(), "an empty store has names")?;
     let mut expected = Vec::new();
@@ -92,6 +92,6 @@ pub async fn names_are_listed_in_order_with_tombstones(bench: &Bench<'_>) -> Ver
     expected.sort_by(|left, right| left.name.cmp(&right.name));
     ensure(
         store.names().await? == expected,
-        "the list of names isn't all of them, sorted",
+        "the list of names is incomplete or not sorted",
     )
 }

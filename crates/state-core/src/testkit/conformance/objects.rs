@@ -1,4 +1,4 @@
-//! Rules of objects: created once, never rewritten.
+//! Rules of objects: created once, never replaced.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{ObjectKind, ObjectName};
@@ -15,7 +15,7 @@ fn snapshot(slot: u64, content: &[u8]) -> ObjectName {
     }
 }
 
-/// The same bytes again are fine, since the first answer may have got lost; other bytes never.
+/// Creating the same bytes again succeeds, because the first answer may have been lost. Creating other bytes fails.
 pub async fn objects_are_created_once(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -25,13 +25,13 @@ pub async fn objects_are_created_once(bench: &Bench<'_>) -> Verdict {
         held.writer.create(&name, bytes.clone()).await?;
         ensure(
             bench.backend.read(lineage, &name).await? == bytes,
-            "an object reads back otherwise",
+            "the stored object differs from the written one",
         )?;
     }
     ensure_fails(
         held.writer.create(&name, Bytes::from_static(b"two")).await,
         ErrorKind::Conflict,
-        "an object with other bytes",
+        "creating an object with other bytes",
     )?;
     ensure(
         bench.backend.read(lineage, &name).await? == bytes,
@@ -41,46 +41,50 @@ pub async fn objects_are_created_once(bench: &Bench<'_>) -> Verdict {
     held.writer.create(&empty, Bytes::new()).await?;
     ensure(
         bench.backend.read(lineage, &empty).await?.is_empty(),
-        "an empty object reads back otherwise",
+        "the stored empty object is not empty",
     )
 }
 
-/// A list holds one kind, by slot or serial.
+/// A list contains all objects of one kind, sorted by slot or serial.
 pub async fn objects_are_listed_by_kind_in_order(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
-    let mut there = Vec::new();
+    let mut created = Vec::new();
     for number in [10, 9, 100, 0, u64::MAX] {
         let digest = Digest::of(&number.to_be_bytes());
         let key = std::array::from_fn(|at| digest.as_bytes()[at]);
-        there.push(snapshot(number, &number.to_be_bytes()));
-        there.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
-        there.push(ObjectName::Log(Serial(number)));
-        there.push(ObjectName::Outputs(Serial(number)));
-        there.extend(KeyId::from_bytes(key).map(|id| ObjectName::Key { number, id }));
+        created.push(snapshot(number, &number.to_be_bytes()));
+        created.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
+        created.push(ObjectName::Log(Serial(number)));
+        created.push(ObjectName::Outputs(Serial(number)));
+        created.extend(KeyId::from_bytes(key).map(|id| ObjectName::Key { number, id }));
     }
-    for name in &there {
+    for name in &created {
         held.writer.create(name, Bytes::from(name.to_string())).await?;
     }
-    there.sort();
+    created.sort();
     for kind in ObjectKind::ALL {
-        let expected: Vec<_> = there.iter().filter(|name| name.kind() == kind).cloned().collect();
+        let expected: Vec<_> = created
+            .iter()
+            .filter(|name| name.kind() == kind)
+            .cloned()
+            .collect();
         ensure(
             bench.backend.list(lineage, kind).await? == expected,
-            &format!("the list of {} isn't all of them, sorted", kind.folder()),
+            &format!("the list of {} is incomplete or not sorted", kind.folder()),
         )?;
         for name in &expected {
             ensure(
                 bench.backend.read(lineage, name).await? == name.to_string(),
-                "an object reads back otherwise",
+                "the stored object differs from the written one",
             )?;
         }
     }
     Ok(())
 }
 
-/// One stack's objects aren't another's.
-pub async fn objects_of_stacks_are_apart(bench: &Bench<'_>) -> Verdict {
+/// An object belongs to one stack only.
+pub async fn objects_belong_to_one_stack(bench: &Bench<'_>) -> Verdict {
     let (one, other) = (bench.stack().await?, bench.stack().await?);
     let held = bench.acquire(one, "anna").await?;
     let name = snapshot(0, b"x");
@@ -88,6 +92,6 @@ pub async fn objects_of_stacks_are_apart(bench: &Bench<'_>) -> Verdict {
     ensure_fails(
         bench.backend.read(other, &name).await,
         ErrorKind::NotFound,
-        "the object of another stack",
+        "reading an object of another stack",
     )
 }

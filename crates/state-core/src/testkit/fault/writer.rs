@@ -1,4 +1,4 @@
-//! The writer of a backend that fails when it is told to.
+//! The writer of a backend with injected faults.
 
 use super::{Fault, FaultPlan, Lend, Operation, after, before, call};
 use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer};
@@ -65,8 +65,8 @@ impl Writer for FaultyWriter {
     }
 
     async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
-        for piece in stored_items {
-            call!(self.Delete, inner.delete(piece))?;
+        for item in stored_items {
+            call!(self.Delete, inner.delete(item))?;
         }
         Ok(())
     }

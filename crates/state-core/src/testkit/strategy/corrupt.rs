@@ -1,4 +1,4 @@
-//! Valid snapshots with one known thing wrong.
+//! Generates invalid snapshots: valid ones with one known corruption.
 
 use crate::address::{Address, Dependency};
 use crate::counter::Serial;
@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
 
-/// A valid snapshot with one thing made wrong, and the rule that it breaks. It may break others as well.
+/// Corrupts a valid snapshot in one way; returns it with the rule that the corruption violates. It may violate other
+/// rules as well.
 pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> {
     (select(Corruption::ALL.to_vec()), any::<Index>()).prop_map(move |(corruption, at)| {
         let mut snapshot = snapshot.clone();
@@ -21,33 +22,33 @@ pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> 
     })
 }
 
-/// What can be made wrong. Each applies to every snapshot: what it needs is appended where it is missing.
+/// The kinds of corruption. Each applies to every snapshot: missing prerequisites are appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// All generations of an address that others refer to go.
+    /// All generations of a referenced address are removed.
     DropReferenced,
-    /// An entry moves before one that it refers to.
+    /// An entry is moved before an entry that it references.
     MoveBeforeDependency,
-    /// A member of a group comes after an entry that depends on the group.
+    /// A member of a group follows an entry that depends on the group.
     MemberTooLate,
-    /// An entry belongs to the group that it depends on.
+    /// An entry depends on its own group.
     OwnGroup,
-    /// A key is there twice.
+    /// Two entries have the same key.
     DuplicateKey,
-    /// A uid is there twice.
+    /// Two entries have the same uid.
     DuplicateUid,
-    /// A provider has another id than the one that is referred to.
+    /// A reference to a provider contains an id that the provider doesn't have.
     WrongProviderId,
-    /// Two entries refer to each other.
+    /// Two entries reference each other.
     Cycle,
-    /// An entry refers to itself.
+    /// An entry references itself.
     SelfCycle,
     /// A field that an entry's type requires is missing.
     MissingField,
-    /// Marks contradict each other.
+    /// The flags of an entry contradict each other.
     ContradictingMarks,
-    /// A pending operation lacks its entry.
+    /// A pending operation has no entry, although its kind requires one.
     PendingWithoutEntry,
     /// Two pending operations have the same id.
     DuplicateOperation,
@@ -56,7 +57,7 @@ pub enum Corruption {
 }
 
 impl Corruption {
-    /// All of them.
+    /// All kinds of corruption, for tests that try each.
     pub const ALL: [Self; 14] = [
         Self::DropReferenced,
         Self::MoveBeforeDependency,
@@ -74,7 +75,7 @@ impl Corruption {
         Self::SerialWentBack,
     ];
 
-    /// The rule that it breaks.
+    /// Returns the rule that the corruption violates.
     pub const fn rule(self) -> Rule {
         match self {
             Self::DropReferenced => Rule::ReferenceExists,
@@ -90,7 +91,7 @@ impl Corruption {
         }
     }
 
-    /// Makes it wrong, somewhere.
+    /// Applies the corruption to a snapshot, at a place chosen by `at`.
     pub fn apply(self, snapshot: &mut Snapshot, at: Index) {
         match self {
             Self::PendingWithoutEntry => snapshot.pending_operations.push(operation(Op::Create)),
@@ -172,7 +173,8 @@ fn drop_referenced(entries: &mut Vec<SharedEntry>, at: Index) {
         .map(|(_, address)| address)
         .collect();
     let gone = at.get(&referenced);
-    // Twins may refer to each other's address: one that refers to what goes, and stays, makes it missing.
+    // Generations of one address may reference each other's address: a remaining one with such a reference makes the
+    // address missing.
     let stays = |address: &Address| {
         addresses_referred_to(entries).any(|(from, to)| to == *address && entries[from].address != *address)
     };
@@ -207,7 +209,7 @@ fn missing_field(entries: &mut Vec<SharedEntry>, at: Index) {
     }
 }
 
-/// The positions of entries with the addresses that they refer to.
+/// Returns the positions of entries with the addresses that they reference.
 fn addresses_referred_to(entries: &[SharedEntry]) -> impl Iterator<Item = (usize, Address)> + '_ {
     entries.iter().enumerate().flat_map(|(position, entry)| {
         entry
@@ -219,7 +221,7 @@ fn addresses_referred_to(entries: &[SharedEntry]) -> impl Iterator<Item = (usize
     })
 }
 
-/// One of the entries; one is appended if there is none.
+/// Picks one of the entries; appends one if the list is empty.
 fn picked(entries: &mut Vec<SharedEntry>, at: Index) -> (SharedEntry, usize) {
     if entries.is_empty() {
         append(entries, "only", |_| {});

@@ -1,4 +1,4 @@
-//! What an entry holds apart from its name and its references.
+//! Generates the content of entries, apart from names and references.
 
 use super::json::{json_objects, json_values, keys};
 use crate::entry::{Entry, EntryType};
@@ -18,7 +18,7 @@ pub(super) struct Content {
     rest: Rest,
 }
 
-/// What it is.
+/// The kind, library and schema of an entry.
 #[derive(Clone, Debug)]
 struct Form {
     entry_type: EntryType,
@@ -56,7 +56,7 @@ struct Rest {
 }
 
 impl Content {
-    /// Whether the object awaits its replacement.
+    /// Returns whether the resource is marked for replacement.
     pub(super) fn is_pending_replacement(&self) -> bool {
         self.marks.pending_replacement
     }
@@ -107,7 +107,7 @@ pub(super) fn contents() -> impl Strategy<Value = Content> {
     })
 }
 
-/// Moments in several spellings.
+/// Generates timestamps in several spellings.
 pub(super) fn timestamps() -> impl Strategy<Value = Timestamp> {
     select(vec![
         "2026-01-01T00:00:00Z",
@@ -117,12 +117,12 @@ pub(super) fn timestamps() -> impl Strategy<Value = Timestamp> {
     .prop_map(Timestamp::new)
 }
 
-/// Fields from the future.
+/// Generates fields that this build doesn't know.
 pub(super) fn unknown_fields() -> impl Strategy<Value = JsonMap> {
     btree_map("x-[a-c]{1,2}", json_values(), 0..2).prop_map(JsonMap::from)
 }
 
-/// What other systems left.
+/// Generates extensions of other systems.
 pub(super) fn extensions() -> impl Strategy<Value = JsonMap> {
     let object = json_objects().prop_map(|(object, _)| object.json().clone());
     btree_map(
@@ -133,7 +133,7 @@ pub(super) fn extensions() -> impl Strategy<Value = JsonMap> {
     .prop_map(JsonMap::from)
 }
 
-/// Names of secrets among the members of an object: one by name, one by pointer; sorted.
+/// Returns sensitive paths among the members of an object, some by name, some by pointer; sorted.
 pub(super) fn secrets(names: &[String], picks: &[(Index, bool)]) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();

@@ -1,16 +1,16 @@
-//! JSON that is odd in every legal way.
+//! Generates JSON values with all unusual features that JSON allows.
 
 use crate::json::{Json, Properties};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Any value: numbers of every length, every kind of text, a few levels of arrays and objects.
+/// Generates any value: numbers of every length, every kind of text, a few levels of arrays and objects.
 pub fn json_values() -> BoxedStrategy<Json> {
     texts().prop_map(|text| parsed(&text)).boxed()
 }
 
-/// Any object, with the names of its members.
+/// Generates any object, with the names of its members.
 pub fn json_objects() -> BoxedStrategy<(Properties, Vec<String>)> {
     btree_map(keys(), texts(), 0..4)
         .prop_map(|members| {
@@ -25,7 +25,7 @@ fn parsed(text: &str) -> Json {
     Json::parse(text).expect("the text is built as JSON")
 }
 
-/// Names of members: plain ones, and ones that a JSON pointer must escape.
+/// Generates names of members: plain ones, and ones that a JSON pointer must escape.
 pub(super) fn keys() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => "[a-d]{1,2}",

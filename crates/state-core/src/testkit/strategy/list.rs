@@ -1,8 +1,8 @@
-//! Lists of entries that obey the topological law, by construction.
+//! Generates lists of entries that are in topological order by construction.
 //!
-//! Each entry is drafted without a look at the others: its references are picks. Building the list turns a pick
-//! into one of the entries that stand by then, so that every sublist of drafts is a valid list too: shrinking
-//! takes drafts out one by one.
+//! Each draft of an entry is independent of the others: its references are picks. Building the list resolves a pick
+//! to one of the entries built so far, so that every sublist of drafts yields a valid list too: shrinking removes
+//! drafts one by one.
 
 use super::addresses;
 use super::entry::{Content, contents};
@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups (some
+/// Generates up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups
+/// (some
 /// dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
 pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     vec(drafts(), 0..=max).prop_map(|drafts| {
@@ -30,7 +31,7 @@ pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
 #[derive(Clone, Debug)]
 struct Draft {
     address: Address,
-    /// Makes it another generation of an entry that stands.
+    /// Makes the entry another generation of an existing one.
     twin: Option<Index>,
     deposed: bool,
     uid: [u8; 12],
@@ -96,7 +97,7 @@ fn picks() -> impl Strategy<Value = Pick> {
 #[derive(Default)]
 struct List {
     entries: Vec<SharedEntry>,
-    /// Groups that something depends on: they get no more live members.
+    /// Groups that an entry depends on: they get no more live members.
     closed: BTreeSet<u8>,
 }
 
@@ -129,7 +130,7 @@ impl List {
         self.entries.push(entry.into());
     }
 
-    /// A name that isn't taken: of a new entry, or of another generation of one that stands.
+    /// Returns an unused name: of a new entry, or of another generation of an existing one.
     fn name(&self, draft: &Draft) -> (Address, Option<DeposedKey>) {
         let place = self.entries.len();
         let generation = || DeposedKey::new(format!("d{place}")).ok();

@@ -1,4 +1,4 @@
-//! Whole snapshots.
+//! Generates whole snapshots, with header fields and pending operations.
 
 use super::addresses;
 use super::entry::{extensions, secrets, timestamps, unknown_fields};
@@ -19,7 +19,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::collections::BTreeMap;
 
-/// Valid snapshots with up to `max` entries and all that goes with them, except a continuation: that is only in
+/// Generates valid snapshots with up to `max` entries and all other fields, except a continuation: that occurs only
+/// in
 /// checkpoints.
 pub fn snapshots(max: usize) -> impl Strategy<Value = Snapshot> {
     let identity = (
@@ -102,7 +103,7 @@ fn foreign_serials() -> impl Strategy<Value = BTreeMap<String, ForeignSerial>> {
     btree_map(Just("terraform".to_owned()), serial, 0..2)
 }
 
-/// An operation without a look at the entries.
+/// A draft of a pending operation, independent of the entries.
 #[derive(Clone, Debug)]
 struct Draft {
     id: [u8; 16],

@@ -1,4 +1,4 @@
-//! What the strategies generate is as they claim.
+//! Tests that the strategies generate what they document.
 
 use super::{entries_in_order, json_values};
 use crate::address::{Address, Dependency};
@@ -7,7 +7,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 
-/// What a list shows, each feature by a name.
+/// Collects the features that occur in a list, each by a name.
 fn features(entries: &[SharedEntry], seen: &mut BTreeSet<String>) {
     for (position, entry) in entries.iter().enumerate() {
         let earlier = &entries[..position];
@@ -45,7 +45,7 @@ fn generation(entry: &Entry) -> &'static str {
 }
 
 #[test]
-fn lists_show_every_feature() {
+fn generated_lists_cover_every_feature() {
     let mut runner = TestRunner::deterministic();
     let strategy = entries_in_order(16);
     let mut seen = BTreeSet::new();
@@ -71,7 +71,7 @@ fn lists_show_every_feature() {
 }
 
 #[test]
-fn a_list_shrinks_to_a_single_plain_entry() {
+fn list_shrinks_to_a_single_plain_entry() {
     let mut runner = TestRunner::deterministic();
     let mut tree = entries_in_order(16).new_tree(&mut runner).unwrap();
     while tree.current().is_empty() {

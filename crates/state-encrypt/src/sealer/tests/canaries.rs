@@ -1,4 +1,4 @@
-//! Secrets that are looked for in everything that leaves this crate.
+//! Searches everything that leaves this crate for known secrets.
 
 use crate::fixtures::{key, lineage, person, sealer};
 use crate::{Authenticator, ConfigCrypter, OutputsDocument, Passphrase, Sealer, wrap};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const CANARY: &str = "Kana\u{f6}rien\"vogel-4711";
 
-/// The canary as it may stand in bytes, at every offset that base64 can give it.
+/// The encodings in which the canary could occur in bytes, at every offset in a base64 text.
 fn spellings() -> Vec<Vec<u8>> {
     let mut spellings = vec![
         CANARY.as_bytes().to_vec(),
@@ -39,7 +39,7 @@ fn spellings() -> Vec<Vec<u8>> {
         shifted.extend_from_slice(CANARY.as_bytes());
         for engine in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             let text = engine.encode(&shifted);
-            // What stands around it changes the first and last digits.
+            // Neighbouring bytes change the first and last base64 digits.
             spellings.push(text.as_bytes()[4..text.len() - 4].to_vec());
         }
     }
@@ -51,7 +51,7 @@ fn assert_silent(what: &str, bytes: &[u8]) {
         let found = bytes.windows(spelling.len()).any(|window| window == spelling);
         assert!(
             !found,
-            "{what} tells the canary as {}",
+            "{what} reveals the canary as {}",
             String::from_utf8_lossy(&spelling)
         );
     }
@@ -103,22 +103,25 @@ fn secret_snapshot() -> Snapshot {
 }
 
 #[test]
-fn the_canary_is_found_where_nothing_is_sealed() {
+fn search_finds_canary_in_plaintext() {
     let plain = codec::encode_stored(&secret_snapshot());
     let found = spellings().into_iter().filter(|spelling| {
         plain
             .windows(spelling.len())
             .any(|window| window == spelling.as_slice())
     });
-    assert!(found.count() >= 2, "the search itself works");
+    assert!(found.count() >= 2, "the search finds plaintext canaries");
 }
 
 #[test]
-fn no_canary_stands_in_what_is_stored() {
+fn stored_forms_contain_no_canary() {
     for policy in [SealingPolicy::Sensitive, SealingPolicy::All] {
         let sealed = sealer(policy).seal_snapshot(&secret_snapshot()).unwrap();
         assert_silent("a snapshot", &codec::encode_stored(&sealed));
-        assert_silent("a snapshot for people", codec::encode_pretty(&sealed).as_bytes());
+        assert_silent(
+            "a snapshot as pretty JSON",
+            codec::encode_pretty(&sealed).as_bytes(),
+        );
         let outputs = StackOutputs {
             values: secret_snapshot().outputs,
             sensitive: vec!["a".to_owned()],
@@ -133,7 +136,7 @@ fn no_canary_stands_in_what_is_stored() {
 }
 
 #[test]
-fn no_canary_stands_in_an_error_or_a_debug() {
+fn errors_and_debug_output_contain_no_canary() {
     let snapshot = secret_snapshot();
     let sealed = sealer(SealingPolicy::Sensitive).seal_snapshot(&snapshot).unwrap();
     let others = [
@@ -162,7 +165,7 @@ fn no_canary_stands_in_an_error_or_a_debug() {
 }
 
 #[test]
-fn no_key_stands_in_a_debug() {
+fn debug_output_contains_no_key() {
     let (identities, recipients) = person();
     let (key, lineage) = (key(0xab), lineage(1));
     let wraps = wrap(&key, &recipients).unwrap();

@@ -1,4 +1,4 @@
-//! What holds for any value.
+//! Property tests of sealing and opening.
 
 use super::shape;
 use crate::fixtures::{entry, key, lineage, outputs, sealer};
@@ -18,7 +18,7 @@ fn policies() -> impl Strategy<Value = SealingPolicy> {
     prop_oneof![Just(SealingPolicy::Sensitive), Just(SealingPolicy::All)]
 }
 
-/// Any value, some with the reserved member.
+/// Generates any values, some of them with the reserved member.
 fn values() -> impl Strategy<Value = Json> {
     let reserved = (json_values(), json_values()).prop_map(|(inner, other)| {
         Json::parse(&format!(
@@ -35,7 +35,7 @@ fn with_value(value: &Json) -> Entry {
     entry(1, &format!(r#"{{"a":1,"p":{}}}"#, value.as_str()), &["p"])
 }
 
-/// All that is in it: any outputs, marks that lead somewhere and nowhere.
+/// Generates entries with any inputs and outputs, and with marks on existing and missing paths.
 fn entries() -> impl Strategy<Value = Entry> {
     let side = || {
         (
@@ -65,13 +65,13 @@ fn entries() -> impl Strategy<Value = Entry> {
     })
 }
 
-/// Pending operations name entries without uids, which the manager gives them first.
+/// Gives the entries of pending operations uids, as the manager does before it seals them.
 fn sealable(mut snapshot: Snapshot) -> Snapshot {
     snapshot.lineage = snapshot.lineage.map(|_| lineage(1));
     for operation in &mut snapshot.pending_operations {
         let uid = Some(Uid::from_bits(*operation.id.as_bytes()));
-        let came_back = operation.result.as_mut().and_then(|result| result.entry.as_mut());
-        for entry in operation.entry.iter_mut().chain(came_back) {
+        let result_entry = operation.result.as_mut().and_then(|result| result.entry.as_mut());
+        for entry in operation.entry.iter_mut().chain(result_entry) {
             Arc::make_mut(entry).uid = uid;
         }
     }
@@ -82,7 +82,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
-    fn what_is_sealed_opens_to_the_same_value(value in values(), policy in policies()) {
+    fn sealed_value_opens_to_the_same_value(value in values(), policy in policies()) {
         let entry = with_value(&value);
         let sealed = sealer(policy).seal_entry(&entry).unwrap();
         let ends_sealed = shape(outputs(&sealed)).ends_with("\"p\":sealed}");
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn any_entry_comes_back_and_stays_canonical(entry in entries(), policy in policies()) {
+    fn sealed_entry_round_trips_and_stays_canonical(entry in entries(), policy in policies()) {
         let sealer = sealer(policy);
         let sealed = sealer.seal_entry(&entry).unwrap();
         prop_assert!(sealer.open_entry(&sealed).unwrap() == entry);
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_sealed_already_stays_byte_for_byte(entry in entries(), policy in policies()) {
+    fn sealing_again_keeps_sealed_bytes(entry in entries(), policy in policies()) {
         let sealer = sealer(policy);
         let sealed = sealer.seal_entry(&entry).unwrap();
         prop_assert!(sealer.seal_entry(&sealed).unwrap() == sealed, "sealing twice");
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unchanged_value_keeps_its_bytes_when_another_changes(old in json_values(), new in json_values(), kept in json_values()) {
+    fn unchanged_value_keeps_its_ciphertext(old in json_values(), new in json_values(), kept in json_values()) {
         let with = |other: &Json| entry(1, &format!(r#"{{"k":{},"o":{}}}"#, kept.as_str(), other.as_str()), &["k", "o"]);
         let seal = |entry: &Entry| sealer(SealingPolicy::Sensitive).seal_entry(entry).unwrap();
         let (before, after) = (seal(&with(&old)), seal(&with(&new)));
@@ -161,7 +161,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(200)))]
 
     #[test]
-    fn sealing_and_opening_keep_the_order_and_every_rule(snapshot in snapshots(10), policy in policies()) {
+    fn sealing_keeps_entry_order_and_verification_results(snapshot in snapshots(10), policy in policies()) {
         let snapshot = sealable(snapshot);
         let before = verify::verify(&snapshot);
         let sealer = sealer(policy);
@@ -169,7 +169,7 @@ proptest! {
         prop_assert!(is_topological(&sealed.entries));
         prop_assert_eq!(&verify::verify(&sealed), &before);
         let read = codec::decode("snapshot", &codec::encode_stored(&sealed)).unwrap();
-        prop_assert!(read == sealed, "the stored form keeps it");
+        prop_assert!(read == sealed, "the stored form is lossless");
         let open = sealer.open_snapshot(&read).unwrap();
         prop_assert!(is_topological(&open.entries));
         prop_assert_eq!(&verify::verify(&open), &before);
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn resealing_under_another_key_keeps_the_content(snapshot in snapshots(6), from in policies(), to in policies()) {
+    fn resealing_under_another_key_keeps_the_values(snapshot in snapshots(6), from in policies(), to in policies()) {
         let snapshot = sealable(snapshot);
         let (old, new) = (sealer(from), Sealer::new(key(2), lineage(2), to));
         let mut reopened = old.open_snapshot(&old.seal_snapshot(&snapshot).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What doesn't open or isn't sealed, and how each is told.
+//! Tests of the errors for values that can't be opened or are not sealed.
 
 use crate::Error;
 use crate::fixtures::{entry, json, key, lineage, outputs, sealer};
@@ -22,11 +22,11 @@ fn with_outputs(outputs: &str) -> Entry {
     }
 }
 
-/// The error, which must tell where it is and nothing of the value.
+/// Returns the error, which must name the place and reveal nothing of the value.
 fn refusal(sealer: &Sealer, entry: &Entry) -> Error {
     let error = sealer.open_entry(entry).unwrap_err();
-    let said = format!("{error} {error:?}");
-    assert!(!said.contains("hunter"), "{said}");
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains("hunter"), "{shown}");
     assert!(error.to_string().contains(entry.address.as_str()), "{error}");
     assert!(sealer.seal_entry(entry).is_err() || matches!(error, Error::Plain { .. }));
     error
@@ -37,7 +37,7 @@ fn field<'e>(entry: &'e Entry, name: &str) -> &'e str {
 }
 
 #[test]
-fn a_ciphertext_in_another_field_is_refused_and_says_where() {
+fn ciphertext_moved_to_another_field_is_refused_by_path() {
     let from = sealed();
     let swapped = with_outputs(&format!(
         r#"{{"p":{},"q":{}}}"#,
@@ -50,7 +50,7 @@ fn a_ciphertext_in_another_field_is_refused_and_says_where() {
 }
 
 #[test]
-fn a_ciphertext_on_another_side_is_refused() {
+fn ciphertext_moved_to_another_side_is_refused() {
     let from = sealed();
     let moved = Entry {
         inputs: from.outputs.clone(),
@@ -62,7 +62,7 @@ fn a_ciphertext_on_another_side_is_refused() {
 }
 
 #[test]
-fn a_ciphertext_in_another_entry_is_refused() {
+fn ciphertext_moved_to_another_entry_is_refused() {
     let moved = Entry {
         uid: Some(Uid::from_bits([2; 16])),
         ..sealed()
@@ -72,24 +72,24 @@ fn a_ciphertext_in_another_entry_is_refused() {
 }
 
 #[test]
-fn a_ciphertext_in_another_stack_is_refused() {
+fn ciphertext_moved_to_another_stack_is_refused() {
     let other = Sealer::new(key(1), lineage(2), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
     assert!(matches!(error, Error::NotAuthentic { .. }), "{error}");
 }
 
 #[test]
-fn a_ciphertext_of_another_key_is_refused_by_name() {
+fn ciphertext_under_another_key_is_refused_by_key_id() {
     let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
-    let place = "entry thing.1: outputs /p".to_owned();
+    let place = "resource thing.1: outputs /p".to_owned();
     let digits = |id: state_core::KeyId| id.to_string()[..16].to_owned();
     let (found, ours) = (digits(key(1).id()), digits(key(2).id()));
     assert_eq!(error, Error::SealedUnder { place, found, ours });
 }
 
 #[test]
-fn a_swapped_key_id_is_refused() {
+fn swapped_key_id_is_refused() {
     let digits = |id: state_core::KeyId| id.to_string()[..16].to_owned();
     let text = outputs(&sealed()).replace(&digits(key(1).id()), &digits(key(2).id()));
     let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
@@ -98,8 +98,9 @@ fn a_swapped_key_id_is_refused() {
 }
 
 #[test]
-fn an_older_value_of_the_same_place_still_opens() {
-    // What a bucket writer can do with one value alone; the tags over frames and snapshots are against it.
+fn older_value_of_the_same_place_still_opens() {
+    // Values alone don't prevent a replay: a writer to the store can restore an older value of the same place. The
+    // tags over frames and snapshots detect it.
     let old = sealed();
     let new = sealer(SealingPolicy::Sensitive)
         .seal_entry(&entry(1, r#"{"p":"new","q":"hunter3!"}"#, &["p", "q"]))
@@ -113,12 +114,12 @@ fn an_older_value_of_the_same_place_still_opens() {
 }
 
 #[test]
-fn a_plain_value_where_a_sealed_one_must_be_is_refused() {
+fn plaintext_in_place_of_a_sealed_value_is_refused() {
     let downgraded = with_outputs(VALUE);
     let error = refusal(&sealer(SealingPolicy::Sensitive), &downgraded);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     assert!(error.to_string().contains("outputs /p"), "{error}");
-    // A mark beside a sealed value, or above it.
+    // The mark covers a plaintext value beside a sealed one, or an object around a sealed one.
     let beside = with_outputs(&format!(r#"{{"p":{},"q":"x"}}"#, field(&sealed(), "p")));
     let error = refusal(&sealer(SealingPolicy::Sensitive), &beside);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
@@ -132,7 +133,7 @@ fn a_plain_value_where_a_sealed_one_must_be_is_refused() {
 }
 
 #[test]
-fn a_plain_output_of_the_stack_where_a_sealed_one_must_be_is_refused() {
+fn plaintext_in_place_of_a_sealed_output_is_refused() {
     let outputs = StackOutputs {
         values: [("a".to_owned(), json("1")), ("b".to_owned(), json(r#"{"x":2}"#))].into(),
         sensitive: vec!["/b/x".to_owned()],
@@ -148,7 +149,7 @@ fn a_plain_output_of_the_stack_where_a_sealed_one_must_be_is_refused() {
 }
 
 #[test]
-fn a_sealed_value_in_another_form_is_refused() {
+fn malformed_sealed_value_is_refused() {
     for (text, reason) in [
         (r#"{"p":{"$sealed":1},"q":{"$sealed":1}}"#, "form"),
         (r#"{"p":{"$sealed":"v9:0:AA"},"q":{"$sealed":1}}"#, "form"),
@@ -173,7 +174,7 @@ fn a_sealed_value_in_another_form_is_refused() {
 }
 
 #[test]
-fn an_entry_without_a_uid_is_refused() {
+fn entry_without_uid_is_refused() {
     let mut nameless = entry(1, VALUE, &["p"]);
     nameless.uid = None;
     let expected = Error::NoUid {
@@ -190,14 +191,17 @@ fn an_entry_without_a_uid_is_refused() {
 }
 
 #[test]
-fn a_sealed_value_in_a_plaintext_stack_is_refused() {
+fn sealed_value_in_a_plaintext_stack_is_refused() {
     let plaintext = Sealer::new(key(1), lineage(1), SealingPolicy::Plaintext);
     let error = refusal(&plaintext, &sealed());
-    assert!(error.to_string().contains("the stack is not"), "{error}");
+    assert!(
+        error.to_string().contains("the stack is not encrypted"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_snapshot_of_another_lineage_is_refused() {
+fn snapshot_of_another_lineage_is_refused() {
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("now"));
     snapshot.lineage = Some(lineage(2));
     let error = sealer(SealingPolicy::Sensitive)
@@ -211,7 +215,7 @@ fn a_snapshot_of_another_lineage_is_refused() {
 }
 
 #[test]
-fn every_kind_of_error_has_a_place_in_the_language_of_the_core() {
+fn errors_convert_to_the_matching_core_kinds() {
     let kind = |error: Error| state_core::Error::from(error).kind();
     let place = String::new();
     assert_eq!(kind(Error::NotAuthentic { place }), state_core::ErrorKind::Sealed);

@@ -293,9 +293,9 @@ fn violations_are_all_reported_and_repaired() {
     let repaired = repaired(&snapshot);
     let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
     for part in [
-        "make the later one deposed",
+        "depose the later one",
         "which does not exist",
-        "closes the circle",
+        "closes the cycle",
         "move before",
     ] {
         assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");

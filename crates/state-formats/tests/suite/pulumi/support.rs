@@ -87,7 +87,7 @@ pub(crate) fn value(text: &str) -> Value {
 }
 
 /// Repairs a snapshot, and asserts that the result is valid.
-pub(crate) fn repaired(snapshot: &Snapshot) -> repair::Repaired {
+pub(crate) fn repaired(snapshot: &Snapshot) -> repair::RepairResult {
     let repaired = repair::repair(snapshot);
     assert!(repaired.is_valid(), "{:?}", repaired.remaining);
     repaired

@@ -4,7 +4,7 @@ use crate::objects::snapshots::{check_size, has_long_string};
 use state_core::backend::Tail;
 use state_core::journal::{MAX_PAYLOAD, Record};
 use state_core::json::Limits;
-use state_core::state::Loaded;
+use state_core::state::LoadedSnapshots;
 use state_core::verify::{Rule, Violation};
 use state_core::{Base, Digest, Entry, Error, MutationId, Result, RevisionId, State};
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ pub(crate) enum Request {
 pub(crate) struct Job {
     pub(crate) work: Work,
     /// Stored snapshots that the records refer to.
-    pub(crate) loaded: Loaded,
+    pub(crate) loaded: LoadedSnapshots,
     /// Worth a sync by itself. What isn't is acknowledged at once and rides with the next batch.
     pub(crate) durable: bool,
     pub(crate) reply: oneshot::Sender<Result<JobReply>>,
@@ -219,7 +219,12 @@ fn fitting((records, answer): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared
     })
 }
 
-fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Result<(Vec<Prepared>, JobReply)> {
+fn prepare(
+    state: &mut State,
+    work: Work,
+    loaded: &LoadedSnapshots,
+    base: &Base,
+) -> Result<(Vec<Prepared>, JobReply)> {
     let records = match work {
         Work::Prepared(records) => records,
         Work::Built(build) => build(state, base)?.into_iter().map(Prepared::from).collect(),

@@ -119,7 +119,7 @@ async fn interrupted_anywhere(fresh: impl AsyncFn() -> Scene, faults: &[Fault]) 
     for operation in [
         Operation::Create,
         Operation::SwapHead,
-        Operation::Pieces,
+        Operation::StoredItems,
         Operation::ReadJournal,
         Operation::Delete,
     ] {

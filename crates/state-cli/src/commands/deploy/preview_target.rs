@@ -1,4 +1,4 @@
-//! The stack that a preview looks at: the one that is there, or an empty one that is nowhere.
+//! The stack for a preview: the existing one, or an empty one in memory if it doesn't exist yet.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -10,18 +10,18 @@ use state_core::{ErrorKind, StackName};
 use state_manager::Stacks;
 use std::sync::Arc;
 
-/// Where `up` would work, found without making anything.
-pub(super) struct Place {
+/// The stack that `up` would change, found without creating anything.
+pub(super) struct PreviewTarget {
     pub(super) name: StackName,
     pub(super) stacks: Stacks,
-    /// Whether the stack is there.
+    /// Whether the stack exists in the store.
     pub(super) exists: bool,
 }
 
-impl Place {
-    /// Looks for it.
+impl PreviewTarget {
+    /// Finds the stack named by the settings, or the only stack of the store.
     pub(super) async fn find(context: &Context) -> Result<Self, CliError> {
-        let url = context.store.place()?.url;
+        let url = context.store.location()?.url;
         let stacks = match context.store.connect(&url, Opening::Existing).await {
             Ok(stacks) => stacks,
             Err(error) if error.kind() == ErrorKind::NotFound => return Self::nowhere(context, None).await,
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// An empty stack in memory: what the first `up` would find.
+    /// An empty stack in memory, equal to the one that the first `up` would create.
     async fn nowhere(context: &Context, name: Option<StackName>) -> Result<Self, CliError> {
         let name = match name.or_else(|| context.settings.stack.clone()) {
             Some(name) => name,

@@ -1,31 +1,31 @@
-//! What the record tells of a run beyond its report: what failed and stands there unfinished, what was never begun, what
-//! was replaced and stays.
+//! Compares the state before and after a run to complete its report: resources that failed and are recorded as
+//! unfinished, steps that were never begun, and replaced resources that were not deleted.
 
-use super::outcome::{Outcome, Skipped};
+use super::outcome::{Outcome, SkippedResource};
 use super::run::Goal;
 use super::step::StepView;
 use state_core::{Entry, MutationId, State};
 use state_engine::{Report, StepFailure};
 use std::collections::BTreeSet;
 
-/// What a run left.
-pub(super) struct Left {
-    /// Whether the record is another one than before, as far as failures go.
+/// The work that a run left unfinished.
+pub(super) struct UnfinishedWork {
+    /// Whether failed or pending steps changed the state.
     is_changed: bool,
-    /// Which of the failures stand on record as unfinished, in their order.
+    /// For each failure, in order: whether the state records its resource as unfinished.
     unfinished: Vec<bool>,
-    /// Every object that a step was about, changed or not: its address, and whether it was replaced.
+    /// The resources of all steps that were begun: the address, and whether it is a replaced generation.
     reached: BTreeSet<(String, bool)>,
-    /// The objects that were replaced and are there still, though this run deletes such.
+    /// Replaced resources that still exist although this kind of run deletes them.
     replaced: Vec<String>,
 }
 
-impl Left {
-    /// Compares what is recorded before a run and after it.
-    pub(super) fn of(goal: Goal<'_>, before: &State, after: &State, report: &Report) -> Self {
+impl UnfinishedWork {
+    /// Compares the states before and after a run.
+    pub(super) fn compare(goal: Goal<'_>, before: &State, after: &State, report: &Report) -> Self {
         let deletes = matches!(goal, Goal::Update(_));
         let differs = |failure: &StepFailure| before.entry(&failure.key) != after.entry(&failure.key);
-        let stands = |failure: &StepFailure| {
+        let is_recorded = |failure: &StepFailure| {
             after
                 .entry(&failure.key)
                 .is_some_and(|entry| is_unfinished(entry))
@@ -36,7 +36,7 @@ impl Left {
         Self {
             is_changed: pending(before) != pending(after) || failures().any(differs),
             unfinished: failures()
-                .map(|failure| differs(failure) && stands(failure))
+                .map(|failure| differs(failure) && is_recorded(failure))
                 .collect(),
             reached: reached
                 .map(|key| (key.address.to_string(), key.deposed.is_some()))
@@ -45,38 +45,38 @@ impl Left {
         }
     }
 
-    /// Adds it to what is told of the run, which was to do what was `seen`.
-    pub(super) fn tell(&self, done: &mut Outcome, seen: &[StepView]) {
+    /// Adds the unfinished work to the outcome of a run with these planned steps.
+    pub(super) fn add_to(&self, done: &mut Outcome, planned: &[StepView]) {
         done.changed |= self.is_changed || !done.settled.is_empty();
         for (failure, unfinished) in done.failures.iter_mut().zip(&self.unfinished) {
             failure.unfinished = *unfinished;
         }
-        if done.went_well() {
+        if done.succeeded() {
             done.warnings.extend(self.replaced());
         } else {
-            let open = self.not_begun(done, seen);
+            let open = self.not_begun(done, planned);
             done.skipped.extend(open);
         }
     }
 
-    /// What was to be done and was never begun, because the run stopped before.
-    fn not_begun(&self, done: &Outcome, seen: &[StepView]) -> Vec<Skipped> {
+    /// The planned steps that were never begun because the run stopped before them.
+    fn not_begun(&self, done: &Outcome, planned: &[StepView]) -> Vec<SkippedResource> {
         let failures = done.failures.iter().map(|failure| &*failure.address);
         let skipped = done.skipped.iter().map(|skipped| &*skipped.address);
         let pending = done.pending.iter().map(|pending| &*pending.address);
-        let mut describe: BTreeSet<&str> = failures.chain(skipped).chain(pending).collect();
+        let mut reported: BTreeSet<&str> = failures.chain(skipped).chain(pending).collect();
         let is_reached = |step: &StepView| {
             self.reached
                 .contains(&(step.address.clone(), step.deposed.is_some()))
         };
-        let open = seen
+        let open = planned
             .iter()
-            .filter(|step| !is_reached(step) && describe.insert(&step.address));
-        open.map(Skipped::not_begun).collect()
+            .filter(|step| !is_reached(step) && reported.insert(&step.address));
+        open.map(SkippedResource::not_begun).collect()
     }
 
-    /// That objects are there still that were replaced: a run that went well leaves them only where it left something
-    /// alone that may need them.
+    /// A warning about replaced resources that still exist. A successful run keeps them only if `--target` or `--exclude`
+    /// left out a resource that may still depend on them.
     fn replaced(&self) -> Option<String> {
         let (first, more) = self.replaced.split_first()?;
         let (more, verb) = match more.len() {
@@ -84,8 +84,8 @@ impl Left {
             more => (format!(" and {more} more"), "are"),
         };
         Some(format!(
-            "{first}{more} {verb} replaced but not deleted: something that this run left alone may still need it; an `up` \
-             of all there is tells"
+            "{first}{more} {verb} replaced but not deleted, because a resource excluded from this run may depend on it; run \
+             `statectl up` without `--target` and `--exclude`"
         ))
     }
 }

@@ -1,0 +1,148 @@
+//! Dependencies that an entry inherits from removed entries, so that orderings which were only implied by a removed
+//! entry are kept.
+
+use super::RemovalSet;
+use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::{Entry, Reference, ReferenceField, SharedEntry};
+use std::collections::BTreeSet;
+
+/// Returns the entry without references to removed entries; `None` if it doesn't change.
+pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> {
+    let key = entry.key();
+    let pruned = entry.with_references(|field, to| match to {
+        Dependency::Entry(address) if !has_remaining(removal, address, &key) => match field {
+            ReferenceField::Parent => ancestor(removal, address, &key).map(Dependency::Entry),
+            _ => None,
+        },
+        kept => Some(kept.clone()),
+    });
+    let mut updated = pruned.unwrap_or_else(|| entry.clone());
+    update_incarnation(removal, &mut updated, &key);
+    for dependency in inheritance(removal, entry) {
+        if !updated.references().any(|reference| reference.to == dependency) {
+            updated.depends_on.push(dependency);
+        }
+    }
+    (updated != *entry).then_some(updated)
+}
+
+fn has_remaining(removal: &RemovalSet<'_>, address: &Address, before: &EntryKey) -> bool {
+    !removal.remaining_before(address, before).is_empty()
+}
+
+/// The nearest remaining ancestor above a removed address.
+fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Option<Address> {
+    let mut at = gone.clone();
+    let mut seen = BTreeSet::new();
+    while seen.insert(at.clone()) {
+        let generations = removal.removed_before(&at, entry);
+        let parent = generations
+            .iter()
+            .find_map(|generation| generation.parent.clone())?;
+        if has_remaining(removal, &parent, entry) {
+            return Some(parent);
+        }
+        at = parent;
+    }
+    None
+}
+
+/// If the provider's incarnation is removed, refers to a remaining one, preferably the live one.
+fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
+    let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
+        return;
+    };
+    if provider.id.is_some() {
+        let earlier = removal.remaining_before(&provider.address, key);
+        if !earlier.iter().any(|other| other.id == provider.id) {
+            provider.id = earlier.iter().find_map(|other| other.id.clone());
+        }
+    }
+}
+
+/// Remaining dependencies of the removed entries before this one, directly or through other removed entries.
+fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
+    let mut inherited = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut open = removed_dependencies(removal, entry);
+    while let Some(gone) = open.pop() {
+        if !seen.insert(gone.key()) {
+            continue;
+        }
+        let key = gone.key();
+        for Reference { to, .. } in gone.references() {
+            let remains = match &to {
+                Dependency::Entry(address) => has_remaining(removal, address, &key),
+                Dependency::Group(group) => remaining_members(removal, group).next().is_some(),
+            };
+            if remains && !inherited.contains(&to) {
+                inherited.push(to);
+            }
+        }
+        open.extend(removed_dependencies(removal, &gone));
+    }
+    inherited.sort_unstable();
+    let declared = declared_by_members(removal, entry, &inherited);
+    inherited.retain(|to| !declared.contains(to));
+    inherited
+}
+
+/// The removed entries that an entry refers to.
+fn removed_dependencies(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<SharedEntry> {
+    let key = entry.key();
+    let mut gone = Vec::new();
+    for Reference { to, .. } in entry.references() {
+        match &to {
+            Dependency::Entry(address) => gone.extend(removal.removed_before(address, &key)),
+            Dependency::Group(group) => {
+                let members = removal.state.members(group);
+                gone.extend(
+                    members
+                        .filter(|member| removal.keys.contains(&member.key()))
+                        .cloned(),
+                );
+            }
+        }
+    }
+    gone
+}
+
+fn remaining_members<'a>(
+    removal: &'a RemovalSet<'_>,
+    group: &'a Address,
+) -> impl Iterator<Item = &'a SharedEntry> {
+    let members = removal.state.members(group);
+    members.filter(|member| !removal.keys.contains(&member.key()))
+}
+
+/// Dependencies of the remaining members of a group. A dependent of the group inherits them through the group, so
+/// they need not be added again.
+fn declared_by_members(
+    removal: &RemovalSet<'_>,
+    entry: &Entry,
+    inherited: &[Dependency],
+) -> BTreeSet<Dependency> {
+    let own = entry.references().map(|reference| reference.to);
+    let mut declared = BTreeSet::new();
+    for to in own.chain(inherited.iter().cloned()) {
+        if let Dependency::Group(group) = &to {
+            for member in remaining_members(removal, group) {
+                let references = member.references().map(|reference| reference.to);
+                declared.extend(references.filter(|to| covers(removal, member, entry, to)));
+            }
+        }
+    }
+    declared
+}
+
+/// Whether a member's dependency already covers that of the later `entry`. More generations of the address may come
+/// between them, which the member doesn't wait for.
+fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
+    match to {
+        Dependency::Group(_) => true,
+        Dependency::Entry(address) => {
+            let before = |other: &Entry| removal.remaining_before(address, &other.key()).len();
+            before(member) == before(entry)
+        }
+    }
+}

@@ -1,0 +1,498 @@
+#!/usr/bin/env python3
+"""Verifies a plaintext stack in a folder and lists its resources, with the Python standard library only.
+
+    state_reader.py [--json] STORE STACK
+
+It was written from docs/format.md alone, to prove that the page is enough. It takes no lock: no process may write to the
+folder meanwhile. It checks every link of the journal, every snapshot and every revision document, and replays the whole
+history.
+
+Exit codes: 0 the stack is whole; 1 something is damaged; 2 there is no such store or stack; 3 another format, or sealed.
+"""
+
+import sys
+
+sys.dont_write_bytecode = True
+
+import argparse
+import os
+import re
+
+import blake3
+import zstd
+from replay import State, wordless
+from stored import (
+    REVISION, Missing, Refused, Unsupported, canonical, check, digest, document, parse,
+)
+
+HEADER, CHAIN, MAC, SECTOR = 64, 32, 16, 512
+MAX_PAYLOAD, MAX_OBJECT, MAX_SEGMENT = 64 << 20, 1 << 30, 8 << 30
+MAX_SNAPSHOT, MAX_LOG = 4 << 30, 33 << 20
+DATA, FENCE = 1, 2
+SEGMENT = re.compile(r"([0-9]{20})-(0|[1-9][0-9]*)\.log")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+class Header:
+    """A valid header; `problem` says why it isn't one."""
+
+    def __init__(self, data):
+        self.problem, self.total = None, HEADER
+        if len(data) < HEADER:
+            self.problem = "fewer bytes than a header"
+            return
+        if data[:4] != b"SJF1":
+            self.problem = "no frame begins here"
+        elif crc32c(data[:60]) != int.from_bytes(data[60:64], "big"):
+            self.problem = "the checksum of the header is wrong"
+        elif data[4] != 1 or data[5] not in (DATA, FENCE) or data[6] != 1 or data[7] & 0xFE:
+            self.problem = "an unknown version, kind, algorithm or flag"
+        elif int.from_bytes(data[24:28], "big") > MAX_PAYLOAD:
+            self.problem = "a payload larger than a frame may have"
+        if self.problem:
+            return
+        self.kind = data[5]
+        self.epoch = int.from_bytes(data[8:16], "big")
+        self.slot = int.from_bytes(data[16:24], "big")
+        self.length = int.from_bytes(data[24:28], "big")
+        self.is_tagged = bool(data[7] & 1) or any(data[28:44])
+        self.total = HEADER + self.length + CHAIN + (MAC if data[7] & 1 else 0)
+
+
+class Frame:
+    def __init__(self, header, payload, chain):
+        self.kind, self.epoch, self.slot = header.kind, header.epoch, header.slot
+        self.is_tagged, self.total = header.is_tagged, header.total
+        self.payload, self.chain = payload, chain
+
+    def records(self, where):
+        if self.kind != DATA:
+            return []
+        if not self.payload.endswith(b"\n"):
+            raise Refused(f"{where}: a record without an end")
+        lines = self.payload[:-1].split(b"\n")
+        return [check(parse(line, where), "RECORD", where) for line in lines]
+
+
+def read_frame(data, at, chain):
+    """The frame at an offset that follows a chain; or why there is none."""
+    header = Header(data[at:at + HEADER])
+    if header.problem:
+        return header.problem
+    if len(data) - at < header.total:
+        return "the frame is longer than the file"
+    body = at + HEADER + header.length
+    found = data[body:body + CHAIN]
+    if blake3.digest(chain, data[at:body]) != found:
+        return "the chain is broken: a byte or a frame was changed"
+    return Frame(header, data[at + HEADER:body], found)
+
+
+def has_header_after(data, at):
+    at = data.find(b"SJF1", at + 1)
+    while at >= 0:
+        if not Header(data[at:at + HEADER]).problem:
+            return True
+        at = data.find(b"SJF1", at + 1)
+    return False
+
+
+def is_torn(data, at):
+    """Whether the journal ends at this offset, because a write was interrupted there."""
+    if at == 0 or has_header_after(data, at):
+        return False
+    rest = data[at:]
+    header = Header(rest[:HEADER])
+    is_short = len(rest) < HEADER or (not header.problem and len(rest) < header.total)
+    if is_short and b"SJF1".startswith(rest[:4]):
+        return True
+    if not any(rest):
+        return True
+    end_of_frame = min(len(data), at + header.total)
+    for sector in range(at // SECTOR, -(-end_of_frame // SECTOR)):
+        begin, end = max(at, sector * SECTOR), min(len(data), (sector + 1) * SECTOR)
+        if min(end, end_of_frame) - begin >= 8 and not any(data[begin:end]):
+            return True
+    return False
+
+
+class Segment:
+    def __init__(self, stack, name):
+        self.name, self.path = name, os.path.join("journal", name)
+        slot, epoch = SEGMENT.fullmatch(name).groups()
+        self.slot, self.epoch = int(slot), int(epoch)
+        self.where = stack.where(self.path)
+        self.data = stack.read(self.path, MAX_SEGMENT)
+        self.is_adopted = self.epoch == 0
+        self.previous = None
+        if self.is_adopted:
+            if len(self.data) < CHAIN:
+                raise Refused(f"{self.where}: it doesn't begin with a chain")
+            self.chain = self.data[:CHAIN]
+            return
+        header = Header(self.data[:HEADER])
+        if header.problem or len(self.data) < header.total:
+            raise Refused(f"{self.where}: it doesn't begin with a fence")
+        payload = self.data[HEADER:HEADER + header.length]
+        if not payload.endswith(b"\n"):
+            raise Refused(f"{self.where}: its fence is cut off")
+        fence = check(parse(payload[:-1], self.where), "FENCE", self.where)
+        self.chain, self.previous = bytes.fromhex(fence["chain"]), fence.get("previous")
+
+    def frames(self, end):
+        """Its frames, and where they end; `end` is the end that the next segment's fence names."""
+        data = self.data
+        if end is not None:
+            length = int(end["length"])
+            if length > len(data):
+                raise Refused(f"{self.where}: it was cut: the next segment counts {length} bytes of it")
+            data = data[:length]
+        at, chain, frames = CHAIN if self.is_adopted else 0, self.chain, []
+        while at < len(data):
+            frame = read_frame(data, at, chain)
+            if isinstance(frame, str):
+                if end is None and not self.is_adopted and is_torn(data, at):
+                    break
+                raise Refused(f"{self.where}: byte {at}: {frame}")
+            self._check(frame, at, len(frames))
+            frames.append(frame)
+            at, chain = at + frame.total, frame.chain
+        if end is not None and (not frames or frames[-1].slot != int(end["last-slot"])):
+            raise Refused(f"{self.where}: it doesn't end at the slot that the next segment names")
+        return frames
+
+    def _check(self, frame, at, index):
+        if frame.slot != self.slot + index:
+            raise Refused(f"{self.where}: byte {at}: slot {frame.slot} is out of order")
+        if self.is_adopted:
+            return
+        if frame.epoch != self.epoch:
+            raise Refused(f"{self.where}: byte {at}: a frame of epoch {frame.epoch}")
+        if (frame.kind == FENCE) != (index == 0):
+            raise Refused(f"{self.where}: byte {at}: a fence is missing, or one too many")
+
+
+class Store:
+    def __init__(self, folder):
+        self.folder = folder
+        if not os.path.isfile(os.path.join(folder, "format")):
+            raise Missing(f"{folder}: there is no state store")
+        body = document(self.read("format"), "format", self.where("format"))
+        if not isinstance(body, dict) or body.get("layout") != "1":
+            raise Unsupported(f"{self.where('format')}: another layout than 1")
+
+    def where(self, path):
+        return os.path.join(self.folder, path)
+
+    def read(self, path, most=1 << 20):
+        where = self.where(path)
+        try:
+            with open(where, "rb") as file:
+                data = file.read(most + 1)
+        except FileNotFoundError as error:
+            raise Refused(f"{where}: it is missing") from error
+        except OSError as error:
+            raise Refused(f"{where}: {error}") from error
+        if len(data) > most:
+            raise Refused(f"{where}: larger than it may be")
+        return data
+
+    def stack(self, name):
+        project, slash, stack = name.partition("/")
+        if not slash:
+            project, stack = "default", name
+        if not NAME.fullmatch(project) or not NAME.fullmatch(stack):
+            raise Missing(f"{name}: not the name of a stack")
+        folded = f"{project}/{stack}".lower()
+        path = os.path.join("names", *f"{folded}.json".split("/"))
+        where = self.where(path)
+        if not os.path.isfile(where):
+            raise Missing(f"stack {name}: there is none: {where} is missing")
+        pointer = document(self.read(path), "name", where, "NAME")
+        if pointer["name"].lower() != folded:
+            raise Refused(f"{where}: the pointer of another name, {pointer['name']}")
+        if not isinstance(pointer["target"], dict) or "lineage" not in pointer["target"]:
+            raise Missing(f"stack {name}: it was removed or renamed")
+        return Stack(self, pointer)
+
+
+class Stack:
+    def __init__(self, store, pointer):
+        self.store, self.lineage = store, pointer["target"]["lineage"]
+        self.folder = os.path.join("stacks", self.lineage)
+        meta = document(self.read("meta.json"), "meta", self.where("meta.json"), "META")
+        self.head = head = document(self.read("head.json"), "head", self.where("head.json"), "HEAD")
+        for body, name in ((meta, "meta.json"), (head, "head.json")):
+            if body["lineage"] != self.lineage:
+                raise Refused(f"{self.where(name)}: it belongs to another stack")
+        is_name = head["name"].lower() == pointer["name"].lower()
+        is_target = head.get("moving-to", {}).get("nonce") == pointer["nonce"]
+        if head.get("removed") or not (is_name or is_target):
+            raise Missing(f"stack {pointer['name']}: its name doesn't bind: it was removed or renamed")
+        if head["digest-algorithm"] != "blake3":
+            raise Unsupported(f"{self.where('head.json')}: another digest algorithm")
+        if "key-id" in head or head["policy"] != "plaintext":
+            raise Unsupported(f"stack {head['name']}: it is sealed; this reader has no keys")
+        self.snapshots = {}
+
+    def where(self, path):
+        return self.store.where(os.path.join(self.folder, path))
+
+    def read(self, path, most=1 << 20):
+        return self.store.read(os.path.join(self.folder, path), most)
+
+    def list(self, folder):
+        try:
+            return sorted(os.listdir(self.where(folder)))
+        except FileNotFoundError:
+            return []
+
+    def genesis(self):
+        return blake3.digest(b"state journal 1\n", bytes.fromhex(self.lineage.replace("-", "")))
+
+    def beginning(self):
+        """The base from which the whole history can be replayed."""
+        if "collection" in self.head:
+            return self.head["collection"]["base"]
+        return {"start": "0", "chain": self.genesis().hex()}
+
+    def bases(self):
+        collection = [self.head["collection"]["base"]] if "collection" in self.head else []
+        return [self.head["base"]] + [self.head[name] for name in ("rev-base",) if name in self.head] + collection
+
+    def anchors(self):
+        """The chains that the head knows: by the slot after them."""
+        known = [(int(base["start"]), base["chain"]) for base in self.bases()]
+        if "watermark" in self.head:
+            known.append((int(self.head["watermark"]["slot"]) + 1, self.head["watermark"]["chain"]))
+        return known
+
+    def journal(self):
+        """All frames from the beginning of the history on, every link checked."""
+        if not os.path.isdir(self.where("journal")):
+            raise Refused(f"{self.where('journal')}: it is missing")
+        names = [name for name in self.list("journal") if SEGMENT.fullmatch(name)]
+        names.sort(key=lambda name: (int(name[21:-4]), name))
+        begin, chain = int(self.beginning()["start"]), self.genesis()
+        frames, next_slot = [], 0
+        self._pass(0, chain, self.where("head.json"))
+        if names:
+            if int(names[-1][21:-4]) > int(self.head["epoch"]):
+                raise Refused(f"{self.where('journal/' + names[-1])}: an epoch later than the head's: the head went back")
+            steps = self._back(names[-1], begin)
+            next_slot, chain = steps[-1][0].slot, steps[-1][0].chain
+            if next_slot == 0 and chain != self.genesis():
+                raise Refused(f"{steps[-1][0].where}: it doesn't begin the journal of this stack")
+            for segment, end in reversed(steps):
+                if segment.chain != chain:
+                    raise Refused(f"{segment.where}: its fence doesn't continue the segment before")
+                self._pass(next_slot, chain, segment.where)
+                for frame in segment.frames(end):
+                    next_slot, chain = frame.slot + 1, frame.chain
+                    self._pass(next_slot, chain, segment.where)
+                    frames.append((frame, f"{segment.where}: slot {frame.slot}"))
+        reached = max(slot for slot, _ in self.anchors())
+        if next_slot < reached:
+            raise Refused(f"{self.where('journal')}: it ends before slot {next_slot}, but reached {reached}: it was cut")
+        frames = [(frame, where) for frame, where in frames if frame.slot >= begin]
+        if any(frame.is_tagged for frame, _ in frames):
+            raise Unsupported(f"stack {self.head['name']}: it has sealed frames")
+        return frames
+
+    def _pass(self, slot, chain, where):
+        for known, expected in self.anchors():
+            if known == slot and chain.hex() != expected:
+                raise Refused(f"{where}: the chain before slot {slot} isn't the one in the head")
+
+    def _back(self, name, begin):
+        steps, end = [], None
+        while True:
+            segment = Segment(self, name)
+            steps.append((segment, end))
+            previous = segment.previous
+            if previous is None:
+                if segment.slot != 0 and not segment.is_adopted:
+                    raise Refused(f"{segment.where}: its fence names no segment before it")
+                return steps
+            match = SEGMENT.fullmatch(previous["segment"])
+            last = int(previous["last-slot"])
+            if not match or last + 1 != segment.slot or int(match[1]) > last or int(match[2]) > segment.epoch:
+                raise Refused(f"{segment.where}: its fence doesn't follow the segment that it names")
+            if segment.slot <= begin:
+                return steps
+            name, end = previous["segment"], previous
+
+    def snapshot(self, reference):
+        """A stored snapshot, checked against its reference."""
+        expected, length = reference["digest"], int(reference["length"])
+        if expected not in self.snapshots:
+            path = f"snapshots/{int(reference['slot']):020}-{expected[:16]}.json.zst"
+            where = self.where(path)
+            if length > MAX_SNAPSHOT:
+                raise Refused(f"{where}: larger than a snapshot may be")
+            try:
+                data = zstd.decompress(self.read(path, MAX_OBJECT), length)
+            except zstd.ZstdError as error:
+                raise Refused(f"{where}: it can't be decompressed: {error}") from error
+            if len(data) != length or digest(data) != expected:
+                raise Refused(f"{where}: its content doesn't match its digest")
+            self.snapshots[expected] = self._parsed(data, where)
+        return self.snapshots[expected]
+
+    def _parsed(self, data, where):
+        snapshot = check(parse(data, where), "object", where)
+        if snapshot.get("format-version") != "1":
+            raise Unsupported(f"{where}: another format version than 1")
+        for name in ("stack", "deployment-id", "generated-at", "entries"):
+            if name not in snapshot:
+                raise Refused(f"{where}: the member `{name}` is missing")
+        check(snapshot["entries"] or [], "[entry]", where)
+        check(snapshot.get("pending-operations", []), "[PENDING]", where)
+        if "continuation" in snapshot:
+            check(snapshot["continuation"], "CONTINUATION", where)
+        return snapshot
+
+    def state_at(self, base):
+        if "snapshot" not in base:
+            if base["start"] != "0":
+                raise Refused(f"{self.where('head.json')}: a base without a snapshot that isn't the beginning")
+            return State(self.lineage)
+        return State.of_snapshot(self.lineage, self.snapshot(base["snapshot"]), self.where("snapshots"))
+
+
+class Verified:
+    """A stack whose whole history was read and replayed."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.frames = stack.journal()
+        self.made, checkpoints = {}, {}
+        records = {}
+        for frame, where in self.frames:
+            records[frame.slot] = frame.records(where)
+            for record in records[frame.slot]:
+                if "checkpoint" in record:
+                    base = record["checkpoint"]["base"]
+                    checkpoints[int(base["start"])] = base
+                self._note(frame, record)
+        checkpoints[int(stack.head["base"]["start"])] = stack.head["base"]
+        base = stack.beginning()
+        state = stack.state_at(base)
+        for frame, where in self.frames:
+            if frame.slot in checkpoints and frame.slot > int(base["start"]):
+                self._compare(checkpoints[frame.slot], state)
+            for record in records[frame.slot]:
+                state.apply(record, stack.snapshot, where)
+            state.settle(frame.chain.hex())
+        tip = stack.state_at(stack.head["base"])
+        for frame, where in self.frames:
+            if frame.slot >= int(stack.head["base"]["start"]):
+                for record in records[frame.slot]:
+                    tip.apply(record, stack.snapshot, where)
+                tip.settle(frame.chain.hex())
+        if tip.comparable() != state.comparable():
+            raise Refused(f"{stack.where('head.json')}: its base leads to another state than the journal")
+        self.state = tip
+        self._check_documents()
+
+    def _note(self, frame, record):
+        ((kind, content),) = record.items()
+        if kind in ("update-end", "detached-revision"):
+            revision = f"{content['serial']}-{frame.chain.hex()[:16]}"
+            self.made[revision] = (frame, {kind: content})
+
+    def _compare(self, base, state):
+        if "snapshot" in base and self.stack.state_at(base).comparable() != state.comparable():
+            raise Refused(f"{self.stack.where('snapshots')}: slot {base['start']}: a checkpoint isn't what the journal leads to")
+
+    def _check_documents(self):
+        stack, listed = self.stack, set()
+        floor = int(stack.head.get("collection", {}).get("serial", 0))
+        for name in stack.list("updates"):
+            match = re.fullmatch(r"([0-9]{20})-([0-9a-f]{16})\.json", name)
+            if not match:
+                continue
+            revision = f"{int(match[1])}-{match[2]}"
+            if revision in self.state.forgotten or int(match[1]) < floor:
+                continue
+            where = stack.where("updates/" + name)
+            body = document(stack.read("updates/" + name), "update", where, "DOCUMENT")
+            if body["revision"] != revision or body["chain"][:16] != match[2]:
+                raise Refused(f"{where}: it describes another revision than its name")
+            frame, made = self.made.get(revision, (None, None))
+            if frame is None or (int(body["slot"]), body["chain"]) != (frame.slot, frame.chain.hex()):
+                raise Refused(f"{where}: the journal has no such revision")
+            if canonical(body["made"]) != canonical(made):
+                raise Refused(f"{where}: it doesn't say what the journal says")
+            listed.add(revision)
+        self.revisions = []
+        for revision, (frame, made) in self.made.items():
+            serial = int(REVISION.fullmatch(revision)[1])
+            if revision in self.state.forgotten or serial < floor:
+                continue
+            if revision not in listed and frame.slot < int(stack.head["base"]["start"]):
+                raise Refused(f"{stack.where('updates')}: the document of revision {revision} is missing")
+            if "detached-revision" in made:
+                stack.snapshot(made["detached-revision"]["snapshot"])
+            self.revisions.append(revision)
+        self._check_logs()
+
+    def _check_logs(self):
+        for name in self.stack.list("logs"):
+            if re.fullmatch(r"[0-9]{20}\.jsonl\.zst", name):
+                where = self.stack.where("logs/" + name)
+                try:
+                    lines = zstd.decompress(self.stack.read("logs/" + name, MAX_OBJECT), MAX_LOG)
+                except zstd.ZstdError as error:
+                    raise Refused(f"{where}: it can't be decompressed: {error}") from error
+                for line in lines.splitlines():
+                    check(parse(line, where), "object", where)
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description="Verify a plaintext stack in a folder and list its resources.")
+    parser.add_argument("--json", action="store_true", help="print each resource as canonical JSON")
+    parser.add_argument("store", help="folder of the store")
+    parser.add_argument("stack", help="name of the stack: project/stack")
+    options = parser.parse_args(arguments)
+    try:
+        verified = Verified(Store(options.store).stack(options.stack))
+    except Refused as refused:
+        print(f"error: {refused}", file=sys.stderr)
+        return refused.exit_code
+    state = verified.state
+    for entry in state.entries():
+        print(canonical(entry) if options.json else described(entry))
+    for pending in state.pending:
+        target = pending["target"]["address"]
+        print(canonical({"pending": wordless(pending)}) if options.json else f"pending {pending['op']} of {target}")
+    count = len(state.entries())
+    print(
+        f"{len(verified.frames)} frames, {len(verified.stack.snapshots)} snapshots, {len(verified.revisions)} revisions, "
+        f"{count} {'resource' if count == 1 else 'resources'}; current revision {state.current or 'none'}",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def described(entry):
+    words = [entry["address"], entry.get("kind") or entry.get("library-type", "")]
+    if "id" in entry:
+        words.append(f"id={entry['id']}")
+    if "deposed" in entry:
+        words.append(f"(deposed {entry['deposed']})")
+    return " ".join(words)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    sys.exit(main(sys.argv[1:]))

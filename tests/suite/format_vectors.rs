@@ -1,0 +1,180 @@
+//! The test vectors of `docs/format.md`, computed by the crates.
+
+use state_core::backend::Holder;
+use state_core::head::SealingPolicy;
+use state_core::journal::{Fence, Frame, FrameKind, genesis};
+use state_core::sealing::{MacKey, StackKey, TagDomain};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{
+    Digest, Entry, Epoch, FactoryInfo, Json, Lineage, Nonce, Properties, Slot, Snapshot, Timestamp, codec,
+};
+use state_encrypt::{DataKey, Sealer, SealingKey, endorse};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BEGIN: &str = "<!-- vectors -->\n";
+const END: &str = "<!-- end of vectors -->\n";
+
+/// The small documents of the golden store that the page quotes.
+const QUOTED: [&str; 4] = [
+    "format",
+    "names/shop/production.json",
+    "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/meta.json",
+    "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/head.json",
+];
+
+fn path(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+/// With `STATE_GOLDEN=write` the page is changed instead.
+#[test]
+fn format_page_has_the_vectors_that_the_crates_compute() {
+    let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
+    let (before, rest) = page.split_once(BEGIN).expect("where the vectors begin");
+    let (found, after) = rest.split_once(END).expect("where the vectors end");
+    let computed = format!("\n```text\n{}```\n\n", vectors());
+    if std::env::var_os("STATE_GOLDEN").is_some_and(|value| value == "write") {
+        let page = [before, BEGIN, &computed, END, after].concat();
+        fs::write(path("../docs/format.md"), page).expect("the page is written");
+    } else {
+        assert_eq!(found, computed);
+    }
+}
+
+#[test]
+fn format_page_quotes_the_golden_store() {
+    let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
+    for document in QUOTED {
+        let text = fs::read_to_string(path("golden/store-1").join(document)).expect("a golden document");
+        assert!(page.contains(&format!("```text\n{text}```")), "{document}");
+    }
+}
+
+fn vectors() -> String {
+    let mut lines = String::new();
+    let mut add = |name: &str, value: &str| {
+        lines.push_str(&format!("{name} = {value}\n"));
+    };
+    add_journal(&mut add);
+    add_snapshot(&mut add);
+    add_keys(&mut add);
+    add_sealed(&mut add);
+    lines
+}
+
+type Add<'a> = &'a mut dyn FnMut(&str, &str);
+
+fn lineage() -> Lineage {
+    "00112233-4455-4677-8899-aabbccddeeff".parse().expect("a UUID")
+}
+
+fn data_key() -> Arc<DataKey> {
+    Arc::new(DataKey::from_bytes(&[1; 32]))
+}
+
+fn sealer() -> Sealer {
+    Sealer::new(data_key(), lineage(), SealingPolicy::Sensitive)
+}
+
+fn stack_key() -> SealingKey {
+    SealingKey::new(data_key(), lineage(), &sealer())
+}
+
+fn add_journal(add: Add<'_>) {
+    let first = genesis(lineage());
+    let fence = Fence {
+        previous: None,
+        chain: first,
+        holder: Holder::new("ana", "ci", 42, "deploy", None),
+    };
+    let nonce = |byte| Nonce::from_bytes([byte; 16]);
+    let fence = Frame::new(
+        FrameKind::Fence,
+        Epoch(1),
+        Slot(0),
+        nonce(0x11),
+        &fence.encode(),
+        &first,
+    );
+    let fence = fence.expect("a small payload");
+    let record = b"{\"record-plugin\":{\"kind\":\"resource\",\"name\":\"aws\",\"version\":\"6.1.0\"}}\n";
+    let data = Frame::tagged(
+        Some(&stack_key()),
+        FrameKind::Data,
+        Epoch(1),
+        Slot(1),
+        nonce(0x22),
+        record,
+        fence.chain(),
+    );
+    let data = data.expect("a small payload");
+    add("genesis", &first.to_string());
+    add("frame 0", &hex(fence.bytes()));
+    add("chain after frame 0", &fence.chain().to_string());
+    add("frame 1", &hex(data.bytes()));
+    add("chain after frame 1", &data.chain().to_string());
+}
+
+fn add_snapshot(add: Add<'_>) {
+    let moment = Timestamp::new("2026-01-01T00:00:00Z");
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop/production", moment);
+    snapshot.lineage = Some(lineage());
+    snapshot.entries = vec![Arc::new(entry())];
+    let stored = codec::encode_stored(&snapshot);
+    add("snapshot", &String::from_utf8_lossy(&stored).replace('\n', "\\n"));
+    add("digest of the snapshot", &Digest::of(&stored).to_string());
+}
+
+fn add_keys(add: Add<'_>) {
+    let (old, new) = (data_key(), DataKey::from_bytes(&[2; 32]));
+    add("key file", &old.to_text().replace('\n', "\\n"));
+    add("key id", &old.id().to_string());
+    add("key id of the output key", &old.for_outputs().id().to_string());
+    add("key id of the successor", &new.id().to_string());
+    add(
+        "endorsement of the successor as generation 2",
+        &hex(&endorse(&old, lineage(), new.id(), 2)),
+    );
+    let key = stack_key();
+    for domain in [TagDomain::Head, TagDomain::Frame, TagDomain::Update] {
+        let tag = Json::parse(&serde_json::to_string(&key.tag(domain, b"content")).expect("a tag"));
+        let tag = tag.expect("a tag is a text").as_str().to_owned();
+        add(
+            &format!("tag of `content` in domain {}", domain.name()),
+            tag.trim_matches('"'),
+        );
+    }
+}
+
+fn add_sealed(add: Add<'_>) {
+    let sealed = sealer().seal_entry(&entry()).expect("it has a uid");
+    add("entry", &codec::entry_text(&entry()));
+    add("sealed entry", &codec::entry_text(&sealed));
+    let crypter = stack_key()
+        .crypter(Arc::new(SeededEntropy::new(1)))
+        .expect("the key can");
+    let token = crypter.encrypt("log 2026-01-01T00:00:00Z bucket", b"quota exceeded");
+    let token = token.expect("a short text");
+    add(
+        "log message `quota exceeded` about `bucket` at 2026-01-01T00:00:00Z",
+        &format!("$sealed:{token}"),
+    );
+}
+
+fn entry() -> Entry {
+    let inputs = Json::parse(r#"{"password":"hunter22","user":"anna"}"#).expect("JSON");
+    Entry {
+        uid: Some("12345678-1234-4234-8234-123456789abc".parse().expect("a UUID")),
+        id: Some("arn:hunter22".to_owned()),
+        inputs: Properties::new(inputs),
+        sensitive_inputs: vec!["password".to_owned()],
+        init_errors: vec!["denied".to_owned()],
+        ..Entry::leaf("bucket".parse().expect("an address"), "s3_bucket")
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

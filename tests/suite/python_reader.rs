@@ -1,0 +1,283 @@
+//! `readers/state_reader.py` was written from `docs/format.md` alone: what it lists must be what the crates list, and it
+//! must refuse what was damaged.
+
+mod histories;
+
+use crate::store::{block_on, create, open};
+use state_core::head::SealingPolicy;
+use state_core::testkit::run::skip;
+use state_core::{Json, PendingOperation, StackName, codec};
+use state_tests::workload;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The places of a file whose bits are flipped: fewer in a file than it has bytes.
+const PLACES: usize = 4;
+
+const DAMAGED: i32 = 1;
+const MISSING: i32 = 2;
+const UNSUPPORTED: i32 = 3;
+
+fn manifest(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+fn has_python() -> bool {
+    let found = Command::new("python3").arg("--version").output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        skip("python3", "that docs/format.md is enough to write a reader");
+    }
+    found
+}
+
+fn read(store: &Path, stack: &str) -> Output {
+    Command::new("python3")
+        .arg(manifest("readers/state_reader.py"))
+        .arg("--json")
+        .args([store.as_os_str(), stack.as_ref()])
+        .output()
+        .expect("python3 runs")
+}
+
+#[track_caller]
+fn listed(store: &Path, stack: &str) -> Vec<String> {
+    let output = read(store, stack);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("it prints UTF-8");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn refused(store: &Path, stack: &str, code: i32, said: &str) {
+    let output = read(store, stack);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}: {errors}");
+    assert!(errors.starts_with("error: "), "{errors}");
+    assert!(errors.contains(said), "{said}: {errors}");
+    assert!(output.stdout.is_empty(), "nothing is listed");
+}
+
+/// What the crates say of a stack, in the reader's words.
+fn expected(store: &Path, stack: &str) -> Vec<String> {
+    let name: StackName = stack.parse().expect("a name");
+    let tip = block_on(async {
+        let stack = open(store).expect("a store").get(&name).await;
+        let stack = stack.expect("it is whole").expect("a stack");
+        stack.verify(true).await.expect("it is whole");
+        stack.tip().await.expect("it is whole")
+    });
+    let entries = tip.state.entries().map(|entry| codec::entry_text(entry));
+    entries.chain(tip.state.pending().map(pending_line)).collect()
+}
+
+/// The words about a refused result are each implementation's own.
+fn pending_line(operation: &PendingOperation) -> String {
+    let mut operation = operation.clone();
+    if let Some(result) = &mut operation.result {
+        result.violations.clear();
+    }
+    let text = serde_json::to_string(&operation).expect("it is JSON");
+    let line = Json::parse(&format!("{{\"pending\":{text}}}"));
+    line.expect("it is JSON").as_str().to_owned()
+}
+
+#[test]
+fn python_reader_lists_what_the_crates_list() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(histories::everything(folder.path())).expect("a store");
+    for stack in [workload::STACK, workload::THERE] {
+        let expected = expected(folder.path(), stack);
+        assert!(!expected.is_empty());
+        assert_eq!(listed(folder.path(), stack), expected, "{stack}");
+    }
+    let expected = expected(folder.path(), workload::STACK);
+    let refused = expected.iter().filter(|line| line.contains("\"result\":"));
+    assert_eq!(refused.count(), 1, "a result that broke a rule is pending");
+
+    block_on(histories::collected(folder.path())).expect("history is collected");
+    assert_eq!(
+        listed(folder.path(), workload::STACK),
+        self::expected(folder.path(), workload::STACK)
+    );
+}
+
+#[test]
+fn python_reader_reads_the_golden_store() {
+    if !has_python() {
+        return;
+    }
+    let store = manifest("golden/store-1");
+    let lines = listed(&store, "shop/production");
+    assert_eq!(lines.len(), 44, "43 resources and a pending operation");
+
+    let copy = tempfile::tempdir().expect("a folder");
+    for (path, bytes) in files(&store) {
+        put(&copy.path().join(path), &bytes);
+    }
+    assert_eq!(lines, expected(copy.path(), "shop/production"));
+}
+
+#[test]
+fn python_reader_refuses_every_flipped_byte() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(histories::small(folder.path())).expect("a store");
+    let whole = listed(folder.path(), workload::STACK);
+    let mut kinds = BTreeSet::new();
+    let mut same = 0;
+    for (path, bytes) in files(folder.path()) {
+        let Some(kind) = kind(&path) else { continue };
+        kinds.insert(kind);
+        let target = folder.path().join(&path);
+        for place in places(bytes.len()) {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1 << (place % 8);
+            put(&target, &damaged);
+            let output = read(folder.path(), workload::STACK);
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            // A snapshot's digest covers what it decompresses to: a frame may say the same in another way.
+            let is_same = kind == "snapshots"
+                && output.status.success()
+                && String::from_utf8_lossy(&output.stdout)
+                    .lines()
+                    .eq(whole.iter().map(String::as_str));
+            same += usize::from(is_same);
+            let code = output.status.code();
+            let is_refused = match kind {
+                // Another number or name is another format or another stack, and not damage.
+                "format" | "names" => code != Some(0),
+                _ => code == Some(DAMAGED) || code == Some(UNSUPPORTED),
+            };
+            assert!(
+                is_same || is_refused && errors.starts_with("error: "),
+                "byte {place} of {}: {code:?} {errors}",
+                path.display()
+            );
+        }
+        put(&target, &bytes[..bytes.len() - 1]);
+        let output = read(folder.path(), workload::STACK);
+        assert_ne!(output.status.code(), Some(0), "{} cut", path.display());
+        put(&target, &bytes);
+    }
+    let all = [
+        "format",
+        "head",
+        "journal",
+        "meta",
+        "names",
+        "snapshots",
+        "updates",
+    ];
+    assert_eq!(kinds, BTreeSet::from(all));
+    assert!(same <= 2, "{same} damaged snapshots say the same");
+    assert_eq!(listed(folder.path(), workload::STACK), whole);
+}
+
+#[test]
+fn python_reader_ends_the_journal_at_a_torn_frame() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    block_on(histories::crashed(folder.path())).expect("a store");
+    let before = expected(folder.path(), workload::STACK);
+    assert_eq!(listed(folder.path(), workload::STACK), before);
+
+    let is_segment = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    let segments = files(folder.path())
+        .into_iter()
+        .filter(|(path, _)| is_segment(path));
+    let (path, bytes) = segments.max().expect("a segment");
+    let target = folder.path().join(path);
+    // The last frame, cut and with a sector that was never written.
+    let cut = &bytes[..bytes.len() - 20];
+    let mut unwritten = bytes.clone();
+    let from = (bytes.len() - 200) / 512 * 512;
+    unwritten[from..].fill(0);
+    for torn in [cut, &unwritten] {
+        put(&target, torn);
+        let after = listed(folder.path(), workload::STACK);
+        assert_eq!(after, expected(folder.path(), workload::STACK));
+        assert_ne!(after, before, "the last record is gone");
+    }
+    let mut damaged = bytes.clone();
+    let last = damaged.len() - 1;
+    damaged[last] ^= 1;
+    put(&target, &damaged);
+    refused(folder.path(), workload::STACK, DAMAGED, "chain");
+}
+
+#[test]
+fn python_reader_names_what_it_does_not_support() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    refused(folder.path(), workload::STACK, MISSING, "no state store");
+    block_on(async {
+        let stacks = create(folder.path())?;
+        let name: StackName = workload::STACK.parse()?;
+        stacks.new_stack_with(&name, SealingPolicy::Sensitive).await
+    })
+    .expect("a stack");
+    refused(folder.path(), workload::STACK, UNSUPPORTED, "sealed");
+    refused(folder.path(), "tests/other", MISSING, "there is none");
+    let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
+    let later = format.replace("\"format\":1", "\"format\":2");
+    put(&folder.path().join("format"), later.as_bytes());
+    refused(folder.path(), workload::STACK, UNSUPPORTED, "format 2");
+}
+
+/// All files of a folder, by path from it.
+fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(&path).expect("a file");
+            found.push((path.strip_prefix(root).expect("it is inside").to_owned(), bytes));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn put(path: &Path, bytes: &[u8]) {
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+    std::fs::write(path, bytes).expect("it is written");
+}
+
+/// The kind of a file whose content counts: not of locks, and not of logs, which no digest covers.
+fn kind(path: &Path) -> Option<&'static str> {
+    let text = path.to_str().expect("UTF-8");
+    let kinds = [
+        ("format", "format"),
+        ("names/", "names"),
+        ("/meta.json", "meta"),
+        ("/head.json", "head"),
+        ("/journal/", "journal"),
+        ("/snapshots/", "snapshots"),
+        ("/updates/", "updates"),
+    ];
+    let found = kinds.into_iter().find(|(part, _)| text.contains(part));
+    found.map(|(_, kind)| kind)
+}
+
+/// The first and the last byte, and some between.
+fn places(length: usize) -> BTreeSet<usize> {
+    let step = (length - 1).div_ceil(PLACES - 1).max(1);
+    (0..length).step_by(step).chain([length - 1]).collect()
+}
