@@ -1,4 +1,4 @@
-//! P3: a changed or missing byte gives an error that names the file, or changes nothing that anyone can see.
+//! P3: a changed or missing byte gives an error that names the file, or has no visible effect.
 
 mod damage;
 
@@ -19,24 +19,24 @@ use std::sync::Arc;
 
 const CASES: u32 = 1_000;
 
-/// Two at a time: each works in a copy of its own.
+/// Number of threads; each works in its own copy of the store.
 const THREADS: u64 = 2;
 
 #[test]
-fn a_flipped_bit_or_a_cut_gives_an_error_that_names_the_file_or_the_same_state() {
+fn damaged_file_is_named_in_an_error_or_changes_nothing() {
     let seed = seed(20_260_803);
     let replay = replay(seed);
     eprintln!("corruption: {replay}");
     let dir = tempfile::tempdir().expect("a folder");
     block_on(build(dir.path())).expect("a store");
-    let intact = block_on(observe(dir.path())).expect("it is whole");
+    let intact = block_on(observe(dir.path())).expect("the store is intact");
     assert!(intact.contents.len() > 6, "there are revisions");
 
     let counted: Vec<Counts> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let (dir, intact, replay) = (dir.path(), &intact, replay.as_str());
-                scope.spawn(move || damage_many(dir, intact, Dice::new(seed + thread), replay))
+                scope.spawn(move || damage_repeatedly(dir, intact, Dice::new(seed + thread), replay))
             })
             .collect();
         threads
@@ -58,15 +58,15 @@ fn a_flipped_bit_or_a_cut_gives_an_error_that_names_the_file_or_the_same_state()
     for class in damage::CLASSES {
         assert!(
             total.contains_key(class),
-            "files of class {class} were damaged too"
+            "files of class {class} must be damaged too"
         );
     }
 }
 
-/// Errors that name the file, and times that nothing changed, by class of file.
+/// Numbers of errors that name the file and of reads without any effect, by class of file.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> Counts {
+fn damage_repeatedly(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> Counts {
     let copy = tempfile::tempdir().expect("a folder");
     let files = Files::copy(dir, copy.path());
     let mut counts = Counts::new();
@@ -78,7 +78,7 @@ fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> C
             Ok(observed) => {
                 assert!(
                     observed == *intact,
-                    "{damage}: another state, silently; case {case}, {replay}"
+                    "{damage}: a wrong state without an error; case {case}, {replay}"
                 );
                 *same += 1;
             }
@@ -86,7 +86,7 @@ fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> C
                 let text = error.to_string();
                 assert!(
                     damage.is_named_in(&text),
-                    "{damage}: the error names the file, but it is: {text}; case {case}, {replay}"
+                    "{damage}: the error doesn't name the file: {text}; case {case}, {replay}"
                 );
                 *errors += 1;
             }
@@ -96,7 +96,7 @@ fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> C
     counts
 }
 
-/// All that can be read of a store.
+/// Everything that a reader can observe in a store.
 #[derive(PartialEq)]
 struct Observed {
     names: Vec<StackName>,
@@ -134,7 +134,7 @@ async fn observe(dir: &Path) -> Result<Observed> {
     })
 }
 
-/// A store with an import, a stored snapshot, several sessions, checkpoints, a rollback and a clean close.
+/// Creates a store with an import, a stored snapshot, several sessions, checkpoints, a rollback and a clean close.
 async fn build(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -171,16 +171,13 @@ async fn has_all_kinds(stack: &Stack, dir: &Path) -> Result<()> {
     let found = stack.verify(true).await?;
     assert!(
         found.snapshots > 2,
-        "there is a stored snapshot and two checkpoints: {found:?}"
+        "expected a stored snapshot and two checkpoints: {found:?}"
     );
     let files = Files::list(dir);
     for class in damage::CLASSES {
-        assert!(
-            files.of(class).next().is_some(),
-            "there are files of class {class}"
-        );
+        assert!(files.of(class).next().is_some(), "no files of class {class}");
     }
-    assert!(files.of("journal").count() > 4, "there are segments");
+    assert!(files.of("journal").count() > 4, "too few journal segments");
     Ok(())
 }
 
@@ -210,7 +207,7 @@ async fn update(session: &Session, name: &str, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Changes one entry so often that a checkpoint falls due, and makes it small again.
+/// Changes a large entry until a checkpoint is due, and makes the entry small again.
 async fn bulk(session: &Session, life: u64) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -237,7 +234,7 @@ async fn bulk(session: &Session, life: u64) -> Result<()> {
     Ok(())
 }
 
-/// Leaves an operation pending: that must not get lost either.
+/// Leaves an operation pending, because pending operations must not be lost either.
 async fn pending(session: &Session) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))

@@ -1,4 +1,4 @@
-//! P1, P7: what was acknowledged survives `kill -9`, and what was begun is known by name afterwards.
+//! P1, P7: acknowledged mutations survive `kill -9`, and operations that had begun are pending afterwards.
 
 mod model;
 mod moves;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const ROUNDS: u32 = 200;
 
 #[test]
-fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
+fn acknowledged_mutations_survive_200_random_kills() {
     let seed = seed(20_260_801);
     let replay = replay(seed);
     eprintln!("kill -9: {replay}");
@@ -42,7 +42,7 @@ fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
             round % 20 == 0,
         ));
         if dice.one_in(8) {
-            // Once more, in the middle of opening and recovering.
+            // Kill again while the store is being opened and recovered.
             let worker = start(dir.path(), &mut dice);
             std::thread::sleep(Duration::from_micros(dice.below(20_000)));
             die(worker, &[], &mut model);
@@ -55,7 +55,10 @@ fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
         model.revisions().len(),
         files(&dir.path().join("stacks"), "snapshots"),
     );
-    assert!(model.acknowledged() > rounds, "the workers got somewhere");
+    assert!(
+        model.acknowledged() > rounds,
+        "the workers acknowledged too little"
+    );
 }
 
 fn start(dir: &Path, dice: &mut Dice) -> Worker {
@@ -70,7 +73,7 @@ fn die(worker: Worker, first: &[Line], model: &mut Model) {
     }
 }
 
-/// Reads without a lock, then, now and then, as the next owner.
+/// Reads the store without a lock, and sometimes also as the next lock holder.
 async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, deep: bool) {
     let stack = stack(dir).await.expect(replay);
     let tip = stack.tip().await.expect(replay);
@@ -82,12 +85,12 @@ async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, de
         let session = stack.lock("reopen").await.expect(replay);
         assert!(
             content(&session.state()).entries == content(&tip.state).entries,
-            "the next owner sees what a reader saw; {replay}"
+            "the next lock holder must see the same state as a reader; {replay}"
         );
         assert_eq!(
             session.recovered().len(),
             tip.state.pending().count(),
-            "what is pending is handed over; {replay}"
+            "pending operations must be handed over; {replay}"
         );
         if dice.one_in(2) {
             session.close().await.expect(replay);
@@ -101,7 +104,7 @@ async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, de
     }
 }
 
-/// A session that is dropped frees its lock, soon.
+/// Asserts that dropping a session releases its lock within a short time.
 async fn is_freed(stack: &Stack, replay: &str) {
     for _ in 0..2_000 {
         let status = stack.lock_status().await.expect(replay);
@@ -110,7 +113,7 @@ async fn is_freed(stack: &Stack, replay: &str) {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("a dropped session frees its lock; {replay}");
+    panic!("a dropped session must release its lock; {replay}");
 }
 
 async fn revisions_are_there(stack: &Stack, model: &Model, replay: &str) {
@@ -118,11 +121,11 @@ async fn revisions_are_there(stack: &Stack, model: &Model, replay: &str) {
     let lost: Vec<_> = model.revisions().difference(&listed).collect();
     assert!(
         lost.is_empty(),
-        "acknowledged revisions are listed: {lost:?}; {replay}"
+        "acknowledged revisions are missing: {lost:?}; {replay}"
     );
 }
 
-/// How many files there are in folders of this name, one level below.
+/// Number of files in folders of this name, one level below.
 fn files(stacks: &Path, folder: &str) -> usize {
     let list = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     list(stacks)

@@ -1,11 +1,11 @@
-//! What the fuzzer found, again: every file of its corpus goes through its decoder. `fuzz/README.md` tells how to fuzz.
+//! Runs every decoder on its fuzzing corpus. `fuzz/README.md` describes how to fuzz.
 
 #[path = "../../fuzz/decoders.rs"]
 mod decoders;
 
 use std::path::PathBuf;
 
-/// Takes any bytes.
+/// A decoder under test, called with arbitrary bytes.
 type Decoder = fn(&[u8]);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stores written by earlier versions open for ever: `tests/golden/` keeps one of each layout.
+//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of each layout.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -35,7 +35,7 @@ fn name() -> StackName {
 }
 
 #[tokio::test]
-async fn a_store_of_layout_1_opens_for_ever() {
+async fn store_of_layout_1_stays_readable_and_writable() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     copy(&here("golden/store-1"), &store);
@@ -48,7 +48,7 @@ async fn a_store_of_layout_1_opens_for_ever() {
         .unwrap();
     let report = stack.verify(true).await.unwrap();
     assert!(report.report.is_valid(), "{:?}", report.report.violations);
-    assert!(report.snapshots >= 2, "an import and a checkpoint");
+    assert!(report.snapshots >= 2, "expected an import and a checkpoint");
     let revisions = stack.list().await.unwrap();
     let expected = fs::read_to_string(here("golden/store-1.revisions")).unwrap();
     assert_eq!(
@@ -78,10 +78,10 @@ async fn a_store_of_layout_1_opens_for_ever() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Writes the golden store: only when there is a new layout, by `STATE_GOLDEN=write cargo test -p state-tests golden`.
-/// Otherwise it proves that the store can still be written.
+/// Writes a store like the golden one, to test that this still works. With `STATE_GOLDEN=write cargo test -p state-tests
+/// golden` it replaces the golden store, which is needed only for a new layout.
 #[tokio::test]
-async fn the_golden_store_can_be_written() {
+async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let url = format!("file://{}", store.display());
@@ -122,7 +122,7 @@ async fn import(stack: &Stack) {
     session.close().await.unwrap();
 }
 
-/// Every kind of record, a checkpoint, a restore and a pending operation.
+/// Writes every kind of record, a checkpoint, a restore and a pending operation.
 async fn work(stack: &Stack) {
     let session = stack.lock("deploy").await.unwrap();
     let update = session

@@ -1,5 +1,5 @@
-//! P3 between two requests: bytes that are damaged while a command runs give a typed error or the same state, in files
-//! and in objects, plain and sealed. Forgeries that pass today are listed in `hostile/gaps.rs`.
+//! P3 between two requests: data that is damaged while a command runs gives a typed error or the same state, in files and
+//! in objects, plain and sealed. `hostile/gaps.rs` lists forgeries that aren't detected yet.
 
 mod gaps;
 
@@ -23,16 +23,16 @@ use std::time::Duration;
 
 const ROOT: &str = "/store";
 
-/// The entry that a command adds.
+/// Address of the entry that a command adds.
 const APPENDED: &str = "appended";
 
-/// Waiting for a lock or for a better answer is pointless here.
+/// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Of so many requests of a command, one has interventions before it.
+/// Interventions happen before one of this number of requests of a command.
 const STRIDE: usize = 3;
 
-/// Where a store lies.
+/// The kind of backend of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Files,
@@ -60,7 +60,7 @@ impl Disk {
         }
     }
 
-    /// The store with an attacker under it, who knows the present versions.
+    /// Opens the store with an attacker between client and store who knows the current versions.
     async fn under(&self, attacker: &Attacker) -> Result<Arc<dyn Backend>> {
         match self {
             Self::Files(machine) => {
@@ -92,31 +92,31 @@ impl Disk {
     }
 }
 
-/// A store with one stack, and who may open it.
-struct World {
+/// A store with one stack, and the identity that can open it.
+struct Scenario {
     kind: Kind,
     policy: SealingPolicy,
     disk: Disk,
     identity: GeneratedIdentity,
 }
 
-impl World {
-    /// A stack with two updates, the second one with a checkpoint.
+impl Scenario {
+    /// Creates a stack with two updates, the second one with a checkpoint.
     async fn build(kind: Kind, policy: SealingPolicy) -> Result<Self> {
-        let world = Self {
+        let scenario = Self {
             kind,
             policy,
             disk: Disk::new(kind),
             identity: generate_identity(),
         };
-        let stacks = world.stacks(world.disk.under(&Attacker::default()).await?);
+        let stacks = scenario.stacks(scenario.disk.under(&Attacker::default()).await?);
         let stack = stacks.new_stack_with(&name(), policy).await?;
         for update in 0..2 {
             let session = stack.lock("build").await?;
             add(&session, &format!("built-{update}")).await?;
             session.close().await?;
         }
-        Ok(world)
+        Ok(scenario)
     }
 
     fn stacks(&self, backend: Arc<dyn Backend>) -> Stacks {
@@ -133,7 +133,7 @@ impl World {
         )))
     }
 
-    /// Runs a command on a copy, with interventions; then reads what is left without any.
+    /// Runs a command on a copy of the store with interventions, and then reads the copy without interventions.
     async fn run(&self, command: Command, plan: Vec<Intervention>) -> Outcome {
         let disk = self.disk.copy().await;
         let attacker = Attacker::default();
@@ -155,7 +155,7 @@ impl World {
     }
 }
 
-/// What a command showed, and what the next reader finds.
+/// The result of a command, and the state that the next reader finds.
 struct Outcome {
     shown: Result<Observed>,
     left: Result<Observed>,
@@ -164,7 +164,7 @@ struct Outcome {
     attacker: Attacker,
 }
 
-/// All that a reader sees of the stack; none if the store doesn't know the stack.
+/// Everything that a reader sees of the stack; None if the stack doesn't exist.
 #[derive(Clone, Debug, PartialEq)]
 struct Stack {
     tip: Snapshot,
@@ -180,7 +180,7 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
     };
     let view = stack.tip().await?;
     let mut tip = view.snapshot();
-    // Two runs of one command differ in their moments and in random ids, with which values are sealed.
+    // Timestamps and random ids, which sealing also uses, differ between two runs of a command.
     tip.manifest = Default::default();
     tip.generated_at = state_core::Timestamp::new("");
     let is_sealed = stacks
@@ -205,7 +205,7 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
     }))
 }
 
-/// What a user does.
+/// A command of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     /// Reads tip and history.
@@ -254,7 +254,7 @@ async fn add(session: &state_manager::Session, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Damage that no one could mistake for an intact object.
+/// Damage that any reader must detect.
 fn damages() -> Vec<Action> {
     let flip = |bytes: &[u8]| {
         let mut bytes = bytes.to_vec();
@@ -270,18 +270,18 @@ fn damages() -> Vec<Action> {
             bytes[..bytes.len() / 2].to_vec()
         })),
         Action::Forge(Forgery::new("zeros", |bytes| vec![0; bytes.len()])),
-        Action::Forge(Forgery::new("a byte more", |bytes| [bytes, b"x"].concat())),
+        Action::Forge(Forgery::new("an additional byte", |bytes| [bytes, b"x"].concat())),
     ]
 }
 
-async fn damage_everywhere(world: &World, counts: &mut BTreeMap<&'static str, usize>) {
-    let before = world
+async fn damage_everywhere(scenario: &Scenario, counts: &mut BTreeMap<&'static str, usize>) {
+    let before = scenario
         .run(Command::Read, Vec::new())
         .await
         .shown
-        .expect("it is whole");
+        .expect("the store is intact");
     for command in Command::ALL {
-        let honest = world.run(command, Vec::new()).await;
+        let honest = scenario.run(command, Vec::new()).await;
         let after = honest.shown.expect("nothing is damaged");
         for (at, request) in honest.requests.iter().enumerate().step_by(STRIDE) {
             if matches!(request.verb, Verb::Sync | Verb::List) {
@@ -290,18 +290,18 @@ async fn damage_everywhere(world: &World, counts: &mut BTreeMap<&'static str, us
             for action in damages() {
                 let context = format!(
                     "{:?}, {:?}, {command:?}: {action:?} of {request:?} at {at}",
-                    world.kind, world.policy
+                    scenario.kind, scenario.policy
                 );
-                // Its random parts have other names in each run: aim at what this request is about.
+                // Random parts of object names differ in each run, so the damage is aimed at the object of this request.
                 let plan = vec![Intervention::new(at, request.object.clone(), action)];
-                let outcome = world.run(command, plan).await;
+                let outcome = scenario.run(command, plan).await;
                 if outcome.edits == 0 {
                     *counts.entry("without effect").or_default() += 1;
                     continue;
                 }
                 match &outcome.shown {
                     Ok(shown) => {
-                        assert_eq!(*shown, after, "another state, silently: {context}");
+                        assert_eq!(*shown, after, "a wrong state without an error: {context}");
                         *counts.entry("the same answer").or_default() += 1;
                     }
                     Err(error) => {
@@ -311,17 +311,17 @@ async fn damage_everywhere(world: &World, counts: &mut BTreeMap<&'static str, us
                 }
                 if let Ok(left) = &outcome.left {
                     let is_known = *left == before || *left == after || partial(left, &before, &after);
-                    assert!(is_known, "another state is left: {context}: {left:?}");
+                    assert!(is_known, "the command left a wrong state: {context}: {left:?}");
                 }
             }
         }
     }
 }
 
-/// A command that ended early may have recorded part of what it does: what was there stays.
+/// Whether a state can result from a command that failed midway: all earlier content is unchanged.
 fn partial(left: &Observed, before: &Observed, after: &Observed) -> bool {
     let (Some(left), Some(before), Some(after)) = (left, before, after) else {
-        // A rename that ended between the two names.
+        // The rename failed after writing one of the two names.
         return left.is_none();
     };
     let addresses = |stack: &Stack| -> BTreeSet<String> {
@@ -334,13 +334,13 @@ fn partial(left: &Observed, before: &Observed, after: &Observed) -> bool {
 }
 
 #[test]
-fn damage_between_requests_gives_a_typed_error_or_the_same_state() {
+fn damage_between_requests_never_gives_a_wrong_state() {
     block_on(async {
         let mut counts = BTreeMap::new();
         for kind in [Kind::Files, Kind::Objects] {
             for policy in [SealingPolicy::Plaintext, SealingPolicy::All] {
-                let world = World::build(kind, policy).await.unwrap();
-                damage_everywhere(&world, &mut counts).await;
+                let scenario = Scenario::build(kind, policy).await.unwrap();
+                damage_everywhere(&scenario, &mut counts).await;
             }
         }
         eprintln!("hostile: {counts:?}");

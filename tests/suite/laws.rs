@@ -1,8 +1,8 @@
-//! The laws, at every boundary: the topological law and the replay law, judged by oracles that know nothing of
-//! the real code.
+//! Checks the laws of the state at every interface (state core, codec, manager, backends, command line): the topological
+//! law and the replay law, with oracles that are independent of the code under test.
 //!
-//! Each property runs at least 1,000 cases; `PROPTEST_CASES` asks for more. A failure prints the smallest history
-//! that breaks the law and saves its seed in `tests/proptest-regressions/`: commit that file, and every later run
+//! Each property runs at least 1,000 cases; `PROPTEST_CASES` sets a higher number. A failure prints the smallest history
+//! that violates the law, and saves its seed in `tests/proptest-regressions/`: commit that file, so that every later run
 //! tries the seed first.
 
 mod actions;
@@ -20,10 +20,10 @@ mod strategies;
 use proptest::test_runner::Config;
 use state_core::testkit::run::scaled;
 
-/// The fewest cases of a law.
+/// Minimum number of cases of a law.
 const CASES: u32 = 1_000;
 
-/// The most actions of a history.
+/// Maximum number of actions in a history.
 const ACTIONS: usize = 40;
 
 fn config() -> Config {

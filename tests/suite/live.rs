@@ -1,7 +1,7 @@
-//! Object stores that are really there: Ceph's radosgw, Azurite, s3rver. For Google's there is only a mock.
+//! Tests with real object stores: Ceph's radosgw, Azurite, s3rver. Google Cloud Storage is tested with a mock only.
 //!
-//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` says where they are; `cargo xtask ci` does so by itself.
-//! Without these variables the tests say SKIP.
+//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` sets their URLs; `cargo xtask ci` does so itself. Without these
+//! variables the tests are skipped.
 
 mod copies;
 mod doctor;
@@ -23,10 +23,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Numbers the places of this process.
+/// Counter for unique prefixes in this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A URL from the environment. None, loudly, where nobody says where the server is.
+/// The URL of a server from the environment. Records a skip and returns None if the variable isn't set.
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty());
     if url.is_none() {
@@ -35,20 +35,20 @@ fn server(variable: &str) -> Option<String> {
     url
 }
 
-/// The servers that keep their promises, as far as they are there.
+/// The URLs of the running servers that conform to the backend contract.
 fn servers() -> Vec<String> {
     let variables = ["STATE_TEST_S3_URL", "STATE_TEST_AZURE_URL"];
     variables.into_iter().filter_map(server).collect()
 }
 
-/// A place of its own on a server.
+/// A unique URL on a server.
 fn place(server: &str) -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (bucket, query) = server.split_once('?').unwrap_or((server, ""));
     format!("{bucket}/test-{}-{number}?{query}", std::process::id())
 }
 
-/// How a run of `statectl` ended.
+/// The exit code and output of a run of `statectl`.
 #[derive(Debug)]
 struct Ran {
     code: i32,
@@ -56,7 +56,7 @@ struct Ran {
     err: String,
 }
 
-/// `statectl` with these arguments.
+/// A command that runs `statectl` with these arguments.
 fn statectl(arguments: &[&str]) -> Command {
     let mut command = Command::new(WORKER);
     command.arg("cli").args(arguments);
@@ -68,9 +68,9 @@ fn statectl(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
-    // Nobody's settings.
+    // Ignore the settings of the user who runs the test.
     command.env("XDG_CONFIG_HOME", std::env::temp_dir().join("no-settings"));
-    // And nobody's memory: a port may have been another server's.
+    // Ignore known stacks too: another server may have used the same port before.
     command.env("XDG_STATE_HOME", "").env("HOME", "");
     command
 }
@@ -98,7 +98,7 @@ fn conforms(server: &str) {
         let make = async || {
             let request = StoreRequest::new(place(server));
             let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
-            // It does nothing but pass on.
+            // This wrapper only forwards calls.
             FaultyBackend::new(backend)
         };
         let results = conformance::run_all(make, &SeededEntropy::new(1)).await;
@@ -107,8 +107,8 @@ fn conforms(server: &str) {
     });
 }
 
-/// Several handles to one place, as several processes have them.
-fn is_what_it_claims(server: &str) {
+/// Tests with several handles to one URL, as several processes have them.
+fn matches_its_declared_guarantees(server: &str) {
     block_on(async {
         let registry = BackendRegistry::default();
         let places: Vec<String> = (0..3).map(|_| place(server)).collect();
@@ -124,24 +124,24 @@ fn is_what_it_claims(server: &str) {
 }
 
 #[test]
-fn ceph_keeps_the_contract_of_backends() {
+fn ceph_passes_backend_conformance() {
     if let Some(server) = server("STATE_TEST_S3_URL") {
         conforms(&server);
-        is_what_it_claims(&server);
+        matches_its_declared_guarantees(&server);
     }
 }
 
 #[test]
-fn azurite_keeps_the_contract_of_backends() {
+fn azurite_passes_backend_conformance() {
     if let Some(server) = server("STATE_TEST_AZURE_URL") {
         conforms(&server);
-        is_what_it_claims(&server);
+        matches_its_declared_guarantees(&server);
     }
 }
 
 #[test]
-fn the_mock_of_gcs_keeps_the_contract_of_backends() {
+fn gcs_mock_passes_backend_conformance() {
     let mock = gcs_mock::Mock::start();
     conforms(&mock.url("states"));
-    is_what_it_claims(&mock.url("states"));
+    matches_its_declared_guarantees(&mock.url("states"));
 }

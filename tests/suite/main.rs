@@ -1,4 +1,4 @@
-//! One binary for all cross-crate tests.
+//! The cross-crate tests, in one binary.
 
 mod corruption;
 mod cost;

@@ -1,7 +1,7 @@
-//! What `statectl` needs in memory for a large state, against the bytes of the state as it is stored, uncompressed.
+//! Memory that `statectl` needs for a large state, relative to the stored, uncompressed size of the state.
 //!
-//! The peak is the system's own count for a process that does nothing else (`VmHWM`): program, threads and all that the
-//! allocator keeps. Where the system doesn't tell, nothing is checked.
+//! The peak is the system's count for the whole process (`VmHWM`): program, threads and all memory that the allocator
+//! keeps. The tests are skipped on systems without that count.
 
 use crate::process::WORKER;
 use state_core::codec;
@@ -11,37 +11,34 @@ use state_tests::large::{Shape, pulumi_deployment, terraform_state, terraform_st
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How many entries the state has.
+/// Number of entries in the state.
 const ENTRIES: usize = 100_000;
 
-/// How many entries the state has that is imported: about 200 MB.
+/// Number of entries in the imported state, about 200 MB.
 const IMPORTED: usize = 250_000;
 
-/// How many resources the deployment of Pulumi has that is imported: about 200 MB.
+/// Number of resources in the imported Pulumi deployment, about 200 MB.
 const PULUMI: usize = 130_000;
 
-/// The most that a command may need: so many times the stored size, in tenths.
+/// Maximum memory of a command, in tenths of the stored size.
 const TENTHS: u64 = 25;
 
 #[test]
-fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_stored_size() {
+fn commands_need_at_most_2_5_times_the_stored_size() {
     for policy in ["plaintext", "sensitive"] {
-        judge(policy);
+        check_commands(policy);
     }
 }
 
 #[test]
-fn an_import_needs_at_most_twice_the_size_of_its_file() {
+fn import_needs_at_most_twice_the_file_size() {
     import("plaintext", &|| terraform_state_of(Shape::Counted, IMPORTED));
     import("sensitive", &|| terraform_state_of(Shape::Separate, IMPORTED));
     import("sensitive", &|| pulumi_deployment(PULUMI));
 }
 
 /// Imports a file into a stack with this policy.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test tells what it measured, or why it did not"
-)]
+#[expect(clippy::print_stdout, reason = "a test prints its measurement")]
 fn import(policy: &str, made_up: &dyn Fn() -> String) {
     let folder = tempfile::tempdir().expect("a folder");
     let text = made_up();
@@ -63,15 +60,12 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
     );
 }
 
-/// Runs all of them on a stack with this policy.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test tells what it measured, or why it did not"
-)]
-fn judge(policy: &str) {
+/// Runs all commands on a stack with this policy.
+#[expect(clippy::print_stdout, reason = "a test prints its measurement")]
+fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
-    // The lock reads the state to write to it, and does nothing else: it only opens.
+    // Acquiring the lock only opens the state for writing.
     let commands: [(&str, &[&str]); 5] = [
         ("import", &["import", "large.tfstate"]),
         ("open", &["lock", "acquire", "--message", "open"]),
@@ -99,7 +93,7 @@ fn judge(policy: &str) {
     }
 }
 
-/// The most memory in bytes that a command had; none where the system doesn't tell.
+/// Peak memory of a command in bytes; None if the system doesn't report it.
 fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
     let output = Command::new(WORKER)
         .arg("cli")
@@ -115,14 +109,14 @@ fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
         .stdout(Stdio::null())
         .output()
         .expect("the worker runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line = stderr.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }
 
-/// The bytes of the state as it is stored, before they are compressed.
+/// Size of the stored state before compression, in bytes.
 fn stored_size(folder: &Path) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

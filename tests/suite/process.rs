@@ -1,4 +1,4 @@
-//! Real processes that a test starts, listens to, stops and kills.
+//! Worker processes that a test starts, reads, suspends and kills.
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use state_tests::line::Line;
@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a worker may say nothing before the test fails.
+/// Time without output of a worker after which the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The worker's program.
+/// Path of the worker program.
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_state-worker");
 
 /// A running worker. It is killed when it is dropped.
@@ -22,14 +22,14 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts one.
+    /// Starts a worker with these arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(WORKER);
         command.args(arguments);
         Self::of(command)
     }
 
-    /// Starts one by another command.
+    /// Starts a worker with another command.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -38,7 +38,7 @@ impl Worker {
             .expect("the worker starts");
         let pipe = child.stdout.take().expect("its output is a pipe");
         let (sender, lines) = channel();
-        // A thread of its own, so that a full pipe never holds the worker up.
+        // Read in a separate thread, so that a full pipe never blocks the worker.
         let listener = std::thread::spawn(move || {
             for line in complete(BufReader::new(pipe).lines()) {
                 if sender.send(line).is_err() {
@@ -53,12 +53,12 @@ impl Worker {
         }
     }
 
-    /// The process.
+    /// The id of the process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line; none when it has ended.
+    /// The next line of output; None after the worker has ended.
     pub(crate) fn hear(&self) -> Option<Line> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
@@ -67,7 +67,7 @@ impl Worker {
         }
     }
 
-    /// Lines up to the first that fits, that one included.
+    /// Reads lines up to and including the first match.
     pub(crate) fn hear_until(&self, fits: impl Fn(&Line) -> bool) -> Vec<Line> {
         let mut heard = Vec::new();
         while let Some(line) = self.hear() {
@@ -80,7 +80,7 @@ impl Worker {
         panic!("the worker ended too early: {heard:?}");
     }
 
-    /// What it has said by now. Only of one that is stopped: it says nothing meanwhile.
+    /// All lines that a suspended worker has written so far.
     pub(crate) fn heard_by_now(&self) -> Vec<Line> {
         let mut heard = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(20)) {
@@ -89,25 +89,25 @@ impl Worker {
         heard
     }
 
-    /// Stops it where it is, and waits until it stands still.
+    /// Suspends the worker and waits until it is suspended.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let found = waitpid(Some(self.id()), WaitOptions::UNTRACED).expect("a child can be waited for");
         assert!(found.is_some_and(|(_, status)| status.stopped()), "it is stopped");
     }
 
-    /// Lets it go on.
+    /// Resumes a suspended worker.
     pub(crate) fn wake(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// Kills it as `kill -9` does; the rest of what it said comes back.
+    /// Kills the worker like `kill -9`, and returns the rest of its output.
     pub(crate) fn kill(mut self) -> Vec<Line> {
         self.child.kill().expect("it can be killed");
         self.rest().1
     }
 
-    /// Waits for its end: whether it went well, and the rest of what it said.
+    /// Waits for the end of the worker, and returns whether it succeeded with the rest of its output.
     pub(crate) fn end(mut self) -> (bool, Vec<Line>) {
         self.rest()
     }
@@ -150,7 +150,7 @@ fn complete(lines: Lines<BufReader<ChildStdout>>) -> impl Iterator<Item = Line> 
     })
 }
 
-/// Whether a program is there.
+/// Whether a program is installed.
 pub(crate) fn is_there(program: &str) -> bool {
     Command::new(program)
         .arg("-V")

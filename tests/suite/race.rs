@@ -1,4 +1,5 @@
-//! P2: two processes on one stack. One writes, the other hears who does; whoever was taken over is fenced.
+//! P2: two processes on one stack. Only the lock holder writes, the other one gets an error that names the holder, and a
+//! holder whose lock was taken over is fenced.
 
 use crate::crash::Model;
 use crate::process::Worker;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[test]
-fn two_processes_that_race_for_one_stack_lose_no_update() {
+fn racing_processes_lose_no_update() {
     const TIMES: u64 = 25;
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().to_str().expect("a path in UTF-8");
@@ -25,9 +26,9 @@ fn two_processes_that_race_for_one_stack_lose_no_update() {
         assert!(well, "no other error than `Locked`: {:?}", lines.last());
         for line in lines {
             match line {
-                Line::Counted(value) => assert!(seen.insert(value), "nobody else made it {value}"),
-                // Between its lock and its note a holder is not known yet.
-                Line::LockedBy(pid) => assert!(pid == other || pid == 0, "{other} holds it, not {pid}"),
+                Line::Counted(value) => assert!(seen.insert(value), "{value} was written twice"),
+                // A holder is unknown between acquiring its lock and writing its name.
+                Line::LockedBy(pid) => assert!(pid == other || pid == 0, "{other} holds the lock, not {pid}"),
                 line => panic!("{line}"),
             }
         }
@@ -40,13 +41,13 @@ fn two_processes_that_race_for_one_stack_lose_no_update() {
         let value = tip.state.entry(&counter).and_then(|entry| entry.id.clone());
         assert_eq!(value, Some((2 * TIMES).to_string()));
         let revisions = stack.list().await.expect("it lists").len() as u64;
-        assert_eq!(revisions, 2 * TIMES, "one revision an update");
+        assert_eq!(revisions, 2 * TIMES, "one revision per update");
         verify(&stack).await;
     });
 }
 
 #[test]
-fn the_second_process_hears_one_clear_locked_that_names_the_holder() {
+fn second_process_gets_one_error_naming_the_holder() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(stack(dir.path())).expect("a new stack");
     let worker = hold(dir.path(), 1);
@@ -59,13 +60,16 @@ fn the_second_process_hears_one_clear_locked_that_names_the_holder() {
     drop(worker);
     block_on(async {
         let stack = stack(dir.path()).await.expect("it opens");
-        let session = stack.lock("third").await.expect("the lock of the dead is free");
+        let session = stack
+            .lock("third")
+            .await
+            .expect("the lock of a dead process is free");
         session.close().await.expect("it closes");
     });
 }
 
 #[test]
-fn a_writer_that_was_stopped_while_its_lock_was_broken_is_fenced_and_its_late_write_is_not_visible() {
+fn suspended_writer_is_fenced_after_its_lock_is_broken() {
     let seed = seed(20_260_802);
     let replay = replay(seed);
     eprintln!("fencing: {replay}");
@@ -102,7 +106,7 @@ pub(crate) fn assert_names_holder(error: &Error, pid: u32) {
     );
 }
 
-/// Stops a writer, takes over, writes, wakes the first one up.
+/// Suspends a writer, takes over its lock, writes, and resumes the first writer.
 async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     let mut model = Model::default();
     let mut steps = Steps::default();
@@ -132,7 +136,7 @@ async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     let tip = stack.tip().await.expect(replay);
     assert!(
         content(&tip.state) == before,
-        "what it wrote late is not visible; {replay}"
+        "its late write must not be visible; {replay}"
     );
     write(&session, "after").await;
     session.close().await.expect(replay);
@@ -153,10 +157,10 @@ pub(crate) async fn write(session: &Session, name: &str) {
     update.finish(UpdateResult::Succeeded).await.expect("it finishes");
 }
 
-/// The steps of a writer that may go on after it lost its lock.
+/// The steps of a writer that may continue after it lost its lock.
 #[derive(Default)]
 pub(crate) struct Steps {
-    /// The address that each task tried last, and its mutation once it is known.
+    /// For each task its last announced address, and the mutation once it is known.
     last: BTreeMap<u64, (String, Option<MutationId>)>,
 }
 
@@ -175,7 +179,8 @@ impl Steps {
         }
     }
 
-    /// What was acknowledged late must be in the state that the new owner took over; the rest fails, as fenced.
+    /// Late acknowledgements are allowed only for mutations in the state that the new holder took over; all others must fail as
+    /// fenced.
     pub(crate) fn judge(&mut self, late: &[Line], taken_over: &State, replay: &str) {
         let mut fenced = 0;
         for line in late {
@@ -193,22 +198,22 @@ impl Steps {
                     );
                 }
                 Line::Failed(task, kind, unsure, text) => {
-                    // Whoever was in the frame hears `Fenced`; whoever came later, that the handle is closed.
+                    // Mutations in the failed frame get `Fenced`; later ones get that the handle is closed.
                     let known = ["Fenced", "Closed"].contains(&kind.as_str());
-                    assert!(known, "nothing else goes wrong: {line}; {replay}");
-                    let tells = kind == "Fenced" && text.contains("another holder took over");
-                    fenced += u64::from(tells);
+                    assert!(known, "unexpected error: {line}; {replay}");
+                    let is_takeover = kind == "Fenced" && text.contains("another holder took over");
+                    fenced += u64::from(is_takeover);
                     self.was_not_applied(*task, *unsure, taken_over, replay);
                 }
                 Line::Trying(..) => {}
-                line => panic!("nothing else happens late: {line}; {replay}"),
+                line => panic!("unexpected late line: {line}; {replay}"),
             }
             self.hear(line);
         }
         assert!(fenced > 0, "it hears `Fenced`: {late:?}; {replay}");
     }
 
-    /// An error that is sure says the truth.
+    /// Asserts that a definite error is correct: the mutation wasn't applied.
     fn was_not_applied(&self, task: u64, unsure: bool, taken_over: &State, replay: &str) {
         if let Some((address, id)) = self.last.get(&task).filter(|_| !unsure) {
             let there = match id {

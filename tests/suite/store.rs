@@ -1,4 +1,4 @@
-//! Stores in folders, opened in the test's own process.
+//! Stores in folders, opened in the process of the test.
 
 use state_core::head::SealingPolicy;
 use state_core::{Result, Snapshot, State};
@@ -16,7 +16,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// Who acts in the test's process.
+/// The environment of the test process.
 pub(crate) fn environment() -> Environment {
     Environment::system(Actor {
         who: "tester".to_owned(),
@@ -25,12 +25,12 @@ pub(crate) fn environment() -> Environment {
     })
 }
 
-/// The store in a folder, made where there is none.
+/// Opens the store in a folder, and creates it if it is missing.
 pub(crate) fn create(dir: &Path) -> Result<Stacks> {
     Stacks::create(&url(dir), environment())
 }
 
-/// The store in a folder.
+/// Opens the store in a folder.
 pub(crate) fn open(dir: &Path) -> Result<Stacks> {
     Stacks::open(&url(dir), environment())
 }
@@ -39,7 +39,7 @@ fn url(dir: &Path) -> String {
     state_tests::url(dir.to_str().expect("a path in UTF-8"))
 }
 
-/// The stack that the workers use, in a new or an old store.
+/// The stack of the workers, in a new or existing store.
 pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
     let stacks = create(dir)?;
     let name = STACK.parse()?;
@@ -49,17 +49,17 @@ pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
     }
 }
 
-/// Reads everything and checks every rule.
+/// Verifies the whole stack, including all stored data.
 pub(crate) async fn verify(stack: &Stack) {
     let found = stack.verify(true).await.expect("nothing is corrupt");
     assert!(
         found.report.violations.is_empty(),
-        "no rule is broken: {:?}",
+        "violations: {:?}",
         found.report
     );
 }
 
-/// The content of a state, whatever its header says.
+/// The content of a state without its header.
 pub(crate) fn content(state: &State) -> Snapshot {
     state.snapshot("", state_core::Timestamp::new(""))
 }

@@ -1,9 +1,9 @@
-//! The table of `tests/README.md` names tests that exist.
+//! Tests that every test named in `tests/README.md` exists.
 
 use std::path::Path;
 
 #[test]
-fn every_test_that_the_table_names_exists() {
+fn every_test_named_in_the_readme_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let table = std::fs::read_to_string(root.join("tests/README.md")).unwrap();
     let named: Vec<_> = table

@@ -1,4 +1,4 @@
-//! P9: what Terraform wrote comes back byte for byte, and Terraform reads what we write.
+//! P9: states of Terraform are exported byte for byte, and Terraform accepts changed exports.
 
 mod cli;
 mod providers;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const FIXTURES: [&str; 4] = ["basic", "shop", "successor", "wide"];
 
 #[test]
-fn every_fixture_goes_through_a_store_and_comes_back_byte_for_byte() {
+fn fixtures_roundtrip_through_a_store_byte_for_byte() {
     for name in FIXTURES {
         let dir = tempfile::tempdir().expect("a folder");
         let text = fixture(name);
@@ -32,7 +32,7 @@ fn every_fixture_goes_through_a_store_and_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_higher_serial() {
+fn rollback_exports_old_content_with_a_higher_serial() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(async {
         let scenario = Scenario::play(dir.path()).await;
@@ -48,7 +48,10 @@ fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_
             "the first import comes back byte for byte"
         );
         let newer = stack.get(second).await.expect("the second revision");
-        assert!(export(&newer) == fixture("successor"), "so does the second");
+        assert!(
+            export(&newer) == fixture("successor"),
+            "the second import is exported byte for byte"
+        );
 
         let exported = export(&stack.current().await.expect("the current revision"));
         assert_eq!(stack.current_rev().await.expect("a revision"), *last);
@@ -76,7 +79,7 @@ fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_
 }
 
 #[test]
-fn terraform_reads_our_exports_and_accepts_the_rollback() {
+fn terraform_accepts_exports_after_a_rollback() {
     let dir = tempfile::tempdir().expect("a folder");
     let (exported, entries) = block_on(async {
         let Scenario { stack, .. } = Scenario::play(dir.path()).await;
@@ -119,7 +122,7 @@ fn terraform_reads_our_exports_and_accepts_the_rollback() {
 }
 
 #[test]
-fn terraform_plans_no_change_on_an_exported_state() {
+fn terraform_plans_no_changes_for_an_exported_state() {
     let dir = tempfile::tempdir().expect("a folder");
     let exported = block_on(async {
         let Scenario { stack, .. } = Scenario::play(dir.path()).await;
@@ -139,7 +142,7 @@ fn terraform_plans_no_change_on_an_exported_state() {
 }
 
 #[test]
-fn terraform_upgrades_old_states_to_what_we_make_of_them() {
+fn old_states_are_upgraded_like_terraform_does() {
     let clients = TerraformCli::all();
     for name in ["v1", "v2", "v3"] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!(
@@ -157,7 +160,7 @@ fn terraform_upgrades_old_states_to_what_we_make_of_them() {
     }
 }
 
-/// The shop, then its successor, then back to the shop.
+/// A stack with two imports, the shop and its successor, and a rollback to the first.
 struct Scenario {
     stack: Stack,
     first: RevisionId,
@@ -192,7 +195,7 @@ impl Scenario {
     }
 }
 
-/// What a state file says.
+/// The header and content of a state file.
 struct Facts {
     lineage: String,
     serial: u64,
@@ -233,7 +236,7 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
         .expect("it is imported")
 }
 
-/// Exports what a store holds; the stored form says the same.
+/// Exports a snapshot, and asserts that the stored form gives the same export.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
     let exported = Terraform.write(snapshot).expect("it came from Terraform");
     let stored = codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("our own form");

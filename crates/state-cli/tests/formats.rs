@@ -1,4 +1,4 @@
-//! `statectl` with one format more than it comes with: the flags, the help and the schemas know it.
+//! `statectl` with an additional format: flags, help and schemas include it.
 
 #[path = "../../state-formats/tests/suite/toy.rs"]
 mod toy;

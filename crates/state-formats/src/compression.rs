@@ -1,27 +1,27 @@
-//! States that come packed: gzip and zstd, told by their first bytes, and never larger than a state may be.
+//! Decompresses gzip and zstd files, detected by their first bytes, with a limit on the decompressed size.
 
 use crate::error::Result;
 use std::fmt;
 use std::io::Read;
 
-/// The largest state, in bytes.
+/// Maximum size of a decompressed state, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-/// Up to this size nobody asks how well it was packed.
-const FREE_BYTES: u64 = 64 << 20;
-/// Beyond it, no state packs better than this.
+/// Decompressed size up to which the ratio isn't limited, in bytes.
+const RATIO_FREE_BYTES: u64 = 64 << 20;
+/// Maximum compression ratio beyond that size; real states compress far less.
 const MAX_RATIO: u64 = 200;
 
-/// How a state is packed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Packing {
-    /// gzip, one member or several.
+pub enum Compression {
+    /// The gzip format with one or several members.
     Gzip,
-    /// Zstandard.
+    /// The Zstandard format of RFC 8878.
     Zstd,
 }
 
-impl fmt::Display for Packing {
+impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Gzip => "gzip",
@@ -30,8 +30,8 @@ impl fmt::Display for Packing {
     }
 }
 
-impl Packing {
-    /// How these bytes are packed, if they are.
+impl Compression {
+    /// Detects the compression of a file from its first bytes; None if it isn't compressed.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -41,47 +41,50 @@ impl Packing {
     }
 }
 
-/// The bytes unpacked, if they were packed.
+/// Decompresses the bytes if they are compressed, else returns them.
 ///
 /// # Errors
-/// [`Error::Core`](crate::Error::Core) when they are damaged, cut short, or unpack to more than a state may be: the limit
-/// is 1 GiB, and 200 times the packed size for what unpacks to more than 64 MiB.
-pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>> {
-    match Packing::of(&bytes) {
+/// [`Error::Core`](crate::Error::Core) when the bytes are damaged, truncated, or decompress to more than the limit: 1 GiB,
+/// and 200 times the compressed size beyond 64 MiB.
+pub fn decompress(bytes: Vec<u8>) -> Result<Vec<u8>> {
+    match Compression::of(&bytes) {
         None => Ok(bytes),
-        Some(packing) => unpacked(&bytes, packing, cap_of(bytes.len() as u64)),
+        Some(packing) => decompress_up_to(&bytes, packing, max_decompressed(bytes.len() as u64)),
     }
 }
 
-/// How many bytes may come out of so many packed ones.
-fn cap_of(packed: u64) -> u64 {
-    packed.saturating_mul(MAX_RATIO).max(FREE_BYTES).min(MAX_BYTES)
+/// Maximum decompressed size for a compressed size, in bytes.
+fn max_decompressed(packed: u64) -> u64 {
+    packed
+        .saturating_mul(MAX_RATIO)
+        .max(RATIO_FREE_BYTES)
+        .min(MAX_BYTES)
 }
 
-fn unpacked(bytes: &[u8], packing: Packing, cap: u64) -> Result<Vec<u8>> {
+fn decompress_up_to(bytes: &[u8], packing: Compression, cap: u64) -> Result<Vec<u8>> {
     let refuse = |reason: String| {
         let object = format!("{packing} stream");
         Err(state_core::Error::invalid(object, reason).into())
     };
     let reader: Box<dyn Read + '_> = match packing {
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
-        Packing::Zstd => match zstd::stream::read::Decoder::with_buffer(bytes) {
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
+        Compression::Zstd => match zstd::stream::read::Decoder::with_buffer(bytes) {
             Ok(decoder) => Box::new(decoder),
-            Err(_) => return refuse("it can't be unpacked".to_owned()),
+            Err(_) => return refuse("it can't be decompressed".to_owned()),
         },
     };
     let mut out = Vec::new();
-    // One byte more than allowed tells a state that is too large from one that just fits.
+    // Read one byte more than allowed, to distinguish a state that is too large from one of exactly the maximum size.
     if reader.take(cap + 1).read_to_end(&mut out).is_err() {
         let reason = format!(
-            "it is damaged or cut short after {} unpacked bytes, or something follows it",
+            "it is damaged or truncated after {} decompressed bytes, or is followed by other data",
             out.len()
         );
         return refuse(reason);
     }
     if out.len() as u64 > cap {
         return refuse(format!(
-            "its {} bytes unpack to more than {}: no state packs so well",
+            "its {} bytes decompress to more than {} bytes, which is too much for a state",
             bytes.len(),
             cap
         ));

@@ -1,83 +1,83 @@
-//! What can go wrong between a foreign state and ours.
+//! The errors of imports and exports.
 
 use state_core::json::{Document, JsonError, View};
 use state_core::{ErrorKind, ParseIdError};
 
-/// The result of everything that can fail here.
+/// The result of an import, an export, or one of their steps.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a document wasn't imported, or a snapshot not exported. Names places and fields, never values.
+/// The reason why a document wasn't imported or a snapshot wasn't exported. It names places and fields, never values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The model says no: malformed input (with line, column and path), a cycle, and so on.
+    /// An error of the state model, such as malformed input (with line, column and path) or a dependency cycle.
     #[error(transparent)]
     Core(#[from] state_core::Error),
     /// The file is empty.
     #[error(
-        "no state: the file has 0 bytes, which is what a crashed terraform leaves behind; \
-         restore its .backup file or the last revision"
+        "not a state: the file has 0 bytes, as a crashed terraform leaves it; \
+        restore its .backup file or the last revision"
     )]
     NoState,
-    /// The document is well known, but no state.
+    /// The document is of a recognised kind that isn't a state.
     #[error("not a state: {what}")]
     NotAState {
-        /// What it is, and what to do about it.
+        /// Describes the document and how to proceed.
         what: String,
     },
-    /// A state that OpenTofu encrypted, and nobody opened.
-    #[error("an encrypted state of OpenTofu, its key provider is {key_providers}: {}", way_out(*needs_passphrase))]
+    /// The state is encrypted by OpenTofu and wasn't decrypted first.
+    #[error("the state is encrypted by OpenTofu with key provider {key_providers}: {}", decryption_hint(*needs_passphrase))]
     Encrypted {
-        /// Whose keys it takes: type and name of each.
+        /// Key providers that are needed: type and name of each.
         key_providers: String,
-        /// Whether a passphrase may open it.
+        /// Whether a passphrase may decrypt it.
         needs_passphrase: bool,
     },
-    /// A state in a version that this build doesn't read.
+    /// The state has a format version that this build doesn't read.
     #[error("the state has format version {found}: {reason}; this build reads versions 1 to 4")]
     Version {
-        /// The version that it says it has.
+        /// Format version that the state names.
         found: u64,
-        /// What is known about that version.
+        /// Describes which program wrote that version.
         reason: String,
     },
-    /// A state that is newer or older than what this build reads, or needs what it doesn't know.
+    /// The state is newer or older than this build reads, or needs an unknown feature.
     #[error("{what}")]
     Unreadable {
-        /// What it is, and what is missing.
+        /// Describes the state and the missing support.
         what: String,
     },
-    /// The content doesn't say which format it has.
-    #[error("the format can't be told: {reason}; name it")]
+    /// The format can't be detected from the content.
+    #[error("unknown state format: {reason}")]
     Unrecognised {
-        /// What is missing.
+        /// Describes the fields that are missing for a detection.
         reason: String,
     },
-    /// Secrets that can't be opened. Names no value.
-    #[error("the secrets of the state can't be opened: {reason}")]
+    /// The secrets of the state can't be decrypted. The error names no value.
+    #[error("the secrets of the state can't be decrypted: {reason}")]
     Secrets {
-        /// Why.
+        /// The reason why decryption failed.
         reason: String,
-        /// Whether a passphrase may open them.
+        /// Whether a passphrase may decrypt them.
         needs_passphrase: bool,
     },
-    /// The snapshot holds what the foreign format can't say.
+    /// The snapshot holds data that the foreign format can't represent.
     #[error("{object} can't be written as a {format} state: {reason}")]
     NotExportable {
-        /// The entry, or the snapshot.
+        /// The resource that can't be exported, or the snapshot as a whole.
         object: String,
-        /// The name of the format.
+        /// Name of the target format.
         format: &'static str,
-        /// What is missing or doesn't fit.
+        /// Describes the data that is missing or not representable.
         reason: String,
     },
 }
 
-const fn way_out(needs_passphrase: bool) -> &'static str {
+const fn decryption_hint(needs_passphrase: bool) -> &'static str {
     if needs_passphrase {
-        "give its passphrase, or decrypt it first: `tofu state pull` prints the state"
+        "pass its passphrase, or decrypt it first: `tofu state pull` prints the state"
     } else {
-        "only that gives the key, so decrypt it first: `tofu state pull` prints the state"
+        "only that provider has the key, so decrypt it first: `tofu state pull` prints the state"
     }
 }
 
@@ -88,7 +88,7 @@ impl From<ParseIdError> for Error {
 }
 
 impl Error {
-    /// What to do about it.
+    /// The kind of the error, which decides how a caller can proceed.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::Core(error) => error.kind(),
@@ -99,7 +99,7 @@ impl Error {
         }
     }
 
-    /// A value of a state that isn't what it should be. `message` names no values.
+    /// An error about one value of a state. `message` must not contain values.
     pub(crate) fn at(document: &Document<'_>, view: &View<'_>, message: impl Into<String>) -> Self {
         Self::malformed(document.error_at(view, message))
     }
@@ -111,7 +111,7 @@ impl Error {
         })
     }
 
-    /// The same about a document of this name.
+    /// The same error, naming the malformed document `document`.
     pub(crate) fn about(self, document: &str) -> Self {
         match self {
             Self::Core(state_core::Error::Malformed { source, .. }) => {

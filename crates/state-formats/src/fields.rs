@@ -1,14 +1,13 @@
-//! Reads JSON values of foreign states: documents with our limits, and objects field by field, so that the fields which
-//! no reader takes are known and kept.
+//! Reads the JSON of foreign states. Objects are read field by field, so that the remaining unknown fields can be kept.
 
 use crate::error::{Error, Result};
 use state_core::json::{Document, Json, JsonError, Kind, Limits, ObjectWriter, View};
 use std::borrow::Cow;
 
-/// How deep a state may nest: its parts still fit the 64 levels of a snapshot of ours.
+/// Maximum nesting depth of a state, chosen so that its parts fit into the 64 levels of a native snapshot.
 const MAX_DEPTH: usize = 60;
 
-/// Scans a text strictly.
+/// Parses a foreign document, with the limits for untrusted input.
 pub(crate) fn scan(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
     let limits = Limits {
         max_depth: MAX_DEPTH,
@@ -17,7 +16,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
     Document::parse(bytes, &limits)
 }
 
-/// Scans a text that this crate wrote or decoded, whatever its size.
+/// Parses a document that this crate wrote or decoded, without a size limit.
 pub(crate) fn scan_unlimited(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
     let limits = Limits {
         max_bytes: usize::MAX,
@@ -27,7 +26,7 @@ pub(crate) fn scan_unlimited(bytes: &[u8]) -> Result<Document<'_>, JsonError> {
     Document::parse(bytes, &limits)
 }
 
-/// A field of a kind. As in Go, `null` counts as absent.
+/// Checks the kind of a field. As in Go, `null` counts as absent.
 pub(crate) fn of_kind<'a>(
     document: &Document<'a>,
     name: &str,
@@ -41,7 +40,7 @@ pub(crate) fn of_kind<'a>(
     Err(Error::at(document, &view, message))
 }
 
-/// A member of a kind that may be `null` or missing.
+/// Reads an optional member of the given kind; `null` counts as absent.
 pub(crate) fn optional<'a>(
     document: &Document<'a>,
     object: View<'a>,
@@ -54,14 +53,14 @@ pub(crate) fn optional<'a>(
     }
 }
 
-/// A member that must be there; `what` names the object.
+/// Reads a required member; `what` names the object in the error.
 pub(crate) fn required<'a>(
     document: &Document<'a>,
     object: View<'a>,
     what: &str,
     name: &str,
 ) -> Result<View<'a>> {
-    let missing = || Error::at(document, &object, format!("{what} has a `{name}`; there is none"));
+    let missing = || Error::at(document, &object, format!("{what} must have a `{name}`"));
     object.get(name).ok_or_else(missing)
 }
 
@@ -92,13 +91,13 @@ pub(crate) fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
-/// The beginning of a name from a file, safe to print.
-pub(crate) fn shown(name: &str) -> String {
+/// The first 60 characters of a name from a file, escaped for printing.
+pub(crate) fn printable(name: &str) -> String {
     let cut: String = name.chars().take(60).collect();
     cut.escape_debug().to_string()
 }
 
-/// The members of one object that are not taken yet. As in Go, `null` counts as absent.
+/// The members of a JSON object that haven't been read yet. As in Go, `null` counts as absent.
 pub(crate) struct Fields<'a> {
     document: Document<'a>,
     object: View<'a>,
@@ -106,7 +105,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The members of a value that must be an object; `what` says which, for the error.
+    /// Starts reading a value that must be an object; `what` names it in the error.
     pub(crate) fn of(document: Document<'a>, object: View<'a>, what: &str) -> Result<Self> {
         let Some(members) = object.members() else {
             let message = format!("{what} must be an object, found {}", object.kind());
@@ -119,28 +118,28 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// An error about the object.
+    /// Creates an error at the position of the object.
     pub(crate) fn error(&self, message: impl Into<String>) -> Error {
         Error::at(&self.document, &self.object, message)
     }
 
-    /// An error about a value in it.
+    /// Creates an error at the position of a value in the object.
     pub(crate) fn error_at(&self, view: &View<'a>, message: impl Into<String>) -> Error {
         Error::at(&self.document, view, message)
     }
 
-    /// The value of a field, also when it is `null`.
+    /// Takes the value of a field, including `null`.
     pub(crate) fn take_nullable(&mut self, name: &str) -> Option<View<'a>> {
         let index = self.members.iter().position(|(key, _)| key == name)?;
         Some(self.members.swap_remove(index).1)
     }
 
-    /// The value of a field.
+    /// Takes the value of a field; `null` counts as absent.
     pub(crate) fn take(&mut self, name: &str) -> Option<View<'a>> {
         self.take_nullable(name).filter(|view| !view.is_null())
     }
 
-    /// The value of a field that must be of a kind.
+    /// Takes the value of a field that must be of the given kind.
     pub(crate) fn take_kind(&mut self, name: &str, kind: Kind) -> Result<Option<View<'a>>> {
         match self.take(name) {
             Some(view) => of_kind(&self.document, name, view, kind),
@@ -148,18 +147,18 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string.
+    /// Takes a field that must be a string, with its position.
     pub(crate) fn string(&mut self, name: &str) -> Result<Option<(Cow<'a, str>, View<'a>)>> {
         let view = self.take_kind(name, Kind::String)?;
         Ok(view.and_then(|view| view.as_str().map(|text| (text, view))))
     }
 
-    /// A boolean.
+    /// Takes a field that must be a boolean.
     pub(crate) fn bool(&mut self, name: &str) -> Result<Option<bool>> {
         Ok(self.take_kind(name, Kind::Bool)?.and_then(|view| view.as_bool()))
     }
 
-    /// A number that is 0 or more.
+    /// Takes a field that must be a whole number, 0 or more.
     pub(crate) fn u64(&mut self, name: &str) -> Result<Option<u64>> {
         let Some(view) = self.take_kind(name, Kind::Number)? else {
             return Ok(None);
@@ -173,18 +172,18 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The elements of an array; none when it is absent.
+    /// Takes a field that must be an array and iterates over its elements; an absent array is empty.
     pub(crate) fn elements(&mut self, name: &str) -> Result<impl Iterator<Item = View<'a>> + use<'a>> {
         let array = self.take_kind(name, Kind::Array)?;
         Ok(array.and_then(|array| array.elements()).into_iter().flatten())
     }
 
-    /// What nobody took.
-    pub(crate) fn left(&self) -> impl Iterator<Item = (&str, View<'a>)> {
+    /// Iterates over the fields that weren't taken.
+    pub(crate) fn remaining(&self) -> impl Iterator<Item = (&str, View<'a>)> {
         self.members.iter().map(|(name, value)| (&**name, *value))
     }
 
-    /// What nobody took, as an object; None if nothing is left.
+    /// The fields that weren't taken as a JSON object; None if all were taken.
     pub(crate) fn rest(self) -> Result<Option<Json>> {
         if self.members.is_empty() {
             return Ok(None);

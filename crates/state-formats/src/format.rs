@@ -1,4 +1,4 @@
-//! The contract of a format: everything that importing and exporting programs need to know about one.
+//! The trait [`StateFormat`], which each format implements, and the types in its methods.
 
 use crate::error::{Error, Result};
 use crate::fields;
@@ -7,13 +7,12 @@ use state_core::mask::OpaquePointers;
 use state_core::{Clock, Snapshot, codec};
 use std::fmt;
 
-/// A format of states: how it is recognised, read and written.
+/// A state format: how a file in it is detected, read and written.
 ///
-/// A format is one type that implements this trait, and one line in [`Formats::standard`](crate::Formats::standard);
-/// a format from outside this crate joins through [`Formats::with`](crate::Formats::with).
+/// A format is one type that implements this trait, and one line in [`Formats::standard`](crate::Formats::standard).
+/// [`Formats::with`](crate::Formats::with) adds a format of another crate.
 pub trait StateFormat: fmt::Debug + Send + Sync {
-    /// The name on command lines and in JSON, and the key of this format's part of `extensions` and
-    /// `foreign_serials`.
+    /// Name of the format on command lines and in JSON, and its key in `extensions` and `foreign_serials`.
     fn name(&self) -> &'static str;
 
     /// Other names that command lines accept.
@@ -21,58 +20,58 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// What this build reads, writes and refuses. The table in the guide for teams is made of it.
+    /// What this build reads, writes and refuses; the table in the guide for teams is generated from it.
     fn description(&self) -> Description;
 
-    /// Whether a file is in this format, judged by its content.
+    /// Decides from the content of a file whether the file is in this format.
     fn detect(&self, content: &Content<'_>) -> Detection;
 
-    /// Reads a state that isn't compressed.
+    /// Reads an uncompressed state.
     ///
-    /// The snapshot has no lineage, serial, stack name and uids of ours: the caller that stores the snapshot assigns
-    /// them. Unless [`checks_integrity`](Self::checks_integrity) says so, the caller verifies the snapshot as well.
+    /// The snapshot has none of our lineages, serials, stack names and uids: the caller that stores it assigns them. The
+    /// caller must also verify the snapshot, unless [`checks_integrity`](Self::checks_integrity) returns true.
     ///
     /// # Errors
-    /// [`Error::Core`] for a malformed document, with line, column and path, and the other variants for what is
-    /// recognised and refused.
+    /// [`Error::Core`] for a malformed document, with line, column and path; another variant for a document that is
+    /// recognised and not supported.
     fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported>;
 
-    /// Whether [`read`](Self::read) refuses states that break rules of integrity.
+    /// Whether [`read`](Self::read) refuses states that violate integrity rules.
     fn checks_integrity(&self) -> bool {
         false
     }
 
-    /// Writes a snapshot: the same snapshot, the same bytes.
+    /// Writes a snapshot; equal snapshots give equal bytes.
     ///
     /// # Errors
-    /// [`Error::NotExportable`] when this format can't express the snapshot, with the reason.
+    /// [`Error::NotExportable`], with the reason, when this format can't represent the snapshot.
     fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>>;
 
-    /// Whether a snapshot came from a state of this format.
+    /// Whether a snapshot was imported from a state of this format.
     fn came_from(&self, snapshot: &Snapshot) -> bool {
         snapshot.extensions.contains_key(self.name())
     }
 
-    /// Why a state of this format can't be exported in a foreign format that it didn't come from, if so.
-    fn confined(&self) -> Option<&'static str> {
+    /// The reason why a state of this format can't be exported in another foreign format; None if it can.
+    fn export_restriction(&self) -> Option<&'static str> {
         None
     }
 
-    /// Which parts of this format's extensions, below `extensions[name]`, may hold secrets that nothing marks as
-    /// sensitive. A program that seals snapshots seals these parts, one that masks snapshots leaves them out. None: any
-    /// part may hold secrets.
+    /// The parts of this format's extensions (pointers below `extensions[name]`) that may hold secrets without a mark. A
+    /// program that seals snapshots seals these parts; a program that masks snapshots omits them. None means that any part
+    /// may hold secrets.
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         None
     }
 
-    /// How the system of this format identifies the state that a snapshot came from. None for a snapshot that came
-    /// from elsewhere.
+    /// Lineage and serial of the foreign state that a snapshot was imported from. None for a snapshot that wasn't imported
+    /// from this format.
     ///
     /// # Errors
     /// When the snapshot's extension can't be read.
     fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>>;
 
-    /// Whether two snapshots of this format hold the same state, but for serial and lineage.
+    /// Whether two snapshots of this format hold the same state, apart from serial and lineage.
     ///
     /// # Errors
     /// When an extension can't be read.
@@ -80,53 +79,56 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         Ok(one.entries == other.entries && one.outputs == other.outputs)
     }
 
-    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted in a way that
-    /// this format knows.
+    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method of this
+    /// format.
     ///
     /// # Errors
-    /// [`Error::Encrypted`] when the key doesn't come from a passphrase; [`Error::Core`] for a broken envelope, a
-    /// wrong passphrase, and a build without the feature.
+    /// [`Error::Encrypted`] when the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a wrong
+    /// passphrase, and a build without the feature.
     fn decrypt(&self, _bytes: &[u8], _passphrase: &str) -> Result<Option<Decrypted>> {
         Ok(None)
     }
 
-    /// Where the passphrase of single encrypted values is found. None if this build can't open such values.
+    /// The environment variables that hold the passphrase of encrypted values. None if this build can't decrypt such values.
     fn secrets_passphrase(&self) -> Option<PassphraseSource> {
         None
     }
 
-    /// How many values of a snapshot the system of this format encrypted itself.
+    /// Number of values in a snapshot that the system of this format encrypted itself.
     fn encrypted_secrets(&self, _snapshot: &Snapshot) -> usize {
         0
     }
 
-    /// Opens the values that the system of this format encrypted one by one. From then on they are plain values whose
-    /// paths are sensitive; those that don't change are exported as they came in.
+    /// Decrypts the values that the system of this format encrypted one by one. They become plain values at sensitive paths;
+    /// a value that doesn't change afterwards is exported as it was imported.
     ///
     /// # Errors
-    /// [`Error::Secrets`]; the snapshot isn't changed then.
+    /// [`Error::Secrets`] when a value can't be decrypted. The snapshot is unchanged after an error.
     fn open_secrets(&self, _snapshot: &mut Snapshot, _passphrase: &str) -> Result<OpenedSecrets> {
         Err(Error::Secrets {
-            reason: format!("this build opens none of {}", self.description().system),
+            reason: format!(
+                "this build can't decrypt secrets of {}",
+                self.description().system
+            ),
             needs_passphrase: false,
         })
     }
 }
 
-/// What a build does with a format, in sentences for people.
+/// What this build supports of a format, as phrases for the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The name of the system that writes this format.
+    /// Name of the system that writes this format.
     pub system: &'static str,
-    /// What is read.
+    /// Documents that this build reads.
     pub reads: &'static str,
-    /// What is written.
+    /// Documents that this build writes.
     pub writes: &'static str,
-    /// What is recognised and refused by name.
+    /// Documents that this build recognises and refuses with a specific error.
     pub refuses: &'static str,
 }
 
-/// The content of a file that isn't compressed, scanned once for all formats that look at it.
+/// The content of an uncompressed file, parsed once for the detection by all formats.
 #[derive(Clone, Debug)]
 pub struct Content<'a> {
     bytes: &'a [u8],
@@ -134,7 +136,7 @@ pub struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    /// Scans the bytes.
+    /// Parses the bytes as JSON.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self {
             bytes,
@@ -142,15 +144,15 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// The bytes.
+    /// The bytes of the whole file.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The JSON document.
+    /// The parsed JSON document.
     ///
     /// # Errors
-    /// For bytes that aren't JSON.
+    /// The syntax error, if the bytes aren't JSON.
     pub fn document(&self) -> Result<Document<'a>, &JsonError> {
         self.document.as_ref().copied()
     }
@@ -161,29 +163,29 @@ impl<'a> Content<'a> {
     }
 }
 
-/// What a format finds in a file.
+/// The result of [`StateFormat::detect`].
 #[derive(Debug)]
 pub enum Detection {
     /// The file isn't in this format.
     No,
     /// The file is in this format.
     Match {
-        /// How much the marks prove that were found.
+        /// How specific the matching fields are to this format.
         confidence: Confidence,
-        /// What the document says of itself: its version and its writer. Bounded, and without values.
+        /// Version and writer that the document names. Bounded in length, without values of the state.
         description: String,
     },
-    /// The file is in this format, or often mistaken for it, and can't be read.
+    /// The file is in this format, or in a form that is often mistaken for it, and can't be read.
     Refused {
-        /// How much the marks prove that were found.
+        /// How specific the matching fields are to this format.
         confidence: Confidence,
-        /// What the file is, and what to do about it.
+        /// Describes the file and how to proceed.
         error: Error,
     },
 }
 
 impl Detection {
-    /// A match if there is a description.
+    /// A match if `description` is given, else [`Detection::No`].
     pub fn of(confidence: Confidence, description: Option<String>) -> Self {
         description.map_or(Self::No, |description| Self::Match {
             confidence,
@@ -191,7 +193,7 @@ impl Detection {
         })
     }
 
-    /// How sure the format is; none if the file isn't in it.
+    /// The confidence of the match or refusal; None if the file isn't in the format.
     pub(crate) fn confidence(&self) -> Option<Confidence> {
         match self {
             Self::No => None,
@@ -200,35 +202,35 @@ impl Detection {
     }
 }
 
-/// How much it proves that a file has the marks of a format. The most confident format wins, of equals the first in
-/// the table.
+/// How specific the matching fields are to a format. The format with the highest confidence is chosen; the order in the
+/// table breaks ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
-    /// Other formats have these marks as well.
+    /// Other formats have these fields too.
     Possible,
-    /// Seldom found in other formats.
+    /// Other formats rarely have these fields.
     Likely,
-    /// Found in no other format.
+    /// No other format has these fields.
     Certain,
 }
 
-/// How a state is read.
+/// Options for reading a state.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions<'a> {
-    /// Where the time of the import comes from.
+    /// Clock that supplies the time of the import.
     pub clock: &'a dyn Clock,
-    /// Whether states are read that break rules of integrity, because they are [repaired](state_core::repair) next:
-    /// entries may share a key, or depend on each other in a circle.
+    /// Whether to accept states that violate integrity rules, to [repair](state_core::repair) them afterwards: entries may
+    /// share a key or depend on each other in a cycle.
     pub broken: bool,
 }
 
 impl<'a> ReadOptions<'a> {
-    /// Options for a sound state.
+    /// Options that refuse a state with violations.
     pub fn new(clock: &'a dyn Clock) -> Self {
         Self { clock, broken: false }
     }
 
-    /// Decodes a snapshot in our own words; `object` names it in errors.
+    /// Decodes a snapshot in the native encoding; errors name it `object`.
     pub(crate) fn decode(&self, object: &str, bytes: &[u8]) -> Result<Snapshot> {
         let decoded = match self.broken {
             true => codec::decode_broken(object, bytes),
@@ -238,49 +240,49 @@ impl<'a> ReadOptions<'a> {
     }
 }
 
-/// A state that was read.
+/// The result of reading a foreign state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// The state in our terms. The caller assigns stack name, lineage, serial and uids: an entry that the stack has
-    /// already keeps its uid.
+    /// The imported state. The caller assigns stack name, lineage, serial and uids; an entry that the stack already has
+    /// keeps its uid.
     pub snapshot: Snapshot,
-    /// How the foreign system identifies this state; none for our own snapshots.
+    /// Lineage and serial in the foreign system; None for a native snapshot.
     pub foreign: Option<ForeignMeta>,
-    /// What a person should know about this state. Names, never values.
+    /// Remarks about the state for the user. They contain names, never values.
     pub notes: Vec<String>,
 }
 
-/// How a foreign system identifies a state that was read.
+/// Identification of an imported state in its foreign system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignMeta {
     /// The [name](StateFormat::name) of the format.
     pub system: &'static str,
-    /// Its lineage, opaque; may be empty. Systems without lineages use other names that stay the same: Pulumi project
-    /// and stack, unobin factory and deployment.
+    /// Lineage of the state, an opaque text that may be empty. For a system without lineages, another stable name: project
+    /// and stack of Pulumi, factory and deployment of unobin.
     pub lineage: String,
-    /// Its serial; 0 where the system counts none.
+    /// Serial of the state; 0 for a system without serials.
     pub serial: u64,
 }
 
-/// How a system identifies the state that a snapshot came from.
+/// Identification of the foreign state that a snapshot was imported from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// As [`ForeignMeta::lineage`].
+    /// Lineage of the state, as in [`ForeignMeta::lineage`].
     pub lineage: String,
-    /// Its serial; none where the system counts none.
+    /// Serial of the state; None for a system without serials.
     pub serial: Option<u64>,
 }
 
-/// A file that was decrypted.
+/// A file that [`StateFormat::decrypt`] decrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decrypted {
-    /// The plain bytes.
+    /// Decrypted content of the file.
     pub bytes: Vec<u8>,
-    /// The program that encrypted them.
+    /// Name of the program that encrypted the file.
     pub encrypted_by: &'static str,
 }
 
-/// Without the bytes.
+/// Omits the decrypted bytes.
 impl fmt::Debug for Decrypted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decrypted")
@@ -289,20 +291,20 @@ impl fmt::Debug for Decrypted {
     }
 }
 
-/// Where a system looks for the passphrase of its secrets.
+/// Environment variables in which a system looks for the passphrase of its secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassphraseSource {
-    /// The environment variable with the passphrase.
+    /// Name of the environment variable that holds the passphrase.
     pub variable: &'static str,
-    /// The environment variable with the path of a file that holds the passphrase.
+    /// Name of the environment variable that holds the path of a file with the passphrase.
     pub file_variable: &'static str,
 }
 
-/// How many secrets were opened.
+/// Counts of the secrets that [`StateFormat::open_secrets`] decrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenedSecrets {
-    /// Secrets that were encrypted.
+    /// Number of secrets that were encrypted.
     pub decrypted: usize,
-    /// Secrets that were marked, and not encrypted.
+    /// Number of secrets that were marked as secret but stored as plain text.
     pub plain: usize,
 }

@@ -1,8 +1,8 @@
-//! The table of formats, and what is asked of all of them.
+//! The table of formats: detection, import and export over all of them.
 
-use crate::compression::{Packing, unpack};
+use crate::compression::{Compression, decompress};
 use crate::error::{Error, Result};
-use crate::fields::shown;
+use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
 use crate::native::Native;
 use crate::pulumi::Pulumi;
@@ -15,19 +15,19 @@ use state_core::mask::OpaquePointers;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The formats that a program knows.
+/// The formats that a program supports.
 #[derive(Clone, Debug)]
 pub struct Formats {
-    /// Never empty: the first one is our own, which holds every snapshot.
+    /// Never empty: the first format is [`Native`], which can represent every snapshot.
     table: Vec<Arc<dyn StateFormat>>,
 }
 
-/// What a file was found to be.
+/// The result of a successful format detection.
 #[derive(Clone, Debug)]
 pub struct Detected<'f> {
-    /// Its format.
+    /// The format of the file.
     pub format: &'f dyn StateFormat,
-    /// What the document says of itself: its version and its writer. Bounded, and without values.
+    /// Version and writer that the document names. Bounded in length, without values of the state.
     pub description: String,
 }
 
@@ -38,7 +38,7 @@ impl Default for Formats {
 }
 
 impl Formats {
-    /// The formats of this crate.
+    /// A table with all formats of this crate.
     pub fn standard() -> Self {
         Self {
             table: vec![
@@ -50,26 +50,26 @@ impl Formats {
         }
     }
 
-    /// Adds a format.
+    /// Adds a format at the end of the table.
     #[must_use]
     pub fn with(mut self, format: impl StateFormat + 'static) -> Self {
         self.table.push(Arc::new(format));
         self
     }
 
-    /// All formats, our own first.
+    /// Iterates over all formats; the native one is first.
     pub fn iter(&self) -> impl Iterator<Item = &dyn StateFormat> {
         self.table.iter().map(|format| &**format)
     }
 
-    /// The names of all formats, our own last, in the words of help texts.
+    /// The names of all formats for help texts; the native one is last.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.iter().map(StateFormat::name).collect();
         names.rotate_left(1);
         names
     }
 
-    /// All formats as a table in Markdown: as the guide for teams shows it.
+    /// Renders all formats as a Markdown table, for the guide for teams.
     pub fn table(&self) -> String {
         let mut table =
             String::from("| `--format` | reads | writes | refuses by name |\n|---|---|---|---|\n");
@@ -86,30 +86,30 @@ impl Formats {
         table
     }
 
-    /// The format of a name or alias.
+    /// Returns the format with this name or alias.
     ///
     /// # Errors
-    /// [`Error::Core`] that lists the names.
+    /// [`Error::Core`] that lists the known names.
     pub fn named(&self, name: &str) -> Result<&dyn StateFormat> {
         let is_called = |format: &&dyn StateFormat| format.name() == name || format.aliases().contains(&name);
         self.iter().find(is_called).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(StateFormat::name).collect();
 
-            let reason = format!("the formats are: {}", names.join(", "));
-            state_core::Error::invalid(format!("format `{}`", shown(name)), reason).into()
+            let reason = format!("unknown; the formats are {}", names.join(", "));
+            state_core::Error::invalid(format!("format `{}`", printable(name)), reason).into()
         })
     }
 
-    /// Finds the format of a file by its content, which is unpacked once if it is compressed.
+    /// Detects the format of a file from its content. A compressed file is decompressed once.
     ///
     /// # Errors
-    /// [`Error::NoState`] for 0 bytes; [`Error::NotAState`], [`Error::Version`] and [`Error::Encrypted`] for what is
-    /// recognised and refused; [`Error::Core`] for bytes that are neither JSON nor in a format of another kind;
-    /// [`Error::Unrecognised`] for JSON of no known format.
+    /// [`Error::NoState`] for an empty file; [`Error::NotAState`], [`Error::Version`] and [`Error::Encrypted`] for a
+    /// recognised document that can't be read; [`Error::Core`] for bytes that are neither JSON nor in a binary format;
+    /// [`Error::Unrecognised`] for JSON in no known format.
     pub fn detect(&self, bytes: &[u8]) -> Result<Detected<'_>> {
-        let bytes = match Packing::of(bytes) {
-            // Once: a stream may well unpack to itself.
-            Some(_) => Cow::Owned(unpack(bytes.to_vec())?),
+        let bytes = match Compression::of(bytes) {
+            // Decompress only once: a crafted stream may decompress to itself.
+            Some(_) => Cow::Owned(decompress(bytes.to_vec())?),
             None => Cow::Borrowed(bytes),
         };
         if bytes.is_empty() {
@@ -132,35 +132,35 @@ impl Formats {
         }
     }
 
-    /// Reads a state in a format; a compressed one is unpacked once.
+    /// Reads a state in the given format. A compressed file is decompressed once.
     ///
     /// # Errors
-    /// As [`StateFormat::read`]; [`Error::Core`] when the file can't be unpacked.
+    /// Those of [`StateFormat::read`]; [`Error::Core`] when the file can't be decompressed.
     pub fn import(
         &self,
         bytes: impl Into<Vec<u8>>,
         format: &dyn StateFormat,
         options: &ReadOptions<'_>,
     ) -> Result<Imported> {
-        format.read(unpack(bytes.into())?, options)
+        format.read(decompress(bytes.into())?, options)
     }
 
-    /// Writes a snapshot in a format: the same snapshot, the same bytes.
+    /// Writes a snapshot in the given format; equal snapshots give equal bytes.
     ///
     /// # Errors
-    /// [`Error::NotExportable`] when the snapshot came from a system whose states mean nothing in this format, and as
-    /// [`StateFormat::write`].
+    /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this format;
+    /// those of [`StateFormat::write`].
     pub fn export(&self, snapshot: &Snapshot, format: &dyn StateFormat) -> Result<Vec<u8>> {
         if format.name() != Native.name() && !format.came_from(snapshot) {
             let mut origins = self.iter().filter(|origin| origin.came_from(snapshot));
-            if let Some(reason) = origins.find_map(StateFormat::confined) {
+            if let Some(reason) = origins.find_map(StateFormat::export_restriction) {
                 return Err(Error::not_exportable(format.name(), "the snapshot", reason));
             }
         }
         format.write(snapshot)
     }
 
-    /// The format that a snapshot came in; our own if it came in none.
+    /// The format that a snapshot was imported from; [`Native`] if it wasn't imported.
     pub fn origin(&self, snapshot: &Snapshot) -> &dyn StateFormat {
         let mut formats = self.iter();
         formats
@@ -168,10 +168,10 @@ impl Formats {
             .unwrap_or(&Native)
     }
 
-    /// Decrypts a file that is encrypted as a whole with a passphrase; none if no format knows its envelope.
+    /// Decrypts a file that is encrypted as a whole with a passphrase; None if no format recognises the envelope.
     ///
     /// # Errors
-    /// As [`StateFormat::decrypt`].
+    /// Those of [`StateFormat::decrypt`].
     pub fn decrypt(&self, bytes: &[u8], passphrase: &str) -> Result<Option<Decrypted>> {
         for format in self.iter() {
             if let Some(decrypted) = format.decrypt(bytes, passphrase)? {
@@ -181,27 +181,28 @@ impl Formats {
         Ok(None)
     }
 
-    /// How many values of a snapshot are secrets that their own system encrypted.
+    /// Number of secrets in a snapshot that their own system encrypted.
     pub fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
         self.iter().map(|format| format.encrypted_secrets(snapshot)).sum()
     }
 
-    /// The formats with the parts of their extensions that may hold secrets which nothing marks as sensitive. Of a
-    /// format that isn't listed any part may.
+    /// Formats with the parts of their extensions that may hold secrets without a mark. Any part of the extensions of a format
+    /// that isn't listed may hold secrets.
     pub fn opaque(&self) -> impl Iterator<Item = (&'static str, OpaquePointers<'static>)> {
         self.iter()
             .filter_map(|format| Some((format.name(), format.opaque()?)))
     }
 
-    /// Whether a state may replace the one that a stack has.
+    /// Decides whether an imported state may replace the state of a stack.
     ///
-    /// An empty stack, without entries and outputs, takes any state. Otherwise the lineages must agree, and the
-    /// serial must be higher, or equal with equal content. A state without lineage may follow another one without,
-    /// but doesn't replace a known lineage (Terraform lets it). Systems without lineage and serial have other names:
-    /// these must agree, and the stack must be as it was imported. An import that is forced doesn't ask.
+    /// An empty stack, without entries and outputs, accepts any state. Otherwise the lineages must be equal, and the serial
+    /// must be higher, or equal with equal content. A state without a lineage may replace another state without one, but not
+    /// a state with a known lineage (Terraform allows the latter). For a system without lineages and serials, the names that
+    /// it uses instead must be equal, and the stack must be unchanged since its last import. A forced import skips this
+    /// check.
     ///
     /// # Errors
-    /// [`Error`] when a snapshot's extension can't be read, or its content not be compared.
+    /// [`Error`] when the extension of a snapshot can't be read, or the contents can't be compared.
     pub fn check_import(&self, existing: Option<&Snapshot>, new: &Imported) -> Result<ImportVerdict> {
         let is_empty = |old: &Snapshot| old.entries.is_empty() && old.outputs.is_empty();
         let Some(existing) = existing.filter(|old| !is_empty(old)) else {
@@ -216,16 +217,16 @@ impl Formats {
     }
 }
 
-/// Why no format knows a file.
+/// The error for a file that no format recognises.
 fn unrecognised(content: &Content<'_>) -> Error {
     let root = match content.document() {
         Ok(document) => document.root(),
         Err(error) => return Error::malformed(error.clone()),
     };
     let reason = if root.kind() == Kind::Object {
-        "there is neither `version` nor `format-version` at the top level".to_owned()
+        "it has neither `version` nor `format-version` at the top level".to_owned()
     } else {
-        format!("the top level is of kind {}, not object", root.kind())
+        format!("its top level is of kind {}, not object", root.kind())
     };
     Error::Unrecognised { reason }
 }

@@ -1,7 +1,7 @@
-//! The layouts of Go's encoder, and the text of a state whose layout no writer of ours reproduces.
+//! Lays out JSON like Go's encoder, and keeps the original text of a state whose layout can't be reproduced.
 //!
-//! Such a text is kept, with the digest of what we would have written. As long as we would still write that, nothing
-//! has changed, and the text is exported as it came in.
+//! The original text is kept together with the digest of the text that we would write instead. As long as we would write
+//! the same text, the state hasn't changed, and the original text is exported.
 
 use crate::error::{Error, Result};
 use crate::fields::scan_unlimited;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use state_core::Digest;
 use state_core::json::{self, Style};
 
-/// A compact document as Go's encoder writes files. Its parts may be laid out in other ways.
-pub(crate) fn laid_out(compact: &str) -> Result<String> {
+/// Formats a JSON document as Go's encoder does: indented by two spaces, with `<`, `>` and `&` escaped.
+pub(crate) fn go_formatted(compact: &str) -> Result<String> {
     let style = Style {
         indent: Some("  "),
         escape_html: true,
@@ -22,26 +22,26 @@ pub(crate) fn laid_out(compact: &str) -> Result<String> {
     Ok(text)
 }
 
-/// A layout of Go's encoder.
+/// A layout that Go's encoder produces.
 ///
-/// Pulumi writes checkpoints on one line with `<`, `>` and `&` as they are (older ones indented by four spaces), and
+/// Pulumi writes checkpoints on one line with `<`, `>` and `&` unescaped (older versions: indented by four spaces), and
 /// exports indented by four spaces with these characters escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Layout {
-    /// What each level is indented by; none: all on one line.
+    /// Indentation of each level; None for a document on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) indent: Option<String>,
     /// Whether `<`, `>` and `&` are escaped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) html: bool,
-    /// Whether a newline ends it.
+    /// Whether the document ends with a newline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) newline: bool,
 }
 
 impl Layout {
-    /// The layout that a document seems to have.
+    /// Guesses the layout of a document from its first lines.
     pub(crate) fn of(text: &str) -> Self {
         let inside = text.trim_start().strip_prefix('{').unwrap_or_default();
         let second_line = inside.strip_prefix('\n');
@@ -59,7 +59,7 @@ impl Layout {
     }
 }
 
-/// Lays out compact JSON that comes in pieces, wherever they are cut.
+/// Lays out compact JSON that arrives in pieces; a piece may end anywhere, even inside a string.
 pub(crate) struct Printer<'o> {
     layout: &'o Layout,
     out: &'o mut dyn FnMut(&str),
@@ -67,12 +67,12 @@ pub(crate) struct Printer<'o> {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// Whether the last character opened a container: if the next closes it, they stay together.
+    /// Whether the last character opened a container. If the next one closes it, no line break is written between them.
     is_open: bool,
 }
 
 impl<'o> Printer<'o> {
-    /// A printer at the beginning of a document.
+    /// Creates a printer at the beginning of a document.
     pub(crate) fn new(layout: &'o Layout, out: &'o mut dyn FnMut(&str)) -> Self {
         Self {
             layout,
@@ -85,7 +85,7 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Takes the next piece.
+    /// Lays out the next piece of the document.
     pub(crate) fn feed(&mut self, piece: &str) {
         let mut rest = piece;
         while let Some(first) = rest.chars().next() {
@@ -100,18 +100,18 @@ impl<'o> Printer<'o> {
         self.buffer.clear();
     }
 
-    /// Ends the document.
+    /// Writes the end of the document.
     pub(crate) fn finish(self) {
         if self.layout.newline {
             (self.out)("\n");
         }
     }
 
-    /// Writes the next part of a string, and returns its length.
+    /// Writes the next part of a string, and returns how many bytes of `text` it consumed.
     fn string(&mut self, text: &str, first: char) -> usize {
         let is_escaped = std::mem::take(&mut self.is_escaped);
         match first {
-            // Go escapes the two line separators always.
+            // Go's encoder always escapes the two line separators.
             '\u{2028}' => self.buffer.push_str("\\u2028"),
             '\u{2029}' => self.buffer.push_str("\\u2029"),
             '<' if self.layout.html => self.buffer.push_str("\\u003c"),
@@ -133,7 +133,7 @@ impl<'o> Printer<'o> {
         first.len_utf8()
     }
 
-    /// Writes the next part outside of strings, and returns its length.
+    /// Writes the next part outside of strings, and returns how many bytes of `text` it consumed.
     fn structure(&mut self, text: &str, first: char) -> usize {
         let was_open = std::mem::take(&mut self.is_open);
         if matches!(first, '}' | ']') {
@@ -173,23 +173,23 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// The longest piece of a kept text, in bytes: escaped it still is far below what a reader takes.
+/// Longest piece of a kept text, in bytes. Even fully escaped, it stays far below the string limit of our decoder.
 const PIECE: usize = 1 << 20;
 
-/// How the text that is kept while its state is read is compressed: quickly.
+/// Compression level of the text that is held in memory during an import: fast rather than small.
 const LEVEL: i32 = 1;
 
-/// A state as it was written, valid as long as we would render what we rendered then.
+/// The original text of a state, valid as long as rendering the state gives the same digest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Original {
-    /// In pieces, so that no string gets longer than a reader takes.
+pub(crate) struct OriginalText {
+    /// The text in pieces, so that no string exceeds the limit of our decoder.
     text: Vec<String>,
     rendering: Digest,
 }
 
-impl Original {
-    /// The kept text if it still holds, else the rendering.
+impl OriginalText {
+    /// Returns the original text if it is still valid, else the rendered text.
     pub(crate) fn choose(this: Option<&Self>, rendered: String) -> String {
         match this {
             Some(original) if Digest::of(rendered.as_bytes()) == original.rendering => original.text.concat(),
@@ -198,42 +198,42 @@ impl Original {
     }
 }
 
-/// A text that is gone from memory, with enough of it to recognise it and to bring it back.
-pub(crate) struct Kept {
+/// A compressed text with its digest, held so that the text itself can be freed during an import.
+pub(crate) struct CompressedText {
     pub(crate) digest: Digest,
     pub(crate) is_one_line: bool,
     length: usize,
     packed: Vec<u8>,
 }
 
-impl Kept {
-    /// Of this text.
+impl CompressedText {
+    /// Compresses a text and computes its digest.
     pub(crate) fn of(text: &str) -> Result<Self> {
         Ok(Self {
             digest: Digest::of(text.as_bytes()),
             is_one_line: !text.trim_end_matches('\n').contains('\n'),
             length: text.len(),
-            packed: zstd::bulk::compress(text.as_bytes(), LEVEL).map_err(|_| lost())?,
+            packed: zstd::bulk::compress(text.as_bytes(), LEVEL).map_err(|_| compression_failed())?,
         })
     }
 
-    /// The text beside the rendering that it is valid for.
-    pub(crate) fn original(&self, rendering: Digest) -> Result<Original> {
-        let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| lost())?;
-        let text = String::from_utf8(text).map_err(|_| lost())?;
-        Ok(Original {
-            text: stored_items(&text),
+    /// Decompresses the text, to be kept with the digest of the rendering that it is valid for.
+    pub(crate) fn original(&self, rendering: Digest) -> Result<OriginalText> {
+        let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| compression_failed())?;
+        let text = String::from_utf8(text).map_err(|_| compression_failed())?;
+        Ok(OriginalText {
+            text: split_pieces(&text),
             rendering,
         })
     }
 }
 
-fn lost() -> Error {
-    state_core::Error::invalid("state", "its text can't be kept in memory").into()
+fn compression_failed() -> Error {
+    state_core::Error::invalid("state", "compressing its text in memory failed").into()
 }
 
-fn stored_items(text: &str) -> Vec<String> {
-    let mut stored_items = Vec::new();
+fn split_pieces(text: &str) -> Vec<String> {
+    let mut split_pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let mut end = PIECE.min(rest.len());
@@ -241,27 +241,27 @@ fn stored_items(text: &str) -> Vec<String> {
             end -= 1;
         }
         let (piece, after) = rest.split_at(end);
-        stored_items.push(piece.to_owned());
+        split_pieces.push(piece.to_owned());
         rest = after;
     }
-    stored_items
+    split_pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Layout, Printer};
 
-    fn printed(layout: &Layout, stored_items: &[&str]) -> String {
+    fn printed(layout: &Layout, split_pieces: &[&str]) -> String {
         let mut text = String::new();
         let mut out = |piece: &str| text.push_str(piece);
         let mut printer = Printer::new(layout, &mut out);
-        stored_items.iter().for_each(|piece| printer.feed(piece));
+        split_pieces.iter().for_each(|piece| printer.feed(piece));
         printer.finish();
         text
     }
 
     #[test]
-    fn pieces_are_laid_out_wherever_they_are_cut() {
+    fn pieces_are_laid_out_independently_of_their_boundaries() {
         let compact = r#"{"a":[1,{"b":{}}],"c<\"":[],"d":"x{,:\\"}"#;
         let indented = "{\n  \"a\": [\n    1,\n    {\n      \"b\": {}\n    }\n  ],\n  \"c\\u003c\\\"\": [],\n  \"d\": \"x{,:\\\\\"\n}\n";
         let layout = Layout {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn line_separators_are_escaped_as_go_does() {
+    fn line_separators_are_escaped_like_go() {
         assert_eq!(
             printed(&Layout::default(), &["\"\u{2028}<\u{2029}\""]),
             "\"\\u2028<\\u2029\""

@@ -1,16 +1,16 @@
-//! Foreign states in and out without loss: Terraform and OpenTofu state files, Pulumi checkpoints and deployments,
-//! unobin snapshots.
+//! Imports and exports the states of other systems without loss: Terraform and OpenTofu state files, Pulumi checkpoints
+//! and deployments, unobin snapshots.
 //!
-//! [`Formats`] is the table of formats, [`StateFormat`] what each of them does. [`Formats::import`] turns the bytes of a
-//! foreign state into a [`Snapshot`](state_core::Snapshot) in topological order; [`Formats::export`] turns a snapshot
-//! that came from such a state back into its bytes. What the model has no field for is kept in the `extensions` of the
-//! snapshot and its entries under the format's name, so that nothing is lost: a state that nobody changed is exported
-//! byte for byte as it came in (unobin's in the layout that unobin writes); after a change it is written as the system
-//! itself writes it. States of Terraform's versions 1 to 3 come in and go out as version 4; a state that OpenTofu
-//! encrypted has to be [decrypted](Formats::decrypt) first, and goes out plain.
+//! [`Formats`] is the table of formats; each format implements [`StateFormat`]. [`Formats::import`] reads the bytes of a
+//! foreign state into a [`Snapshot`](state_core::Snapshot) in topological order; [`Formats::export`] writes a snapshot
+//! that was imported from such a state back in that format. Data for which the model has no field is kept in the
+//! `extensions` of the snapshot and its entries, under the name of the format. An unchanged state is exported byte for
+//! byte as it was imported (a unobin snapshot in unobin's layout); a changed state is written as its own system writes
+//! it. Terraform states of versions 1 to 3 are upgraded to version 4 on import. A state that OpenTofu encrypted has to
+//! be [decrypted](Formats::decrypt) first, and is exported unencrypted.
 //!
-//! A malformed state is refused with line, column and path. A state that is well formed and breaks rules of integrity is
-//! refused with all broken rules, and read for a [repair](state_core::repair) with [`ReadOptions::broken`].
+//! A malformed state is refused with line, column and path. A well-formed state that violates integrity rules is
+//! refused with all violations; [`ReadOptions::broken`] reads it anyway, for a [repair](state_core::repair).
 //!
 //! ```
 //! use state_formats::{Formats, ReadOptions};
@@ -31,18 +31,18 @@
 //! ```
 //!
 //! # A format of your own
-//! Implement [`StateFormat`] for a type and add it: `Formats::standard().with(Mine)`. A format of this crate is a module
-//! with such a type, and one line in [`Formats::standard`].
+//! Implement [`StateFormat`] for a type and register it: `Formats::standard().with(MyFormat)`. To add a format to this
+//! crate, write a module with such a type and add one line to [`Formats::standard`].
 //!
 //! # Secrets
-//! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs) and are sealed by
-//! their [`sensitive_outputs`](state_core::Entry::sensitive_outputs); but parts of the extensions (the provider's private
-//! bytes, fields that Terraform doesn't know, the original text) may hold secrets in places that nobody declared. A
-//! program that seals snapshots seals what [`Formats::opaque`] lists.
+//! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs); those that
+//! [`sensitive_outputs`](state_core::Entry::sensitive_outputs) marks are sealed. Some parts of the extensions (the
+//! provider's private bytes, fields that Terraform doesn't know, the original text) may hold secrets that no mark
+//! declares. [`Formats::opaque`] lists these parts; a program that seals snapshots must seal them too.
 //!
-//! A Pulumi state holds its secrets in envelopes, mostly encrypted by a provider of its own. They stay as they are, and
-//! their paths are sensitive. With the feature `pulumi-secrets`, [`StateFormat::open_secrets`] opens those of a
-//! passphrase.
+//! A Pulumi state holds its secrets in envelopes, usually encrypted by a secrets provider of Pulumi. An import keeps the
+//! envelopes and marks their paths as sensitive. With the feature `pulumi-secrets`, [`StateFormat::open_secrets`]
+//! decrypts secrets of the passphrase provider.
 
 mod compression;
 mod error;
@@ -57,7 +57,7 @@ mod terraform;
 mod unobin;
 mod verdict;
 
-pub use compression::{Packing, unpack};
+pub use compression::{Compression, decompress};
 pub use error::{Error, Result};
 pub use format::{
     Confidence, Content, Decrypted, Description, Detection, ForeignMeta, Identity, Imported, OpenedSecrets,

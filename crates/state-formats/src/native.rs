@@ -1,4 +1,4 @@
-//! Our own snapshots, as they are stored and as they are exported.
+//! The native snapshot format, as backends store it and as exports write it.
 
 use crate::error::{Error, Result};
 use crate::format::{
@@ -6,7 +6,7 @@ use crate::format::{
 };
 use state_core::{Serial, Snapshot, codec};
 
-/// Our own snapshot, stored or pretty.
+/// The native snapshot format, compact or indented.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 
@@ -18,7 +18,7 @@ impl StateFormat for Native {
     fn description(&self) -> Description {
         Description {
             system: "statectl",
-            reads: "our own snapshots, as they are stored and as they are exported",
+            reads: "native snapshots, as stored and as exported",
             writes: "any stack, indented",
             refuses: "other format versions",
         }

@@ -1,6 +1,6 @@
 //! Pulumi's checkpoints and deployments, versions 0 to 4.
 //!
-//! | form | looks like |
+//! | form | JSON |
 //! |---|---|
 //! | bare (version 0) | `{"stack": …, "latest": {deployment}}` |
 //! | checkpoint | `{"version": …, "checkpoint": {"stack": …, "latest": {deployment}}}` |
@@ -8,19 +8,20 @@
 //!
 //! | Pulumi | here |
 //! |---|---|
-//! | URN | the address |
-//! | a resource with `custom` | a leaf |
-//! | a component | a library call of the package that its type names |
-//! | `delete: true` | deposed, under a key made from its id: several of one URN stay apart |
-//! | outputs of the root stack resource | the stack's outputs |
-//! | secret envelope | stays in its place; its path is sensitive |
-//! | pending operation | a pending operation with an id made from its content |
-//! | everything else | the entry's or the snapshot's extension, as it was written |
+//! | URN | address |
+//! | resource with `custom` | leaf entry |
+//! | component | library call of the package that its type names |
+//! | `delete: true` | deposed entry; its key is derived from its id, so that several entries of one URN stay distinct |
+//! | outputs of the root stack resource | outputs of the stack |
+//! | secret envelope | unchanged; its path is sensitive |
+//! | pending operation | pending operation with an id derived from its content |
+//! | everything else | unchanged in the extension of the entry or snapshot |
 //!
-//! The list's own order is kept: children before their parents are a broken state, not a matter of taste.
+//! The order of the resources is kept: a list with children before their parents is invalid, so it isn't sorted silently.
 //!
-//! Reading: `envelope` takes the document apart, `resource` each resource, `value` knows the special values. Writing:
-//! `render` writes what the model says, `layout` lays it out, `secrets` opens what a passphrase opens.
+//! To read a state, `envelope` checks the outer document, `resource` reads each resource, and `value` checks the special
+//! values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets with a
+//! passphrase.
 
 mod envelope;
 mod facts;
@@ -29,10 +30,10 @@ mod frame;
 mod parse;
 mod pending;
 mod render;
+mod resolve;
 mod resource;
 #[cfg(feature = "pulumi-secrets")]
 mod secrets;
-mod settle;
 mod urn;
 mod value;
 
@@ -42,13 +43,13 @@ use crate::format::{
 };
 #[cfg(feature = "pulumi-secrets")]
 use crate::format::{OpenedSecrets, PassphraseSource};
-use crate::layout::{Kept, Original, Printer};
+use crate::layout::{CompressedText, OriginalText, Printer};
 use facts::{EXTENSION, StateFacts, not_exportable};
 use state_core::digest::Digester;
 use state_core::mask::OpaquePointers;
 use state_core::{FactoryInfo, Snapshot};
 
-/// Documents in errors.
+/// Name of the document in errors.
 const OBJECT: &str = "Pulumi state";
 
 /// Pulumi's checkpoint or deployment, versions 0 to 4.
@@ -64,14 +65,14 @@ impl StateFormat for Pulumi {
         Description {
             system: EXTENSION.system,
             reads: "checkpoints of versions 0 (bare) to 4 and `stack export` deployments, plain, gzip or zstd; secrets \
-                    under a passphrase on request (feature `pulumi-secrets`)",
-            writes: "what came from Pulumi: byte for byte until it changes, then as Pulumi writes it; unpacked",
-            refuses: "features of version 4 that it doesn't know; later versions",
+            encrypted with a passphrase on request (feature `pulumi-secrets`)",
+            writes: "states imported from Pulumi, uncompressed: byte for byte until they change, then as Pulumi writes them",
+            refuses: "unknown features of version 4; later versions",
         }
     }
 
     fn detect(&self, content: &Content<'_>) -> Detection {
-        let description = content.root().filter(envelope::is_it).map(|root| {
+        let description = content.root().filter(envelope::is_pulumi).map(|root| {
             let version = root.get("version").and_then(|view| view.as_u64());
             format!("a state of Pulumi, version {}", version.unwrap_or_default())
         });
@@ -82,30 +83,30 @@ impl StateFormat for Pulumi {
         read(bytes, options).map_err(|error| error.about(OBJECT))
     }
 
-    /// As a deployment, or as the checkpoint that it was.
+    /// Writes a deployment, or a checkpoint if the state was imported from one.
     fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
-        let facts = of_snapshot(snapshot)?.ok_or_else(|| never(snapshot))?;
+        let facts = of_snapshot(snapshot)?.ok_or_else(|| not_from_pulumi(snapshot))?;
         let mut text = String::new();
         write(snapshot, &facts, &mut |piece| text.push_str(piece))?;
-        Ok(Original::choose(facts.original.as_ref(), text).into_bytes())
+        Ok(OriginalText::choose(facts.original.as_ref(), text).into_bytes())
     }
 
-    fn confined(&self) -> Option<&'static str> {
+    fn export_restriction(&self) -> Option<&'static str> {
         Some(
-            "it is a Pulumi state, whose components, providers, inputs and secrets mean nothing there: `native` holds \
-             all of it",
+            "it is a Pulumi state, whose components, providers, inputs and secrets have no equivalent there: export it as \
+            `native`",
         )
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         Some(OpaquePointers {
             in_entry: &["/rest", "/texts", "/opened"],
-            // A digest and a salt help to guess secrets.
+            // With a digest or a salt, guessed secrets can be verified.
             in_snapshot: &["/original", "/frame", "/operations", "/secrets"],
         })
     }
 
-    /// Project and stack.
+    /// The lineage is `project/stack`.
     fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
         Ok(of_snapshot(snapshot)?.map(|facts| Identity {
             lineage: facts.identity,
@@ -122,7 +123,7 @@ impl StateFormat for Pulumi {
     }
 
     fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
-        let outputs = settle::lowered_outputs(snapshot);
+        let outputs = resolve::root_outputs(snapshot);
         let sides = snapshot
             .entries
             .iter()
@@ -133,8 +134,8 @@ impl StateFormat for Pulumi {
             .sum()
     }
 
-    /// Those of a passphrase. Secrets that changed are exported in plain envelopes, which `pulumi stack import`
-    /// encrypts; pending operations keep their envelopes.
+    /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes, which
+    /// `pulumi stack import` encrypts; pending operations keep their envelopes.
     #[cfg(feature = "pulumi-secrets")]
     fn open_secrets(&self, snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
         secrets::open(snapshot, passphrase)
@@ -145,12 +146,12 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
     EXTENSION.of_snapshot(snapshot)
 }
 
-/// Reads a state, and uses its text up on the way.
+/// Reads a state, and frees parts of its text as soon as they are read.
 fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let document = parse::document(&bytes)?;
     let parsed = parse::read(document, options.broken)?;
-    let kept = Kept::of(document.text())?;
-    // It was read as a document just now.
+    let kept = CompressedText::of(document.text())?;
+    // The document was parsed from these bytes, so they are UTF-8.
     let text = String::from_utf8(bytes).unwrap_or_default();
     let entries = parse::entries(text, &parsed.resources)?;
     let mut notes = parsed.notes;
@@ -163,15 +164,15 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let mut snapshot = Snapshot::new(factory, "", options.clock.now());
     snapshot.entries = entries;
     snapshot.pending_operations = parsed.pending;
-    settle::settle(&mut snapshot)?;
-    facts.stack_outputs = settle::lift_outputs(&mut snapshot);
+    resolve::resolve(&mut snapshot)?;
+    facts.stack_outputs = resolve::move_outputs_to_stack(&mut snapshot);
     facts.undeclared = envelope::undeclared(&snapshot, &facts);
     if snapshot.entries.is_empty() {
         notes.push("the state holds no resources".to_owned());
     }
-    notes.extend(settle::notes(&snapshot));
+    notes.extend(resolve::notes(&snapshot));
     let foreign = EXTENSION.identify(&mut snapshot, facts.identity.clone(), 0);
-    remember(&mut snapshot, facts, &kept, parsed.is_mended)?;
+    store_facts(&mut snapshot, facts, &kept, parsed.is_repaired)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -179,21 +180,26 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     })
 }
 
-/// Puts into a snapshot's extension whatever makes its export give the text again; of a header that was mended, the text
-/// doesn't hold any more.
-fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept, is_mended: bool) -> Result<()> {
+/// Stores the facts in the snapshot's extension, with the original text if an export needs it to reproduce the text. After
+/// a repair of the manifest the original text is outdated, so it isn't kept.
+fn store_facts(
+    snapshot: &mut Snapshot,
+    mut facts: StateFacts,
+    text: &CompressedText,
+    is_repaired: bool,
+) -> Result<()> {
     EXTENSION.store(snapshot, &facts)?;
     let mut digester = Digester::default();
     write(snapshot, &facts, &mut |piece| digester.add(piece.as_bytes()))?;
     let rendering = digester.finish();
-    if rendering == text.digest || is_mended {
+    if rendering == text.digest || is_repaired {
         return Ok(());
     }
     facts.original = Some(text.original(rendering)?);
     EXTENSION.store(snapshot, &facts)
 }
 
-/// Writes a snapshot's state in the layout that it came in.
+/// Writes a snapshot as a state in its original layout.
 fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut dyn FnMut(&str)) -> Result<()> {
     let mut printer = Printer::new(&facts.layout, out);
     render::write(snapshot, facts, &mut |piece| printer.feed(piece))?;
@@ -201,14 +207,14 @@ fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut dyn FnMut(&str)) -> 
     Ok(())
 }
 
-/// That a snapshot has no part that came from Pulumi.
-fn never(snapshot: &Snapshot) -> Error {
+/// The error for a snapshot that wasn't imported from Pulumi.
+fn not_from_pulumi(snapshot: &Snapshot) -> Error {
     let is_terraform = snapshot.extensions.contains_key("terraform");
     let reason = if is_terraform {
-        "it is a Terraform state, whose resources have no URNs, no providers among them and no inputs: \
-         `pulumi import --from terraform` reads it, and `native` holds all of it"
+        "it is a Terraform state, whose resources have no URNs, provider resources and inputs: \
+        convert it with `pulumi import --from terraform`, or export it as `native`"
     } else {
-        "it never was a Pulumi state: its entries have no URNs; `pulumi import` takes their objects over one by one"
+        "it wasn't imported from a Pulumi state, so its resources have no URNs; `pulumi import` imports their objects one by one"
     };
     not_exportable("the snapshot", reason)
 }

@@ -1,7 +1,8 @@
-//! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 as far as reading goes.
+//! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 for reading only.
 //!
-//! Reading: `version` says what the document is, `legacy` brings it to version 4 where it is older, `parse` takes it
-//! apart, `dependencies` settles what stands after what. Writing: `render` builds the text and lays it out.
+//! To read a state, `version` checks what the document is, `legacy` upgrades an older version to version 4, `parse`
+//! reads resources and outputs, and `dependencies` reduces the dependency lists. To write one, `render` writes the text
+//! and lays it out.
 
 mod address;
 mod attributes;
@@ -18,11 +19,11 @@ mod sensitive;
 mod version;
 
 use crate::error::Result;
-use crate::extension::some_of;
+use crate::extension::{first_names, resources};
 use crate::format::{
     Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
-use crate::layout::{Kept, Original};
+use crate::layout::{CompressedText, OriginalText};
 use facts::{EXTENSION, StateFacts};
 use instance::Draft;
 use parse::Parsed;
@@ -35,7 +36,7 @@ use state_core::{Address, FactoryInfo, SharedEntry, Snapshot};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Documents in errors.
+/// Name of the document in errors.
 const OBJECT: &str = "Terraform state";
 
 /// Terraform's and OpenTofu's state file, versions 1 to 4.
@@ -50,11 +51,11 @@ impl StateFormat for Terraform {
     fn description(&self) -> Description {
         Description {
             system: EXTENSION.system,
-            reads: "Terraform's and OpenTofu's states of version 4; versions 1 to 3, brought to version 4; OpenTofu's \
-                    encrypted states with a passphrase (`pbkdf2`, `aes_gcm`; feature `opentofu-encryption`)",
-            writes: "what came from Terraform: byte for byte until it changes, then as Terraform 1.11 writes version 4",
-            refuses: "version 0; the backend pointer of a working directory; encrypted states whose key is elsewhere; \
-                      keys that stand twice",
+            reads: "Terraform's and OpenTofu's states of version 4; versions 1 to 3, upgraded to version 4; OpenTofu's \
+            encrypted states with a passphrase (`pbkdf2`, `aes_gcm`; feature `opentofu-encryption`)",
+            writes: "states imported from Terraform: byte for byte until they change, then as Terraform 1.11 writes version 4",
+            refuses: "version 0; the backend pointer of a working directory; encrypted states with other key providers; \
+            duplicate instances",
         }
     }
 
@@ -66,7 +67,7 @@ impl StateFormat for Terraform {
         read(bytes, options).map_err(|error| error.about(OBJECT))
     }
 
-    /// A second look at a large state would cost memory.
+    /// Reading checks integrity, because a second pass over a large state would need more memory.
     fn checks_integrity(&self) -> bool {
         true
     }
@@ -76,13 +77,13 @@ impl StateFormat for Terraform {
         let mut text = String::new();
         render::lay_out(snapshot, &facts, facts.layout, &mut |piece| text.push_str(piece))
             .map_err(|error| error.about(OBJECT))?;
-        Ok(Original::choose(facts.original.as_ref(), text).into_bytes())
+        Ok(OriginalText::choose(facts.original.as_ref(), text).into_bytes())
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         Some(OpaquePointers {
             in_entry: &["/private", "/instance", "/resource"],
-            // The digest of a text says something of the text.
+            // A digest reveals something about the text: a guessed text can be verified.
             in_snapshot: &["/original", "/check-results", "/rest", "/unknown"],
         })
     }
@@ -106,10 +107,12 @@ impl StateFormat for Terraform {
 }
 
 fn of_snapshot(snapshot: &Snapshot) -> Result<StateFacts> {
-    EXTENSION.of_snapshot(snapshot)?.ok_or_else(render::never)
+    EXTENSION
+        .of_snapshot(snapshot)?
+        .ok_or_else(render::not_from_terraform)
 }
 
-/// The digest of a state without serial, lineage and version.
+/// Digest of a state without serial, lineage and Terraform version.
 fn content(snapshot: &Snapshot) -> Result<Digest> {
     let facts = StateFacts {
         terraform_version: String::new(),
@@ -121,7 +124,7 @@ fn content(snapshot: &Snapshot) -> Result<Digest> {
     Ok(digester.finish())
 }
 
-/// Reads a state, and uses its text up on the way.
+/// Reads a state, and frees parts of its text as soon as they are read.
 fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let document = version::document(&bytes)?;
     let version = version::check_version(&document)?;
@@ -129,21 +132,21 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
         return read_upgraded(document, version, options);
     }
     let mut parsed = parse::read(document)?;
-    let kept = Kept::of(document.text())?;
-    // It was read as a document just now.
+    let kept = CompressedText::of(document.text())?;
+    // The document was parsed from these bytes, so they are UTF-8.
     let text = String::from_utf8(bytes).unwrap_or_default();
     let mut drafts = parse::drafts(text, &parsed)?;
-    dependencies::settle(&mut drafts)?;
+    dependencies::set_dependencies(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
     let serial = parsed.serial;
-    let mut violations = std::mem::take(&mut parsed.twins);
+    let mut violations = std::mem::take(&mut parsed.duplicates);
     let (mut snapshot, facts, cycles) = assemble(parsed, drafts, options);
     violations.extend(cycles.into_iter().map(Violation::from));
     let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
     if !options.broken && !violations.is_empty() {
         return Err(state_core::Error::integrity(OBJECT, violations).into());
     }
-    render::remember(&mut snapshot, facts, &kept)?;
+    render::store_facts(&mut snapshot, facts, &kept)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -151,7 +154,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     })
 }
 
-/// Reads a state of an older version.
+/// Upgrades a state of version 1, 2 or 3 to version 4, and reads that.
 fn read_upgraded(document: Document<'_>, version: u64, options: &ReadOptions<'_>) -> Result<Imported> {
     let upgraded = legacy::upgrade(document, version)?;
     let mut imported = read(upgraded.text.into_bytes(), options)?;
@@ -178,11 +181,11 @@ fn assemble(
     (snapshot, parsed.facts, cycles)
 }
 
-/// So many circles are told; what else goes round stays in the order in which it was given.
+/// Maximum number of cycles that are reported; beyond it, the entries stay in their original order.
 const MAX_CYCLES: usize = 100;
 
-/// The positions of entries, each after what it depends on, and the circles in which they depend on each other. Members
-/// of a circle stand as if they didn't depend on each other, so that breaking it moves little.
+/// The positions of the entries in topological order, and the dependency cycles. For the order, the dependencies among the
+/// members of a cycle are ignored, so that breaking the cycle later moves few entries.
 fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
     let mut cycles = Vec::new();
     let mut work: Option<Vec<SharedEntry>> = None;
@@ -192,15 +195,16 @@ fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
             Err(_) if cycles.len() == MAX_CYCLES => return ((0..entries.len()).collect(), cycles),
             Err(cycle) => {
                 let work = work.get_or_insert_with(|| entries.to_vec());
-                cut(work, &cycle);
+                remove_cycle(work, &cycle);
                 cycles.push(cycle);
             }
         }
     }
 }
 
-/// Takes the references by which the members of a circle lead to each other, and all like them in their groups.
-fn cut(entries: &mut [SharedEntry], cycle: &Cycle) {
+/// Removes the dependencies between the groups of a cycle. Dependencies name groups, so all entries of these groups are
+/// treated alike.
+fn remove_cycle(entries: &mut [SharedEntry], cycle: &Cycle) {
     let members: HashSet<_> = cycle.witness.iter().collect();
     let groups: HashSet<Address> = entries
         .iter()
@@ -215,11 +219,11 @@ fn cut(entries: &mut [SharedEntry], cycle: &Cycle) {
     }
 }
 
-/// What a person should know.
+/// Remarks about the state for the user.
 fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
     let mut notes = Vec::new();
     if parsed.facts.lineage.is_empty() {
-        notes.push("the state has no lineage: nothing tells it from another one".to_owned());
+        notes.push("the state has no lineage, so another state can't be distinguished from it".to_owned());
     }
     if drafts.is_empty() && parsed.outputs.is_empty() {
         notes.push("the state holds neither resources nor outputs".to_owned());
@@ -235,9 +239,9 @@ fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
         .collect();
     if !dangling.is_empty() {
         notes.push(format!(
-            "{} dependencies name resources that are not in the state (kept): {}",
-            dangling.len(),
-            some_of(&dangling)
+            "{} named as dependencies but not in the state (kept): {}",
+            resources(dangling.len()),
+            first_names(&dangling)
         ));
     }
     notes

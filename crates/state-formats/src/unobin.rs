@@ -1,18 +1,17 @@
-//! unobin's snapshot, version 1: as its release 0.4.0 writes it, and as later ones do (`newer`, `envelope`).
+//! unobin's snapshot, version 1: as release 0.4.0 writes it, and as later releases do (`newer`, `envelope`).
 //!
-//! Our own snapshot grew out of it, so our decoder reads it as it is: nothing is verified but what the decoder must
-//! know. What differs is kept in `extensions["unobin"]`: the stack's name and the moment there, the order of the
-//! entries where it isn't topological (unobin records what ends first, first), and whether the empty list of entries
-//! was `null`. Going out, what unobin has no field for is left out: uids, lineage, serial, and the rest of our model.
+//! The native snapshot is an extension of unobin's, so the native decoder reads it; only the checks of the decoder apply.
+//! The differences are kept in `extensions["unobin"]`: unobin's stack name and time, the order of the entries if it isn't
+//! topological (unobin lists entries in the order in which their operations ended), and whether the empty list of entries
+//! was `null`. An export omits what unobin has no field for: uids, lineage, serial, and other fields of our model.
 //!
-//! unobin counts no serial, so a state is the one that was imported as long as the stack's serial says that nothing
-//! happened since.
+//! unobin has no serials, so an import may replace an earlier one only if the serial of the stack hasn't changed since.
 
 mod envelope;
 mod newer;
 
 use crate::error::{Error, Result};
-use crate::extension::some_of;
+use crate::extension::{first_names, resources};
 use crate::fields::scan_unlimited;
 use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
@@ -24,7 +23,7 @@ use state_core::json::{Document, View};
 use state_core::{Address, Dependency, Entry, SharedEntry, Snapshot, Timestamp, codec, dag};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The keys at the top that only our own snapshots have.
+/// Top-level keys that only native snapshots have.
 const OURS: [&str; 9] = [
     "lineage",
     "serial",
@@ -37,40 +36,40 @@ const OURS: [&str; 9] = [
     "continuation",
 ];
 
-/// What errors are about.
+/// Name of the document in errors.
 const OBJECT: &str = "unobin snapshot";
 
-/// What our snapshot has no field for.
+/// Data of a unobin snapshot that the model has no field for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Facts {
-    /// The stack's name there; ours may be another.
+struct SnapshotFacts {
+    /// Name of the stack in unobin; the stack may have another name here.
     deployment_id: String,
     generated_at: Timestamp,
-    /// Whether the empty list of entries was written as Go writes a list that was never made.
+    /// Whether the list of entries was `null`, as Go writes a nil slice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     null_entries: bool,
-    /// The addresses as they stood, where they had to move.
+    /// Addresses in the original order; empty if that order is topological.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order: Vec<Address>,
-    /// What it was written by, if that was a later release.
+    /// How a later release wrote the snapshot; None for release 0.4.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    later: Option<Later>,
+    later: Option<LaterRelease>,
 }
 
-/// How a later release wrote it.
+/// How a release after 0.4.0 wrote a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Later {
-    /// What stood around it; a snapshot may also come without.
+struct LaterRelease {
+    /// The envelope around the snapshot; None if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     envelope: Option<envelope::Envelope>,
-    /// Whether what stood inside was in the words of 0.4.0 all the same.
+    /// Whether the snapshot in the envelope used the field names of 0.4.0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     in_old_words: bool,
 }
 
-/// unobin's snapshot, as its release 0.4.0 writes it and as later ones do, if they don't encrypt it.
+/// unobin's snapshot, as release 0.4.0 and later ones write it without encryption.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobin;
 
@@ -82,15 +81,14 @@ impl StateFormat for Unobin {
     fn description(&self) -> Description {
         Description {
             system: EXTENSION.system,
-            reads: "snapshots of release 0.4.0 and of later ones to 0.11, these also in their envelope, unless it is \
-                    encrypted",
-            writes: "as the release that wrote it, its envelope included; any stack that 0.4.0 can say",
-            refuses: "plans; what `env-key`, `kms` or `gcp-kms` encrypted",
+            reads: "snapshots of releases 0.4.0 to 0.11, with or without an unencrypted envelope",
+            writes: "as the release that wrote it, including its envelope; any stack that 0.4.0 can represent",
+            refuses: "plans; snapshots that `env-key`, `kms` or `gcp-kms` encrypted",
         }
     }
 
     fn detect(&self, content: &Content<'_>) -> Detection {
-        let description = content.root().filter(is_it).map(|root| {
+        let description = content.root().filter(is_unobin).map(|root| {
             let version = root.get("format-version").and_then(|view| view.as_u64());
             let version = version.unwrap_or_default();
             format!("a snapshot of unobin, format version {version}")
@@ -107,9 +105,9 @@ impl StateFormat for Unobin {
         text.map(String::into_bytes)
     }
 
-    /// Factory and deployment.
+    /// The lineage is `factory/deployment`.
     fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
-        let facts: Option<Facts> = EXTENSION.of_snapshot(snapshot)?;
+        let facts: Option<SnapshotFacts> = EXTENSION.of_snapshot(snapshot)?;
         Ok(facts.map(|facts| Identity {
             lineage: lineage(&snapshot.factory.name, &facts.deployment_id),
             serial: None,
@@ -117,10 +115,10 @@ impl StateFormat for Unobin {
     }
 }
 
-/// Whether a document is unobin's and not ours.
-fn is_it(root: &View<'_>) -> bool {
-    envelope::is_it(root)
-        || newer::is_it(root)
+/// Whether a document is a unobin snapshot and not a native one.
+fn is_unobin(root: &View<'_>) -> bool {
+    envelope::is_envelope(root)
+        || newer::is_later_release(root)
         || (root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none()))
 }
 
@@ -128,7 +126,7 @@ fn lineage(factory: &str, deployment_id: &str) -> String {
     format!("{factory}/{deployment_id}")
 }
 
-/// Reads a snapshot.
+/// Reads a unobin snapshot of any supported release.
 fn read(bytes: &[u8], options: &ReadOptions<'_>) -> Result<Imported> {
     let source = Source::of(bytes)?;
     let bytes = source.bytes(bytes);
@@ -143,12 +141,12 @@ fn read(bytes: &[u8], options: &ReadOptions<'_>) -> Result<Imported> {
     imported(bytes, snapshot, order, source.later.clone())
 }
 
-/// A document on its way to what our decoder reads.
+/// A document, converted to the fields that the native decoder reads.
 #[derive(Default)]
 struct Source {
-    /// The snapshot in the words of 0.4.0; none if it came so.
+    /// The snapshot with the field names of 0.4.0; None if the document has them already.
     text: Option<Vec<u8>>,
-    later: Option<Later>,
+    later: Option<LaterRelease>,
 }
 
 impl Source {
@@ -157,12 +155,12 @@ impl Source {
             return Err(Error::NoState);
         }
         let outer = document(bytes)?;
-        if !envelope::is_it(&outer.root()) {
+        if !envelope::is_envelope(&outer.root()) {
             return Self::without_envelope(&outer);
         }
         let (inside, envelope) = envelope::open(&outer)?;
         let mut source = Self::without_envelope(&document(&inside)?)?;
-        source.later = Some(Later {
+        source.later = Some(LaterRelease {
             in_old_words: source.later.is_none(),
             envelope: Some(envelope),
         });
@@ -171,12 +169,12 @@ impl Source {
     }
 
     fn without_envelope(document: &Document<'_>) -> Result<Self> {
-        if !newer::is_it(&document.root()) {
+        if !newer::is_later_release(&document.root()) {
             return Ok(Self::default());
         }
         Ok(Self {
             text: Some(newer::to_old(document)?.into_bytes()),
-            later: Some(Later {
+            later: Some(LaterRelease {
                 envelope: None,
                 in_old_words: false,
             }),
@@ -196,14 +194,14 @@ fn imported(
     bytes: &[u8],
     mut snapshot: Snapshot,
     order: Option<Vec<usize>>,
-    later: Option<Later>,
+    later: Option<LaterRelease>,
 ) -> Result<Imported> {
     if snapshot.lineage.is_some() || snapshot.serial.is_some() {
         return Err(Error::NotAState {
             what: "it has a lineage or a serial, which unobin doesn't: import it as `native`".to_owned(),
         });
     }
-    let facts = Facts {
+    let facts = SnapshotFacts {
         deployment_id: snapshot.stack.clone(),
         generated_at: snapshot.generated_at.clone(),
         null_entries: snapshot.entries.is_empty() && has_null_entries(bytes),
@@ -224,7 +222,7 @@ fn imported(
     })
 }
 
-/// The snapshot was decoded from these bytes, so they are a document.
+/// Whether `entries` is `null`. The snapshot was decoded from these bytes, so they are valid JSON.
 fn has_null_entries(bytes: &[u8]) -> bool {
     document(bytes).is_ok_and(|document| {
         document
@@ -234,13 +232,13 @@ fn has_null_entries(bytes: &[u8]) -> bool {
     })
 }
 
-/// The positions of the entries in topological order; none if they stand in it.
+/// The positions of the entries in topological order; None if they are in that order already.
 fn order_of(entries: &[SharedEntry]) -> std::result::Result<Option<Vec<usize>>, dag::Cycle> {
     let order = dag::stable_order(entries)?;
     Ok((!order.iter().copied().eq(0..entries.len())).then_some(order))
 }
 
-/// Puts the entries in topological order. The addresses in the order before, if that was another.
+/// Sorts the entries into `order`, and returns the addresses in their original order; empty without an `order`.
 fn sort(snapshot: &mut Snapshot, order: Option<Vec<usize>>) -> Vec<Address> {
     let Some(order) = order else {
         return Vec::new();
@@ -251,7 +249,7 @@ fn sort(snapshot: &mut Snapshot, order: Option<Vec<usize>>) -> Vec<Address> {
     before
 }
 
-/// unobin leaves references to what was removed from the state; ours can't hold them.
+/// The note about dependencies on entries that aren't in the state: unobin keeps such references after a removal.
 fn dangling(entries: &[SharedEntry]) -> Vec<String> {
     let there: BTreeSet<&Address> = entries.iter().map(|entry| &entry.address).collect();
     let mut gone = BTreeSet::new();
@@ -268,15 +266,15 @@ fn dangling(entries: &[SharedEntry]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{} dependencies name entries that are not in the state: {}",
-        gone.len(),
-        some_of(&gone)
+        "{} named as dependencies but not in the state: {}",
+        resources(gone.len()),
+        first_names(&gone)
     )]
 }
 
-/// Writes a snapshot as unobin does.
+/// Writes a snapshot as the release of unobin that wrote the original.
 fn write(snapshot: &Snapshot) -> Result<String> {
-    let facts: Option<Facts> = EXTENSION.of_snapshot(snapshot)?;
+    let facts: Option<SnapshotFacts> = EXTENSION.of_snapshot(snapshot)?;
     let mut out = Snapshot::new(
         snapshot.factory.clone(),
         snapshot.stack.clone(),
@@ -284,14 +282,14 @@ fn write(snapshot: &Snapshot) -> Result<String> {
     );
     out.outputs.clone_from(&snapshot.outputs);
     out.unknown.clone_from(&snapshot.unknown);
-    let in_new_words = facts
+    let uses_later_fields = facts
         .as_ref()
         .and_then(|facts| facts.later.as_ref())
         .is_some_and(|later| !later.in_old_words);
     out.entries = snapshot
         .entries
         .iter()
-        .map(|entry| told(entry, in_new_words))
+        .map(|entry| to_unobin(entry, uses_later_fields))
         .collect::<Result<_>>()?;
     let Some(facts) = facts else {
         return Ok(codec::encode_pretty(&out));
@@ -305,7 +303,7 @@ fn write(snapshot: &Snapshot) -> Result<String> {
         .sort_by_key(|entry| places.get(&entry.address).copied().unwrap_or(usize::MAX));
     let mut text = codec::encode_pretty(&out);
     if facts.null_entries && out.entries.is_empty() {
-        // No string holds a raw newline: only the field itself stands on such a line.
+        // JSON strings contain no raw newline, so only the field itself can match.
         text = text.replacen("\n  \"entries\": []", "\n  \"entries\": null", 1);
     }
     match facts.later {
@@ -314,7 +312,7 @@ fn write(snapshot: &Snapshot) -> Result<String> {
     }
 }
 
-impl Later {
+impl LaterRelease {
     fn write(&self, old: String) -> Result<String> {
         let text = if self.in_old_words {
             old
@@ -328,14 +326,14 @@ impl Later {
     }
 }
 
-/// The entry with the fields that unobin has.
+/// Copies the fields of an entry that unobin has.
 ///
-/// Later releases know data sources, which are external here, and what we keep of their bindings.
-fn told(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
+/// Later releases also have data sources, which are external entries here, and bindings, which are kept in the extension.
+fn to_unobin(entry: &Entry, uses_later_fields: bool) -> Result<SharedEntry> {
     let refuse = |reason: &str| Err(EXTENSION.not_exportable(entry.key().to_string(), reason));
     if !entry.is_live() || entry.pending_replacement {
         return refuse(
-            "unobin knows neither deposed objects nor replacements under way: finish the update first",
+            "unobin has neither deposed objects nor pending replacements: finish the update first",
         );
     }
     if entry
@@ -343,30 +341,30 @@ fn told(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
         .iter()
         .any(|to| matches!(to, Dependency::Group(_)))
     {
-        return refuse("it depends on a group, which unobin can't say");
+        return refuse("it depends on a group, which unobin can't represent");
     }
-    let mut told = Entry::new(entry.address.clone(), entry.entry_type, entry.kind.clone());
-    told.schema_version = entry.schema_version;
-    told.sensitive_inputs = top_level(&entry.sensitive_inputs);
-    told.sensitive_outputs = top_level(&entry.sensitive_outputs);
-    told.library.clone_from(&entry.library);
-    told.library_type.clone_from(&entry.library_type);
-    told.configuration.clone_from(&entry.configuration);
-    told.trigger_hash.clone_from(&entry.trigger_hash);
-    told.inputs.clone_from(&entry.inputs);
-    told.outputs.clone_from(&entry.outputs);
-    told.depends_on.clone_from(&entry.depends_on);
-    told.unknown.clone_from(&entry.unknown);
-    if in_new_words {
-        told.external = entry.external;
+    let mut copy = Entry::new(entry.address.clone(), entry.entry_type, entry.kind.clone());
+    copy.schema_version = entry.schema_version;
+    copy.sensitive_inputs = top_level(&entry.sensitive_inputs);
+    copy.sensitive_outputs = top_level(&entry.sensitive_outputs);
+    copy.library.clone_from(&entry.library);
+    copy.library_type.clone_from(&entry.library_type);
+    copy.configuration.clone_from(&entry.configuration);
+    copy.trigger_hash.clone_from(&entry.trigger_hash);
+    copy.inputs.clone_from(&entry.inputs);
+    copy.outputs.clone_from(&entry.outputs);
+    copy.depends_on.clone_from(&entry.depends_on);
+    copy.unknown.clone_from(&entry.unknown);
+    if uses_later_fields {
+        copy.external = entry.external;
         if let Some(kept) = entry.extensions.get(EXTENSION.name) {
-            told.extensions.insert(EXTENSION.name, kept.clone());
+            copy.extensions.insert(EXTENSION.name, kept.clone());
         }
     }
-    Ok(told.into())
+    Ok(copy.into())
 }
 
-/// unobin marks whole fields: a pointer into one marks all of it.
+/// Reduces sensitive pointers to top-level fields: unobin marks only whole fields.
 fn top_level(marked: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for mark in marked {

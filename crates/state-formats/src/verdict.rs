@@ -1,65 +1,67 @@
-//! Whether an imported state may replace the one that a stack has: Terraform's rules, with one hole closed, and rules
-//! for systems that count no serial.
+//! Decides whether an imported state may replace the state of a stack. The rules are Terraform's, except that a state
+//! without lineage can't replace one with a lineage, and extra rules cover systems without serials.
 
 use crate::error::Result;
 use crate::format::{Imported, StateFormat};
 use state_core::Snapshot;
 
-/// The answer of [`Formats::check_import`](crate::Formats::check_import).
+/// The result of [`Formats::check_import`](crate::Formats::check_import).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportVerdict {
-    /// It may.
+    /// The state may replace the existing one.
     Accepted,
-    /// Only if a person forces it.
+    /// The state may replace the existing one only if the user forces the import.
     Refused(Refusal),
 }
 
-/// Why an import is refused. Shows as a sentence for people.
+/// The reason why an import is refused; displays as a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The new state has another lineage: it is about other objects.
+    /// The new state has another lineage, so it describes other objects.
     #[error(
-        "the new state has lineage `{}`, the stack `{}`: they are about different objects",
+        "the new state has lineage `{}` but the stack has `{}`: they describe different objects",
         new.escape_debug(),
         existing.escape_debug()
     )]
     Unrelated {
-        /// The lineage of the stack.
+        /// Lineage of the stack.
         existing: String,
-        /// The lineage of the new state.
+        /// Lineage of the new state.
         new: String,
     },
-    /// The new state has no lineage and would wipe out one that is known.
-    #[error("the new state has no lineage, and the stack's `{}` would be lost", existing.escape_debug())]
+    /// The new state has no lineage and would erase the lineage of the stack.
+    #[error("the new state has no lineage: the stack would lose its lineage `{}`", existing.escape_debug())]
     LineageLost {
-        /// The lineage of the stack.
+        /// Lineage of the stack.
         existing: String,
     },
-    /// The stack has entries and never was of the system that the new state is of.
-    #[error("the stack has entries of its own and never was a state of this kind")]
+    /// The stack has resources, and they weren't imported from the system of the new state.
+    #[error("the stack has resources that weren't imported from a state of this format")]
     OtherSystem,
-    /// The stack has a higher serial.
-    #[error("the new state has serial {new}, the stack {existing}: newer changes would be lost")]
+    /// The stack has a higher serial than the new state.
+    #[error("the new state has serial {new} but the stack has {existing}: newer changes would be lost")]
     Older {
-        /// The serial of the stack.
+        /// Serial of the stack.
         existing: u64,
-        /// The serial of the new state.
+        /// Serial of the new state.
         new: u64,
     },
-    /// The stack changed since its last import, and the system of the new state counts no serial.
-    #[error("the stack was changed here since its last import: these changes would be lost")]
+    /// The stack changed since its last import, and the system of the new state has no serials to compare.
+    #[error("the stack has changed since its last import: these changes would be lost")]
     ChangedHere,
-    /// The serials are equal, the states aren't.
-    #[error("both have serial {serial}, but what they hold differs: one of them was changed elsewhere")]
+    /// The serials are equal, but the states differ.
+    #[error(
+        "the new state and the stack both have serial {serial} but differ in content: one was changed elsewhere"
+    )]
     SameSerial {
-        /// The serial of both.
+        /// Serial of both states.
         serial: u64,
     },
 }
 
-/// Why a stack that isn't empty doesn't take a state of a format, if so.
+/// The reason why a stack that isn't empty refuses a state of this format; None if it accepts the state.
 pub(crate) fn refusal(
     format: &dyn StateFormat,
     existing: &Snapshot,
@@ -96,7 +98,7 @@ pub(crate) fn refusal(
     Ok((!is_same).then_some(Refusal::SameSerial { serial }))
 }
 
-/// A state without lineage may follow another one without, but doesn't replace one that is known.
+/// Refuses a different lineage. A state without lineage may replace only a state without lineage.
 fn refuse_lineage(known: &str, new: &str) -> Option<Refusal> {
     if known.is_empty() || known == new {
         return None;
@@ -110,7 +112,7 @@ fn refuse_lineage(known: &str, new: &str) -> Option<Refusal> {
     })
 }
 
-/// Whether nothing happened to a snapshot since it was imported.
+/// Whether a snapshot is unchanged since it was imported.
 pub(crate) fn is_untouched(snapshot: &Snapshot, system: &str) -> bool {
     let known = snapshot.foreign_serials.get(system);
     known.is_some_and(|known| snapshot.serial.is_none_or(|serial| serial <= known.at))

@@ -1,7 +1,7 @@
-//! What the import of a large Pulumi deployment needs in memory, against the bytes of its file.
+//! Memory that the import of a large Pulumi deployment needs, relative to the size of its file.
 //!
-//! The peak is the system's own count for a process that does nothing else (`VmHWM`), so this is the only test of its
-//! binary. Where the system doesn't tell, nothing is checked.
+//! The peak is the system's count for the whole process (`VmHWM`), so this is the only test of its binary. The test is
+//! skipped on systems without that count.
 
 use state_core::testkit::run::skip;
 use state_core::{Clock, Timestamp};
@@ -9,15 +9,15 @@ use state_formats::{Formats, Pulumi, ReadOptions};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How many resources the deployment has.
+/// Number of resources in the deployment.
 const RESOURCES: usize = 40_000;
-/// The most that the import may need: so many times the file, in tenths.
+/// Maximum memory of the import, in tenths of the file size.
 const TENTHS: u64 = 20;
 
 #[derive(Debug)]
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::new("2026-05-30T12:00:00Z")
     }
@@ -27,10 +27,10 @@ impl Clock for Still {
     }
 }
 
-/// As the file backend writes it: one line; secrets, dependencies, fields that the model doesn't have. A resource has
-/// 1.9 kB, the mean of the real checkpoints.
+/// A deployment as the file backend writes it: on one line, with secrets, dependencies and fields that the model doesn't
+/// have. A resource has 1.9 kB, the mean of the real checkpoints.
 fn deployment() -> Vec<u8> {
-    // Room for all of it: a text that grows would be the peak.
+    // Allocate all of it at once: growing the text would itself be the peak.
     let mut text = String::with_capacity(RESOURCES * 2000);
     text.push_str(
         r#"{"version":3,"deployment":{"manifest":{"time":"","magic":"","version":""},"resources":["#,
@@ -55,16 +55,16 @@ fn deployment() -> Vec<u8> {
 }
 
 #[test]
-fn the_import_of_a_large_deployment_needs_at_most_twice_its_size() {
+fn large_import_needs_at_most_twice_the_file_size() {
     let bytes = deployment();
     let size = bytes.len() as u64;
-    let options = ReadOptions::new(&Still);
+    let options = ReadOptions::new(&FixedClock);
     let imported = Formats::standard()
         .import(bytes, &Pulumi, &options)
         .expect("a deployment");
     assert_eq!(imported.snapshot.entries.len(), RESOURCES);
-    let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let Some(line) = told.lines().find_map(|line| line.strip_prefix("VmHWM:")) else {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let Some(line) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) else {
         skip("procfs", "memory of a large import");
         return;
     };

@@ -49,7 +49,7 @@ impl Stacks {
     }
 
     /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working directory, with
-    /// parameters from the backend's schema: `file://PATH?lock_timeout=30`. A remote store is not contacted here:
+    /// parameters from the backend's schema: `file://PATH?lock-timeout=30`. A remote store is not contacted here:
     /// [`Stacks::ready`] checks whether it exists.
     ///
     /// # Errors

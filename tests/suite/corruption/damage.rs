@@ -1,10 +1,10 @@
-//! One bit of one file flipped, or its end cut off; and undone again.
+//! Flips one bit of a file or truncates it, and restores the file.
 
 use state_tests::dice::Dice;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The kinds of files in a store. Lock files are empty once the store is closed.
+/// The classes of files in a store. Lock files are excluded, because they are empty in a closed store.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",
@@ -19,7 +19,7 @@ pub(super) const CLASSES: [&str; 7] = [
 pub(super) struct Files(Vec<(PathBuf, Vec<u8>)>);
 
 impl Files {
-    /// Those of a store.
+    /// Reads all files of a store.
     pub(super) fn list(root: &Path) -> Self {
         let mut found = Vec::new();
         let mut folders = vec![root.to_path_buf()];
@@ -39,7 +39,7 @@ impl Files {
         Self(found)
     }
 
-    /// Copies a store.
+    /// Copies all files of a store.
     pub(super) fn copy(from: &Path, to: &Path) -> Self {
         let files = Self::list(from);
         for (path, bytes) in &files.0 {
@@ -51,7 +51,7 @@ impl Files {
         files
     }
 
-    /// Those of one class.
+    /// The files of one class.
     pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.0.iter().filter(move |(path, _)| class_of(path) == class)
     }
@@ -67,10 +67,10 @@ fn class_of(path: &Path) -> &'static str {
     let found = CLASSES.iter().find(part);
     found
         .copied()
-        .unwrap_or_else(|| panic!("a file of no known class: {text}"))
+        .unwrap_or_else(|| panic!("a file of unknown class: {text}"))
 }
 
-/// One damage.
+/// A change of one file.
 pub(super) struct Damage {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -78,14 +78,14 @@ pub(super) struct Damage {
 }
 
 enum Change {
-    /// This bit of this byte is the other one.
+    /// Flips this bit of the byte at this offset.
     Flip(usize, u8),
-    /// Only so many bytes are left.
+    /// Truncates the file to this length.
     Cut(usize),
 }
 
 impl Damage {
-    /// Any damage: first a class, so that small files get their share, then a file, then a place.
+    /// Chooses a random damage: first a class, so that classes with few files are covered too, then a file and an offset.
     pub(super) fn random(files: &Files, dice: &mut Dice) -> Self {
         let class = CLASSES[dice.index(CLASSES.len())];
         let candidates: Vec<_> = files.of(class).collect();
@@ -102,12 +102,12 @@ impl Damage {
         }
     }
 
-    /// The class of the file.
+    /// The class of the damaged file.
     pub(super) fn class(&self) -> &'static str {
         class_of(&self.path)
     }
 
-    /// Whether a text names the file: by its path in the store, or in the stack's folder.
+    /// Whether a text contains the path of the file, relative to the store or to the folder of the stack.
     pub(super) fn is_named_in(&self, text: &str) -> bool {
         let path = self.path.to_string_lossy();
         let mut parts = path.splitn(3, '/');
@@ -117,7 +117,7 @@ impl Damage {
         }
     }
 
-    /// Does it.
+    /// Applies the damage to the file.
     pub(super) fn inflict(&self, root: &Path) {
         let mut bytes = self.bytes.clone();
         match self.change {
@@ -127,7 +127,7 @@ impl Damage {
         std::fs::write(root.join(&self.path), bytes).expect("a file is written");
     }
 
-    /// Mends it.
+    /// Restores the original file.
     pub(super) fn undo(&self, root: &Path) {
         std::fs::write(root.join(&self.path), &self.bytes).expect("a file is written");
     }

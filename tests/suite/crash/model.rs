@@ -1,23 +1,23 @@
-//! What a worker's lines promise: an oracle that knows nothing of journals.
+//! An oracle that derives the allowed states of a stack from the output of a worker, without reading journals.
 //!
-//! Whatever was acknowledged is there. Of each task at most one step is under way: it is there or it isn't. Nothing
-//! else is there.
+//! All acknowledged mutations must be in the state. Each task has at most one step without an acknowledgement, which may or
+//! may not be in the state. The state must contain nothing else.
 
 use state_core::{MutationId, Op, PendingOperation, RevisionId, State};
 use state_tests::line::{Ending, Line, Plan};
 use state_tests::workload;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that is known of a stack.
+/// The known content of a stack.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    /// Live entries: their address and tag.
+    /// Tags of the live entries by address.
     entries: BTreeMap<String, String>,
-    /// Begun and not ended.
+    /// Operations whose begin was acknowledged, without an end.
     pending: BTreeMap<MutationId, Plan>,
-    /// Where each task is.
+    /// The step of each task that isn't acknowledged yet.
     under_way: BTreeMap<u64, UnderWay>,
-    /// A pending operation that may have been resolved by now: as done with a tag, or as not done.
+    /// A pending operation that may have been resolved meanwhile: as done with a tag, or as not done.
     resolving: Option<(MutationId, Option<String>)>,
     revisions: BTreeSet<RevisionId>,
     acknowledged: u64,
@@ -25,24 +25,24 @@ pub(crate) struct Model {
 
 #[derive(Clone, Debug)]
 enum UnderWay {
-    /// A begin was sent.
+    /// A begin was sent and not acknowledged.
     Begin(Plan),
-    /// A begin was acknowledged, an end perhaps sent.
+    /// A begin was acknowledged; an end may have been sent.
     End(MutationId, Plan),
 }
 
 impl Model {
-    /// How many mutations were acknowledged.
+    /// Number of acknowledged mutations.
     pub(crate) const fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Revisions that were acknowledged.
+    /// Revisions whose commit was acknowledged.
     pub(crate) const fn revisions(&self) -> &BTreeSet<RevisionId> {
         &self.revisions
     }
 
-    /// Takes one line of a worker.
+    /// Processes one line of a worker's output.
     pub(crate) fn hear(&mut self, line: &Line) {
         match line {
             Line::Trying(task, plan) => {
@@ -51,7 +51,7 @@ impl Model {
             Line::Begun(task, id) => {
                 let plan = match self.under_way.remove(task) {
                     Some(UnderWay::Begin(plan)) => plan,
-                    other => panic!("task {task} begins only what it tried: {other:?}"),
+                    other => panic!("task {task} began a step that it didn't announce: {other:?}"),
                 };
                 if plan.ending == Ending::Drop {
                     self.pending.insert(*id, plan);
@@ -63,7 +63,7 @@ impl Model {
                 self.acknowledged += 1;
                 match self.under_way.remove(task) {
                     Some(UnderWay::End(_, plan)) => self.apply(&plan),
-                    other => panic!("task {task} ends only what it began: {other:?}"),
+                    other => panic!("task {task} ended a step that it didn't begin: {other:?}"),
                 }
             }
             Line::Resolving(id, tag) => self.resolving = Some((*id, tag.clone())),
@@ -72,7 +72,7 @@ impl Model {
                 self.revisions.insert(revision.clone());
             }
             Line::Locked | Line::Closed => {}
-            other => panic!("nothing fails here: {other}"),
+            other => panic!("unexpected line: {other}"),
         }
     }
 
@@ -92,14 +92,14 @@ impl Model {
         let plan = self
             .pending
             .remove(&id)
-            .expect("only what is pending is resolved");
+            .expect("only pending operations are resolved");
         if let Some((_, Some(tag))) = self.resolving.take() {
             self.entries.insert(plan.address, tag);
         }
     }
 
-    /// The worker is gone, or stands still. Compares what is there with what must be, and takes over what was
-    /// under way and turned out to be there.
+    /// Compares the state with the model once the worker has ended or is stopped, and adds the unacknowledged steps that are in
+    /// the state to the model.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
         let found: BTreeMap<MutationId, &PendingOperation> = state
             .pending()
@@ -125,7 +125,7 @@ impl Model {
             .collect();
         assert_eq!(
             there, known,
-            "what was begun and not ended is pending, nothing else; {replay}"
+            "exactly the operations that began and didn't end must be pending; {replay}"
         );
         self.check_entries(state, replay);
     }
@@ -159,13 +159,13 @@ impl Model {
             .collect();
         assert_eq!(
             there, self.entries,
-            "what was acknowledged is there, nothing else; {replay}"
+            "exactly the acknowledged entries must be in the state; {replay}"
         );
         for entry in state.entries() {
             let tag = entry.id.clone().unwrap_or_default();
             assert!(
                 entry.outputs == Some(workload::outputs(&tag)),
-                "{} holds what was acknowledged; {replay}",
+                "{} must have its acknowledged content; {replay}",
                 entry.address
             );
         }

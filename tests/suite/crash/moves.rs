@@ -1,4 +1,4 @@
-//! A move between two stacks whose process is killed at every step ends on exactly one side.
+//! Kills a move between two stacks at every step: the moved resources end up in exactly one stack.
 
 use super::syscalls::calls;
 use crate::process::{WORKER, Worker};
@@ -11,14 +11,14 @@ use state_tests::workload::{self, MOVED, SOURCE, THERE};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What each stack holds beside what moves.
+/// The resources of each stack that don't move.
 const OWN: [&str; 2] = ["t1.own", "t2.own"];
 
-/// More kills a system call than a move makes of them.
+/// Maximum number of kills per system call, more than a move makes.
 const KILLS: usize = 60;
 
 #[test]
-fn a_move_killed_at_every_step_ends_on_exactly_one_side() {
+fn move_killed_at_any_step_ends_on_exactly_one_side() {
     let (mut moved, mut stayed) = (0, 0);
     for step in 1.. {
         let mut ended = true;
@@ -33,7 +33,10 @@ fn a_move_killed_at_every_step_ends_on_exactly_one_side() {
             worker.kill();
             let replay = format!("killed at step {step}, the source opened first: {source_first}");
             let there = block_on(recover(dir.path(), source_first, &replay));
-            assert!(there || !acknowledged, "what was acknowledged happened; {replay}");
+            assert!(
+                there || !acknowledged,
+                "an acknowledged move must have happened; {replay}"
+            );
             if there {
                 moved += 1;
             } else {
@@ -49,7 +52,7 @@ fn a_move_killed_at_every_step_ends_on_exactly_one_side() {
 }
 
 #[test]
-fn a_move_killed_before_any_system_call_that_writes_ends_on_exactly_one_side() {
+fn move_killed_before_any_write_ends_on_exactly_one_side() {
     let Some(calls) = calls() else { return };
     let mut kills = 0;
     for call in calls.into_iter().filter(|call| *call != "openat") {
@@ -65,7 +68,10 @@ fn a_move_killed_before_any_system_call_that_writes_ends_on_exactly_one_side() {
             let acknowledged = heard.iter().any(|line| matches!(line, Line::Finished(_)));
             let replay = format!("killed before {call} number {when}");
             let there = block_on(recover(dir.path(), when % 2 == 0, &replay));
-            assert!(there || !acknowledged, "what was acknowledged happened; {replay}");
+            assert!(
+                there || !acknowledged,
+                "an acknowledged move must have happened; {replay}"
+            );
             if well {
                 break;
             }
@@ -76,7 +82,7 @@ fn a_move_killed_before_any_system_call_that_writes_ends_on_exactly_one_side() {
     assert!(kills > 12, "kills: {kills}");
 }
 
-/// Two stacks: one with what moves, each with something of its own.
+/// Creates two stacks, each with resources of its own, the first also with the resources to move.
 async fn prepare(dir: &Path) {
     let stacks = create(dir).expect("a new store");
     for (name, entries) in [(SOURCE, &[MOVED[0], MOVED[1], OWN[0]][..]), (THERE, &[OWN[1]])] {
@@ -102,7 +108,7 @@ async fn prepare(dir: &Path) {
     }
 }
 
-/// An entry that says what it is: those of a task depend on its anchor, where that is there.
+/// An entry with its name as content, and with a dependency if it is one of the moved entries.
 fn made(name: &str) -> Entry {
     let address = name.parse().expect("an address");
     let mut entry = workload::made(address, name).expect("an entry");
@@ -112,21 +118,21 @@ fn made(name: &str) -> Entry {
     entry
 }
 
-/// The next owners open both stacks; whether what moved is in the other one.
+/// Opens both stacks as their next lock holders, and returns whether the entries are in the destination.
 async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     let stacks = open(dir).expect(replay);
     let (source, there) = (stack(&stacks, SOURCE).await, stack(&stacks, THERE).await);
     if source_first {
         lock(&source, replay).await;
     }
-    // Whoever locks the destination needs nobody else to settle what waits there.
+    // Locking the destination alone must settle the moves that wait there.
     lock(&there, replay).await;
     let moved = contains(&source, &there, replay).await;
     lock(&source, replay).await;
     for stack in [&source, &there] {
         let state = stack.tip().await.expect(replay).state;
         let unsettled = (state.incoming().count(), state.departed().count());
-        assert_eq!(unsettled, (0, 0), "nothing is left to be settled; {replay}");
+        assert_eq!(unsettled, (0, 0), "all moves must be settled; {replay}");
         verify(stack).await;
     }
     moved
@@ -142,7 +148,7 @@ async fn lock(stack: &Stack, replay: &str) {
     session.close().await.expect(replay);
 }
 
-/// Whether what moved is there: all of it, whole, and nowhere else.
+/// Whether the destination has the moved entries: all of them, unchanged, and in no other stack.
 async fn contains(source: &Stack, there: &Stack, replay: &str) -> bool {
     let mut found = Vec::new();
     for (stack, own) in [(source, OWN[0]), (there, OWN[1])] {
@@ -155,10 +161,13 @@ async fn contains(source: &Stack, there: &Stack, replay: &str) -> bool {
         };
         assert!(has(own), "{own} stays; {replay}");
         let [one, other] = MOVED.map(has);
-        assert_eq!(one, other, "all or nothing; {replay}");
+        assert_eq!(one, other, "all entries or none must have moved; {replay}");
         assert_eq!(state.len(), if one { 3 } else { 1 }, "{replay}");
         found.push(one);
     }
-    assert_ne!(found[0], found[1], "on exactly one side; {replay}");
+    assert_ne!(
+        found[0], found[1],
+        "the entries must be in exactly one stack; {replay}"
+    );
     found[1]
 }

@@ -1,4 +1,4 @@
-//! P7: a result that came back from the world is never thrown away because it breaks a rule.
+//! P7: a result of a provider is never discarded because it violates a rule.
 
 use crate::store::{block_on, stack, verify};
 use state_core::mutation::Resolution;
@@ -10,31 +10,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[test]
-fn a_result_that_breaks_a_rule_at_end_is_on_the_pending_operation_afterwards_with_its_id() {
+fn result_that_violates_a_rule_is_kept_as_pending() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(async {
         let id = break_a_rule(dir.path()).await;
         let stack = stack(dir.path()).await.expect("it opens");
         let tip = stack.tip().await.expect("it reads");
         let pending: Vec<_> = tip.state.pending().collect();
-        assert_eq!(pending.len(), 1, "exactly the refused result is pending");
+        assert_eq!(
+            pending.len(),
+            1,
+            "exactly the operation with the refused result is pending"
+        );
         assert_eq!((pending[0].id, pending[0].op), (id, Op::Create));
         let result = pending[0].result.as_ref().expect("the result is kept");
         let entry = result.entry.as_ref().expect("with its entry");
         assert_eq!(result.outcome, Outcome::Succeeded);
-        assert_eq!(
-            entry.id.as_deref(),
-            Some("i-4711"),
-            "with the id that the world gave"
-        );
+        assert_eq!(entry.id.as_deref(), Some("i-4711"), "the provider's id is kept");
         assert_eq!(
             entry.outputs,
             Some(workload::outputs("i-4711")),
-            "with its outputs"
+            "the outputs are kept"
         );
-        assert!(!result.violations.is_empty(), "and it says what is wrong");
-        assert!(!tip.is_reliable(), "the state doesn't claim to know the world");
-        assert_eq!(tip.state.len(), 0, "no entry has changed");
+        assert!(!result.violations.is_empty(), "the violations are kept");
+        assert!(!tip.is_reliable(), "the state is marked as unreliable");
+        assert_eq!(tip.state.len(), 0, "no entry changed");
 
         let session = stack.lock("resolve").await.expect("it locks");
         resolve(&session, id).await;
@@ -43,7 +43,7 @@ fn a_result_that_breaks_a_rule_at_end_is_on_the_pending_operation_afterwards_wit
     });
 }
 
-/// A create whose dependency goes while it runs.
+/// Deletes the dependency of a create while the create runs.
 async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let stack = stack(dir).await.expect("a new stack");
     let session = stack.lock("break a rule").await.expect("it locks");
@@ -78,7 +78,7 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     };
     let violations = create.succeed(Some(made)).await.expect("it is recorded");
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
-    assert_eq!(rules, [Rule::ReferenceExists], "the caller hears what is wrong");
+    assert_eq!(rules, [Rule::ReferenceExists], "the caller gets the violations");
     let revision = update
         .finish(UpdateResult::Failed)
         .await
@@ -86,13 +86,13 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let refused = session
         .rollback(UpdateRequest::new(UpdateKind::Rollback), &revision)
         .await
-        .expect_err("nothing is rolled back while an operation is pending");
+        .expect_err("a rollback is refused while an operation is pending");
     assert_eq!(refused.kind(), ErrorKind::Conflict);
     session.close().await.expect("it closes");
     id
 }
 
-/// The operator says what is there, with the result at hand.
+/// Resolves the operation as done, with a corrected entry.
 async fn resolve(session: &Session, id: state_core::MutationId) {
     let pending = session.recovered()[0].clone();
     let entry = pending
@@ -112,7 +112,7 @@ async fn resolve(session: &Session, id: state_core::MutationId) {
     assert_eq!(state.pending().count(), 0);
     let kept = state
         .entry(&EntryKey::live(address("top")))
-        .expect("it is an entry now");
+        .expect("the entry is in the state");
     assert_eq!(kept.id.as_deref(), Some("i-4711"));
 }
 

@@ -1,8 +1,8 @@
-//! P1: a kill right before any system call that writes, by `strace`. It finds what random moments miss: the
+//! P1: kills a worker right before any system call that writes, with `strace`. Unlike random kills, this covers the short
 //! windows between a write, its sync, a rename and the sync of the folder.
 //!
-//! `strace` counts calls by thread, so on a new store the calls of a thread that is ahead hide those of others. On a
-//! store that is there already calls are counted by file and folder, which shows them all.
+//! `strace` counts calls per thread, so on a new store the calls of one thread hide the same calls of others. On an existing
+//! store the calls are counted per file and folder, which covers all of them.
 
 use super::Model;
 use crate::process::{WORKER, Worker, is_there};
@@ -27,14 +27,14 @@ const CALLS: [&str; 8] = [
     "openat",
 ];
 
-/// At most so many kills a system call on a new store.
+/// Maximum number of kills per system call on a new store.
 const KILLS: usize = 12;
 
-/// At most so many kills a system call and a file.
+/// Maximum number of kills per system call and file.
 const KILLS_A_FILE: usize = 6;
 
 #[test]
-fn a_kill_before_a_system_call_on_a_new_store_loses_nothing_that_was_acknowledged() {
+fn kill_before_any_syscall_on_a_new_store_loses_no_ack() {
     let Some(calls) = calls() else { return };
     let mut kills = 0;
     for call in &calls {
@@ -57,7 +57,7 @@ fn a_kill_before_a_system_call_on_a_new_store_loses_nothing_that_was_acknowledge
 }
 
 #[test]
-fn a_kill_before_a_system_call_on_any_file_loses_nothing_that_was_acknowledged() {
+fn kill_before_any_syscall_on_any_file_loses_no_ack() {
     let Some(calls) = calls() else { return };
     let (prepared, lines) = prepare();
     let mut kills = 0;
@@ -81,7 +81,7 @@ fn a_kill_before_a_system_call_on_any_file_loses_nothing_that_was_acknowledged()
     assert!(kills > 30, "kills: {kills}");
 }
 
-/// The system calls that this machine has; none, and a word about it, without `strace`.
+/// The system calls of this machine. Records a skip and returns None without `strace`.
 pub(super) fn calls() -> Option<Vec<&'static str>> {
     if !is_there("strace") {
         skip("strace", "kills before system calls");
@@ -97,18 +97,17 @@ pub(super) fn calls() -> Option<Vec<&'static str>> {
     Some(CALLS.into_iter().filter(known).collect())
 }
 
-/// A store with one session behind it, and what its worker said.
+/// Creates a store with one finished session, and returns it with the output of its worker.
 fn prepare() -> (TempDir, Vec<Line>) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(WORKER);
     command.arg("script").arg(dir.path()).arg("a");
     let (well, lines) = Worker::of(command).end();
-    assert!(well, "nobody disturbed it");
+    assert!(well, "the worker must succeed without a kill");
     (dir, lines)
 }
 
-/// Which calls one more session makes on which files and folders, by path in the store, and how often at most by one
-/// thread.
+/// The calls that another session makes on each file and folder, with the maximum count of a single thread.
 fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize> {
     let after = copy(prepared);
     let log = after.path().with_extension("strace");
@@ -127,7 +126,10 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         .arg("script")
         .arg(after.path())
         .arg("b");
-    assert!(Worker::of(command).end().0, "nobody disturbed it");
+    assert!(
+        Worker::of(command).end().0,
+        "the worker must succeed without a kill"
+    );
     let text = std::fs::read(&log).expect("strace wrote its log");
     std::fs::remove_file(&log).expect("the log goes");
     let root = format!("<{}/", after.path().display());
@@ -140,8 +142,8 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         let (Some(thread), Some(call)) = (words.next(), words.next()) else {
             continue;
         };
-        // The first file or folder that it names. Temporary names are other ones in the next run: the rename that
-        // follows stands for them.
+        // The first file or folder in the call. Temporary names differ in the next run, so they are left out; the rename
+        // that follows covers these files.
         let path = arguments
             .split_once(&root)
             .and_then(|(_, rest)| rest.split_once('>'));
@@ -180,16 +182,16 @@ fn children(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A kill before one system call.
+/// A kill before one occurrence of a system call.
 struct Injection<'a> {
     call: &'a str,
     when: usize,
-    /// Only calls on this file or folder count.
+    /// The file or folder to which the counted calls are limited.
     path: Option<PathBuf>,
 }
 
 impl Injection<'_> {
-    /// Runs the workload, compares what it left with what it said; whether it got to its end.
+    /// Runs the workload, and compares the store with the output of the worker. Returns whether the worker reached its end.
     fn ends_well(&self, dir: &Path, part: &str, model: &mut Model, replay: &str) -> bool {
         let Self { call, when, path } = self;
         let mut command = Command::new("strace");

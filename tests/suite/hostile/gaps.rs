@@ -1,25 +1,26 @@
-//! Forgeries between two requests that pass today: each is asserted to pass, so that mending one turns its test red.
+//! Forgeries between two requests that aren't detected yet. The test asserts that each one passes, so that it fails once a
+//! gap is closed.
 
-use super::{Command, Kind, Outcome, Stack, World};
+use super::{Command, Kind, Outcome, Scenario, Stack};
 use crate::store::block_on;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Forgery, Intervention};
 use state_core::{Enveloped, Head};
 
-/// A forgery that isn't noticed today.
+/// A forgery that isn't detected yet.
 struct Gap {
-    /// What the attacker does.
+    /// Description of the attack.
     attack: &'static str,
-    /// What the reader must do instead (docs/decisions/0001).
+    /// The required behaviour (docs/decisions/0001).
     expected: &'static str,
     command: Command,
-    /// Only sealed stacks promise anything here.
+    /// Whether only sealed stacks have to detect the attack.
     sealed_only: bool,
-    /// Which objects the attack aims at.
+    /// Selects the objects that are attacked.
     aims_at: fn(&str) -> bool,
     action: fn() -> Action,
-    /// Whether the attack went through.
+    /// Whether the attack succeeded.
     passes: fn(&Outcome) -> bool,
 }
 
@@ -31,12 +32,12 @@ fn is_head(object: &str) -> bool {
     object.ends_with("head.json")
 }
 
-/// The stack reads as one that doesn't exist, without an error.
+/// Whether the stack appears not to exist, without an error.
 fn reads_as_absent(outcome: &Outcome) -> bool {
     matches!(outcome.shown, Ok(None))
 }
 
-/// Forges a document, whose public digest is computed anew.
+/// Forges a document and recomputes its public digest.
 fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Action {
     Action::Forge(Forgery::new(name, move |bytes| {
         let Ok(mut document) = T::decode("forged", bytes) else {
@@ -47,8 +48,8 @@ fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Acti
     }))
 }
 
-/// Forgeries that pass until a stack is read through one authenticated view. A mended gap turns the test red: its line then
-/// moves to a test that asserts what is expected.
+/// Forgeries that pass until a stack is read through one authenticated view. When a gap is closed, the test fails; then
+/// move its line to a test that asserts the required behaviour.
 const KNOWN_GAPS: [Gap; 5] = [
     Gap {
         attack: "the name pointer is deleted",
@@ -100,20 +101,16 @@ const KNOWN_GAPS: [Gap; 5] = [
     },
 ];
 
-/// Whether the attack goes through at any request of its command.
-async fn passes(gap: &Gap, world: &World) -> bool {
-    let honest = world.run(gap.command, Vec::new()).await;
+/// Whether the attack succeeds at any request of its command.
+async fn passes(gap: &Gap, scenario: &Scenario) -> bool {
+    let honest = scenario.run(gap.command, Vec::new()).await;
     let known = honest.attacker.objects();
     let targets: Vec<_> = known.into_iter().filter(|object| (gap.aims_at)(object)).collect();
-    assert!(
-        !targets.is_empty(),
-        "there is something to attack: {}",
-        gap.attack
-    );
+    assert!(!targets.is_empty(), "no object to attack: {}", gap.attack);
     for target in targets {
         for at in 0..honest.requests.len() {
             let plan = vec![Intervention::new(at, target.clone(), (gap.action)())];
-            let outcome = world.run(gap.command, plan).await;
+            let outcome = scenario.run(gap.command, plan).await;
             if outcome.edits > 0 && (gap.passes)(&outcome) {
                 return true;
             }
@@ -127,16 +124,16 @@ fn known_gaps_are_still_open() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
             for policy in [SealingPolicy::Plaintext, SealingPolicy::All] {
-                let world = World::build(kind, policy).await.unwrap();
+                let scenario = Scenario::build(kind, policy).await.unwrap();
                 for gap in &KNOWN_GAPS {
                     if gap.sealed_only && policy == SealingPolicy::Plaintext {
                         continue;
                     }
-                    let open = passes(gap, &world).await;
+                    let open = passes(gap, &scenario).await;
                     eprintln!("hostile: {kind:?}, {policy:?}: {}: {open}", gap.attack);
                     assert!(
                         open,
-                        "{kind:?}, {policy:?}: mended: {}. Assert instead: {}",
+                        "{kind:?}, {policy:?}: gap closed: {}. Assert instead: {}",
                         gap.attack, gap.expected
                     );
                 }

@@ -1,162 +1,162 @@
-//! What a caller may do to a stack, sensible or not, without a word about what is there: an action picks its
-//! targets by number, and [`resolver`](super::resolver) turns the numbers into what exists when its turn comes. So a history
-//! with actions taken out is a history too, and shrinking works.
+//! The actions of a caller on a stack, valid or not, independent of the state: an action picks its targets by number, and
+//! [`resolver`](super::resolver) maps the numbers to existing entries when the action runs. A history with some actions
+//! removed is therefore a valid history, so shrinking works.
 
 use proptest::sample::Index;
 use state_core::{Op, Outcome, UpdateResult};
 
-/// One thing that a caller does.
+/// One action of a caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Begins an update.
+    /// Begins an update of a kind.
     Start,
-    /// Begins a step.
+    /// Begins a step and leaves it pending.
     Begin(Intention),
-    /// Ends a pending step.
+    /// Ends a pending step with a result.
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// An entry was looked at.
+    /// Records that an entry was compared with its object and is unchanged.
     Same(Target, Change),
-    /// A create and a delete belong together.
+    /// Records that a create and a delete form one replacement.
     Replace(Target),
-    /// An entry is compared with the world; none: it is gone.
+    /// Records the result of a refresh of an entry; None if its object is missing.
     Refresh(Target, Option<Change>),
-    /// A tombstone goes.
+    /// Removes a tombstone from the state.
     RemovePendingReplace(Target),
-    /// Outputs of an entry.
+    /// Records the outputs of an entry.
     Outputs(Target, u8),
-    /// A change by hand.
+    /// Records an edit of the state.
     Edit(Vec<Hand>),
-    /// A pending step is settled by hand; none: it was not done.
+    /// Resolves a pending step; None if it was not done.
     Resolve(Index, Option<Report>),
-    /// A plugin takes part.
+    /// Records a plugin in the manifest.
     Plugin(u8),
-    /// The stack's own outputs.
+    /// Records the outputs of the stack.
     StackOutputs(u8),
-    /// The world is about to be changed beyond what is recorded.
+    /// Marks the state as unreliable before objects are changed without records.
     Invalidate,
-    /// What is recorded is right; nothing else changes.
+    /// Marks the state as reliable; nothing else changes.
     Validate,
-    /// The first entries of an earlier revision are what the world is now.
+    /// Records the first entries of an earlier revision as the current state of the objects.
     Save(Index, Index),
-    /// The update ends.
+    /// Ends the update with a result.
     Finish(UpdateResult),
-    /// The writer dies and another one takes over.
+    /// Crashes the writer; another writer takes over.
     Crash,
-    /// The state is stored and read again.
+    /// Stores the state as a checkpoint and reads it again.
     Checkpoint,
-    /// An earlier revision comes back.
+    /// Rolls back to an earlier revision.
     Restore(Index),
-    /// The first entries of an earlier revision come in from elsewhere, as serial so and so there.
+    /// Imports the first entries of an earlier revision with a foreign serial.
     Import(Index, Index, u8),
-    /// The first entries of an earlier revision are stored as a revision that isn't current.
+    /// Stores the first entries of an earlier revision as a revision that isn't current.
     Write(Index, Index),
-    /// A revision is forgotten.
+    /// Deletes a revision from the history.
     Forget(Index),
 }
 
-/// A step that is about to touch the world.
+/// The intent of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Intention {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Says that it replaces, or that it doesn't, against what would fit.
+    /// Whether the step claims the wrong value for being a replacement.
     pub(crate) contrary: bool,
     pub(crate) tombstone: bool,
-    /// Its entry isn't that of its target, or is missing, or shouldn't be there.
+    /// Whether the entry has another key than the target, is missing, or must not be present.
     pub(crate) misfit: bool,
 }
 
-/// What came back from the world.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) outcome: Outcome,
-    /// How what is there differs from what was meant; none: not at all.
+    /// How the resulting entry differs from the intended one; None if they are equal.
     pub(crate) change: Option<Change>,
     pub(crate) misfit: bool,
 }
 
-/// Which entry an action is about.
+/// Selects the entry of an action.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    /// The first that the open update hasn't recorded.
+    /// The first entry that the open update hasn't recorded.
     Next,
-    /// Any.
+    /// Any entry, chosen by number.
     Any(Index),
-    /// The first that awaits its replacement or its deletion.
+    /// The first entry that awaits replacement or deletion.
     Leftover,
-    /// The one that nothing refers to and that stands last.
+    /// The last entry without references to it.
     Last,
-    /// The live one with this name, there or not.
+    /// The live entry with this name, which may not exist.
     Name(u8),
 }
 
-/// How an entry differs from the one that is there, or from nothing.
+/// How an entry differs from the existing one, or from a new one.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Other references than before.
+    /// Whether the references are replaced.
     pub(crate) links: Option<Vec<Link>>,
-    /// Another group than before.
+    /// The new group, if it changes.
     pub(crate) group: Option<Option<u8>>,
     pub(crate) uid: Identity,
-    /// Another id than before.
+    /// The new id, if it changes.
     pub(crate) id: Option<u8>,
     pub(crate) size: u8,
     pub(crate) protect: bool,
     pub(crate) pending_replacement: bool,
     pub(crate) external: bool,
-    /// Lacks the kind that its type requires.
+    /// Whether the kind that the entry type requires is missing.
     pub(crate) kindless: bool,
 }
 
-/// The uid that an entry comes with.
+/// Selects the uid of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
-    /// The one of the entry that is there; a new one when there is none.
+    /// The uid of the existing entry, or a new one.
     Kept,
     New,
     Missing,
-    /// That of any entry.
+    /// The uid of any entry, chosen by number.
     Stolen(Index),
 }
 
-/// A reference.
+/// A reference to another entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) field: Field,
     pub(crate) to: To,
 }
 
-/// Where a reference stands.
+/// The field that contains a reference.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Field {
     DependsOn,
     Property(u8),
     Parent,
-    /// With the id of the provider that is there, or with one that may not be.
+    /// The provider, with the id of the existing provider or with an arbitrary one.
     Provider(Option<Result<(), u8>>),
     DeletedWith,
     ReplaceWith,
 }
 
-/// What a reference names.
+/// Selects the target of a reference.
 #[derive(Clone, Debug)]
 pub(crate) enum To {
-    /// An entry that the open update recorded.
+    /// An entry that the open update has recorded.
     Recorded(Index),
-    /// Any entry.
+    /// Any entry, chosen by number.
     Any(Index),
     Name(u8),
     Group(u8),
 }
 
-/// A part of a change by hand.
+/// One change of an edit.
 #[derive(Clone, Debug)]
 pub(crate) enum Hand {
     Remove(Target),
-    /// In its place; perhaps under another name.
+    /// Replaces an entry in place, optionally under another name.
     Put(Target, Change, Option<u8>),
     Append(u8, Change),
 }

@@ -1,4 +1,4 @@
-//! The laws at the codec: what is written down is the same state, in the same order.
+//! The laws at the codec: decoding an encoded state gives the same entries in the same order.
 
 use super::core_laws::Bench;
 use super::strategies::histories;
@@ -8,7 +8,7 @@ use proptest::test_runner::TestCaseError;
 use state_core::testkit::oracle;
 use state_core::{Json, Snapshot, Timestamp, codec};
 
-/// What these bytes hold; it obeys the topological law.
+/// Decodes a snapshot, and asserts the topological law.
 fn read_back(bytes: &[u8]) -> Result<Snapshot, TestCaseError> {
     let decoded = codec::decode("snapshot", bytes).map_err(|error| TestCaseError::fail(error.to_string()))?;
     prop_assert!(oracle::is_topological(&decoded.entries));
@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_state_that_is_written_down_reads_back_in_the_same_order(history in histories(ACTIONS)) {
+    fn encoded_state_decodes_in_the_same_order(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;
@@ -33,7 +33,7 @@ proptest! {
     }
 
     #[test]
-    fn the_stored_form_is_canonical_and_holds_an_entry_a_line(history in histories(ACTIONS)) {
+    fn stored_form_is_canonical_with_one_entry_per_line(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;
@@ -48,7 +48,7 @@ proptest! {
         for (line, entry) in lines[1..].iter().zip(&snapshot.entries) {
             let line = line.strip_suffix(',').unwrap_or(line);
             prop_assert_eq!(line, codec::entry_text(entry));
-            // Read by the JSON layer alone, which sorts keys, it is the same text.
+            // The JSON layer alone, which sorts keys, must give the same text.
             let json = Json::parse(line).map_err(|error| TestCaseError::fail(error.to_string()))?;
             prop_assert_eq!(json.as_str(), line);
         }

@@ -1,4 +1,4 @@
-//! The laws in memory: records, frames, states.
+//! The laws in memory, for records, frames and states.
 
 mod acts;
 mod bench;
@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_state_is_topological_and_what_the_naive_merge_says(history in histories(ACTIONS)) {
+    fn merge_is_topological_and_equals_the_naive_merge(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;
@@ -19,7 +19,7 @@ proptest! {
     }
 
     #[test]
-    fn the_incremental_checks_agree_with_the_verifier(history in histories(ACTIONS)) {
+    fn incremental_checks_agree_with_the_verifier(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn every_prefix_of_a_journal_replays_to_the_state_that_was_shown(history in histories(ACTIONS)) {
+    fn every_journal_prefix_replays_to_the_shown_state(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;
@@ -37,7 +37,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_that_was_stored_goes_on_as_if_it_had_not_been(history in histories(ACTIONS), cut in 0..ACTIONS) {
+    fn reloaded_state_behaves_like_the_original(history in histories(ACTIONS), cut in 0..ACTIONS) {
         let mut bench = Bench::new();
         let cut = cut.min(history.len());
         for action in &history[..cut] {
@@ -47,7 +47,7 @@ proptest! {
         for action in &history[cut..] {
             bench.act(action)?;
             resumed.act(action)?;
-            prop_assert!(bench.state() == resumed.state(), "they parted at {action:?}");
+            prop_assert!(bench.state() == resumed.state(), "the states differ after {action:?}");
         }
     }
 }

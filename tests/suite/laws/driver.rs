@@ -1,5 +1,4 @@
-//! A caller of the manager, with somebody beside it who reads the store after every acknowledgement and knows only
-//! the naive merge.
+//! A caller of the manager, with a reader that compares the store with the naive merge after every acknowledgement.
 
 mod reader;
 mod steps;
@@ -23,7 +22,7 @@ use std::sync::Arc;
 
 pub(crate) type Checked = Result<(), TestCaseError>;
 
-/// Runs a case on a runtime of its own.
+/// Runs a case on its own runtime.
 pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -32,7 +31,7 @@ pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
         .block_on(case)
 }
 
-/// The caller.
+/// A caller that performs the actions of a history.
 pub(crate) struct Driver {
     stack: Stack,
     session: Session,
@@ -43,7 +42,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A new stack in this store.
+    /// Creates a stack in a store and locks it.
     pub(crate) async fn new(backend: Arc<dyn Backend>) -> Result<Self, TestCaseError> {
         let stacks = Stacks::new(Arc::clone(&backend), environment());
         let name = "shop/production".parse().map_err(failed)?;
@@ -70,7 +69,7 @@ impl Driver {
         &self.session
     }
 
-    /// Does it, if it can be done, and checks all that must hold afterwards.
+    /// Performs an action if possible, and checks all laws afterwards.
     pub(crate) async fn act(&mut self, action: &Action) -> Checked {
         let anywhere = matches!(
             action,
@@ -93,7 +92,7 @@ impl Driver {
             Action::Begin(intention) => drop(self.begin(intention).await?),
             Action::Run(intention, report) => {
                 if self.begin(intention).await? {
-                    self.look().await?;
+                    self.inspect().await?;
                     let last = self.steps.len() - 1;
                     self.end(last, report).await?;
                 }
@@ -112,10 +111,10 @@ impl Driver {
             }
             _ => self.step(action).await?,
         }
-        self.look().await
+        self.inspect().await
     }
 
-    /// Begins all of these at once and ends those that began, from a task each.
+    /// Begins several steps concurrently, each in its own task, and ends those that began.
     pub(crate) async fn act_at_once(&mut self, work: &[(Intention, Report)]) -> Checked {
         if self.update.is_none() {
             self.start().await?;
@@ -144,12 +143,12 @@ impl Driver {
                 .map_err(|error| TestCaseError::fail(error.to_string()))?;
             tolerated(ended)?;
         }
-        self.look().await
+        self.inspect().await
     }
 
-    /// Reads the store as others see it.
-    async fn look(&mut self) -> Checked {
-        self.reader.look(&self.session.state()).await
+    /// Compares the store as other clients see it with the session.
+    async fn inspect(&mut self) -> Checked {
+        self.reader.inspect(&self.session.state()).await
     }
 
     async fn start(&mut self) -> Checked {
@@ -162,7 +161,7 @@ impl Driver {
         if let Some(update) = tolerated(started)? {
             self.update = Some(update);
         }
-        self.look().await
+        self.inspect().await
     }
 
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
@@ -188,7 +187,7 @@ impl Driver {
         let state = self.session.state();
         let operation = pending(&state, |operation| operation.id == step.id());
         let Some(operation) = operation else {
-            // Settled by hand meanwhile: there is nothing to end.
+            // The operation was resolved by an edit meanwhile, so it can't end.
             let ended = step.fail().await;
             prop_assert!(ended.is_err(), "an end without a begin was accepted");
             return Ok(());
@@ -238,7 +237,7 @@ impl Driver {
         self.made(Some(revision)).await
     }
 
-    /// Hands the stack to the next owner: after a crash, or after a clean close.
+    /// Hands the stack to the next writer, after a crash or a clean close.
     async fn reopen(&mut self, crash: bool) -> Checked {
         let before = self.session.state();
         let old = self.session.clone();
@@ -249,16 +248,16 @@ impl Driver {
             self.stack.break_lock("law", seen).await.map_err(failed)?
         } else {
             old.clone().close().await.map_err(failed)?;
-            // What was acknowledged and not worth a sync by itself is there now.
+            // Closing also syncs records that were acknowledged without a sync of their own.
             let left = self.stack.tip().await.map_err(failed)?.state;
-            self.reader.look(&left).await?;
+            self.reader.inspect(&left).await?;
             self.stack.lock("law").await.map_err(failed)?
         };
         let late = old.start_update(UpdateRequest::new(UpdateKind::Update)).await;
-        prop_assert!(late.is_err(), "a writer that was fenced or closed still writes");
+        prop_assert!(late.is_err(), "a fenced or closed writer must not write");
         prop_assert!(
             self.session.recovered().iter().eq(before.pending()),
-            "what was pending is not handed over"
+            "pending operations must be handed over"
         );
         if before.update().is_some() {
             let revision = self.stack.current_rev().await.map_err(failed)?;
@@ -267,13 +266,13 @@ impl Driver {
         Ok(())
     }
 
-    /// A revision was made and is current.
+    /// Checks a newly committed revision.
     async fn made(&mut self, revision: Option<RevisionId>) -> Checked {
         let Some(revision) = revision else {
             return Ok(());
         };
-        self.look().await?;
-        self.reader.marked(revision).await
+        self.inspect().await?;
+        self.reader.remember_committed(revision).await
     }
 
     const fn resolver<'a>(&'a self, state: &'a State) -> Resolver<'a> {
@@ -284,8 +283,8 @@ impl Driver {
     }
 }
 
-/// Whether these are those again; one that had no uid is given one.
-fn brought_back(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
+/// Whether two lists of entries are equal, except that entries without a uid may have got one.
+fn equal_up_to_new_uids(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
     let same = |(that, this): (&SharedEntry, &SharedEntry)| {
         let uid = that.uid.or(this.uid);
         Entry {
@@ -314,7 +313,7 @@ pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     TestCaseError::fail(format!("{error}: {error:?}"))
 }
 
-/// A refusal is an answer; any other error is a failure.
+/// Turns a refusal into None; any other error fails the case.
 fn tolerated<T>(answer: Result<T, Error>) -> Result<Option<T>, TestCaseError> {
     match answer {
         Ok(value) => Ok(Some(value)),
@@ -325,7 +324,7 @@ fn tolerated<T>(answer: Result<T, Error>) -> Result<Option<T>, TestCaseError> {
     }
 }
 
-/// The records of a journal's frame.
+/// Decodes the records of a journal frame.
 fn records(payload: &[u8]) -> Result<Vec<Record>, TestCaseError> {
     decode_records("frame", payload).map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! The laws at the file backend: at every revision and at every frame where a journal can end.
+//! The laws at the file backend, for every revision and every frame at which a journal can end.
 
 use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
@@ -13,26 +13,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Fewer actions than elsewhere: each of them syncs files.
+/// Number of actions; fewer than elsewhere, because each of them syncs files.
 const ACTIONS: usize = 16;
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_revision_in_files_holds_what_it_held(history in histories(ACTIONS)) {
+    fn revisions_in_files_never_change(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
             let mut driver = Driver::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
             for action in &history {
                 driver.act(action).await?;
             }
-            driver.reader().look_back().await
+            driver.reader().inspect_revisions().await
         })?;
     }
 
     #[test]
-    fn every_prefix_of_a_journal_in_files_is_a_state_that_was_shown(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_files_is_a_shown_state(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
             let store = folder.path().join("store");
@@ -40,7 +40,7 @@ proptest! {
             for action in &history {
                 driver.act(action).await?;
             }
-            // The writer is alive, so the last segment isn't closed.
+            // The writer is still running, so the last segment isn't closed.
             let copy = folder.path().join("copy");
             copy_tree(&store, &copy)?;
             let shown = |slot: Slot| {
@@ -53,8 +53,8 @@ proptest! {
     }
 }
 
-/// Cuts the last segment after each of its frames, the last one first, and in the middle of the frame behind: what
-/// is left is what was shown then.
+/// Truncates the last segment after each of its frames, from the last one on, and in the middle of the next frame. The rest
+/// must replay to the state that was shown at that frame.
 async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
     let (segment, first) = last_segment(store)?;
     let whole = fs::read(&segment).map_err(broken)?;
@@ -78,7 +78,7 @@ async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Che
     Ok(())
 }
 
-/// Where each frame of a segment ends, and its slot. The first is a fence, which is never cut.
+/// The end offset and slot of each frame in a segment. The first frame is a fence, which is never cut.
 fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     let mut found = Vec::new();
     let (mut end, mut slot) = (0, first);
@@ -90,7 +90,7 @@ fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     found
 }
 
-/// The segment that is being written, and its first slot.
+/// The segment that is still being written, and its first slot.
 fn last_segment(store: &Path) -> Result<(PathBuf, Slot), TestCaseError> {
     let stacks = listed(&store.join("stacks"))?;
     let journal = stacks.first().map(|stack| stack.join("journal"));
@@ -129,8 +129,8 @@ fn copy_tree(from: &Path, to: &Path) -> Checked {
     Ok(())
 }
 
-/// A folder in memory where the system has such: the laws are about what is in the files, and a sync to a disk would
-/// take most of the time.
+/// A temporary folder, in memory if the system supports that: the laws are about the content of files, and syncs to a disk
+/// would take most of the time.
 pub(crate) fn folder() -> Result<tempfile::TempDir, TestCaseError> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {
@@ -141,7 +141,10 @@ pub(crate) fn folder() -> Result<tempfile::TempDir, TestCaseError> {
     made.map_err(broken)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`map_err` passes the error by value"
+)]
 pub(crate) fn broken(error: std::io::Error) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The laws at the command line: what `statectl list` prints stands in the order of the state.
+//! The laws at the command line: `statectl list` prints the resources in the order of the state.
 
 use super::config;
 use super::driver::{Driver, failed, run};
@@ -15,14 +15,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Few: the point is what is there at the end.
+/// Number of cases; few, because only the final state is listed.
 const ACTIONS: usize = 12;
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn statectl_lists_every_entry_after_what_it_depends_on(history in histories(ACTIONS)) {
+    fn statectl_list_prints_dependencies_first(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
             let mut driver = Driver::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
@@ -43,7 +43,7 @@ proptest! {
 fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     let backend = format!("file://{}", store.display());
     let mut command = Command::new(WORKER);
-    // In nobody's memory.
+    // Without the known stacks of the user who runs the test.
     command.env("HOME", "").env("XDG_STATE_HOME", "");
     let arguments = ["cli", "list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;
@@ -69,7 +69,7 @@ fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
 fn entries_of(state: &State, keys: &[EntryKey]) -> Result<Vec<SharedEntry>, TestCaseError> {
     let entry = |key| {
         let entry = state.entry(key).cloned();
-        entry.ok_or_else(|| TestCaseError::fail(format!("{key} is listed and not there")))
+        entry.ok_or_else(|| TestCaseError::fail(format!("{key} is listed but not in the state")))
     };
     keys.iter().map(entry).collect()
 }

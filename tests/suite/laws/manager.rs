@@ -1,4 +1,4 @@
-//! The laws at the manager, over the memory backend.
+//! The laws at the manager, with the memory backend.
 
 use super::driver::{Driver, run};
 use super::{
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 use state_core::MemoryBackend;
 use std::sync::Arc;
 
-/// Fewer than in memory: the reader beside the writer replays the whole journal after each of them.
+/// Number of actions; fewer than in memory, because the reader replays the whole journal after each of them.
 const ACTIONS: usize = 24;
 
 proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_a_session_shows_is_what_the_store_holds_after_each_acknowledgement(history in histories(ACTIONS)) {
+    fn session_state_equals_the_store_after_each_ack(history in histories(ACTIONS)) {
         run(async {
             let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {
@@ -27,18 +27,18 @@ proptest! {
     }
 
     #[test]
-    fn every_revision_holds_what_it_held_when_it_was_made(history in histories(ACTIONS)) {
+    fn revisions_never_change(history in histories(ACTIONS)) {
         run(async {
             let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {
                 driver.act(action).await?;
             }
-            driver.reader().look_back().await
+            driver.reader().inspect_revisions().await
         })?;
     }
 
     #[test]
-    fn steps_of_many_tasks_keep_the_laws(history in histories(ACTIONS), work in work(8)) {
+    fn concurrent_steps_keep_the_laws(history in histories(ACTIONS), work in work(8)) {
         run(async {
             let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {

@@ -1,11 +1,11 @@
-//! The merge again, as seed 004 says it: a base list, a list of what the update recorded, and the set of what is
-//! done; `snapshot = new ++ (base − done)`. Written from the table in [`state_core::mutation`], list by list, and
-//! judged as a whole after each record: no index, no position, no incremental check.
+//! A naive implementation of the merge: a base list, a list of the entries that the update recorded, and the set of base
+//! entries that are done; `snapshot = new ++ (base − done)`. It follows the table in [`state_core::mutation`] with plain
+//! lists, and checks the whole state after each record, without indices, positions and incremental checks.
 
 mod judge;
 mod steps;
 
-use judge::is_sound;
+use judge::is_valid;
 use state_core::journal::{Record, ResetCause};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
@@ -17,14 +17,14 @@ use state_core::{
 };
 use std::collections::BTreeSet;
 
-/// What becomes of a record.
+/// The effect of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It took effect.
+    /// The record changed the state.
     Accepted,
-    /// It changed nothing.
+    /// The record was refused and changed nothing.
     Refused,
-    /// What came back breaks a rule: it waits on its pending operation.
+    /// The result violates a rule, so it is kept with its pending operation.
     Kept,
 }
 
@@ -35,27 +35,27 @@ pub(crate) struct Naive {
     done: BTreeSet<usize>,
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
-    /// The first who said that the world is being changed, and wasn't taken back.
+    /// The first mutation that marked the state as unreliable, unless the mark was cleared.
     doubt: Option<Invalidation>,
     ended: BTreeSet<MutationId>,
     update_open: bool,
     serial: u64,
     outputs: StackOutputs,
-    /// Those of the last update that a program drove.
+    /// The outputs of the last update by a program.
     plugins: BTreeSet<Plugin>,
 }
 
-/// Where an entry stands.
+/// The position of an entry.
 #[derive(Clone, Copy)]
 enum Place {
     New(usize),
     Base(usize),
 }
 
-/// Against a rule.
-struct Broken;
+/// A change that violates a rule.
+struct RuleViolation;
 
-type Change = Result<(), Broken>;
+type Change = Result<(), RuleViolation>;
 
 impl Naive {
     /// `new ++ (base − done)`.
@@ -69,7 +69,7 @@ impl Naive {
         list
     }
 
-    /// What happens when this record comes.
+    /// Applies a record, and returns its effect.
     pub(crate) fn apply(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Verdict {
         if let Record::End(end) = record {
             return self.end(end);
@@ -80,7 +80,7 @@ impl Naive {
                 *self = next;
                 Verdict::Accepted
             }
-            Err(Broken) => Verdict::Refused,
+            Err(RuleViolation) => Verdict::Refused,
         }
     }
 
@@ -111,7 +111,7 @@ impl Naive {
                 self.change_within_update(other, loaded)?;
             }
         }
-        require(is_sound(&self.entries()))
+        require(is_valid(&self.entries()))
     }
 
     fn change_within_update(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
@@ -127,7 +127,7 @@ impl Naive {
             Record::Validate(_) => self.doubt = None,
             Record::SetOutputs(outputs) => self.outputs = outputs.clone(),
             Record::ResetBase(rebase) => {
-                let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(Broken)?;
+                let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(RuleViolation)?;
                 self.base.clone_from(&snapshot.entries);
                 self.new.clear();
                 self.done.clear();
@@ -173,7 +173,7 @@ impl Naive {
         match (op, &old) {
             (Op::Create | Op::Import, None) => require(deposes.is_none())?,
             (Op::Create | Op::Import, Some(old)) => require(deposes.is_some() || old.pending_replacement)?,
-            (Op::Update | Op::Delete | Op::Discard, None) => return Err(Broken),
+            (Op::Update | Op::Delete | Op::Discard, None) => return Err(RuleViolation),
             (Op::Delete, Some(old)) => {
                 require(!old.protect || !target.is_live())?;
             }
@@ -212,7 +212,7 @@ impl Naive {
                 *self = next;
                 Verdict::Accepted
             }
-            Err(Broken) => {
+            Err(RuleViolation) => {
                 self.pending[place].result = Some(RefusedResult {
                     outcome: end.outcome,
                     entry: end.entry.clone(),
@@ -225,7 +225,7 @@ impl Naive {
 
     fn resolve(&mut self, resolve: &Resolve) -> Change {
         let place = self.pending.iter().position(|p| p.id == resolve.id);
-        let operation = self.pending.remove(place.ok_or(Broken)?);
+        let operation = self.pending.remove(place.ok_or(RuleViolation)?);
         self.ended.insert(resolve.id);
         match &resolve.resolution {
             Resolution::Done(entry) => {
@@ -238,8 +238,8 @@ impl Naive {
         }
     }
 
-    /// The columns `success` and `partial` of the table. What is settled by hand stands where the entry before it
-    /// stood, or at the very end.
+    /// Applies the columns `success` and `partial` of the table. A result that an edit resolved replaces the old entry in place,
+    /// or is appended.
     fn take_effect(
         &mut self,
         operation: &PendingOperation,
@@ -254,7 +254,7 @@ impl Naive {
         let reasons = if partial { reasons } else { &[] };
         if matches!(operation.op, Op::Delete | Op::Discard) {
             require(entry.is_none())?;
-            let old = old.ok_or(Broken)?;
+            let old = old.ok_or(RuleViolation)?;
             let mut kept = Entry::clone(&old);
             if partial {
                 kept.init_errors = reasons.to_vec();
@@ -265,15 +265,15 @@ impl Naive {
             } else {
                 self.remove(target);
             }
-            return require(is_sound(&self.entries()));
+            return require(is_valid(&self.entries()));
         }
-        let entry = entry.ok_or(Broken)?;
+        let entry = entry.ok_or(RuleViolation)?;
         require(entry.key() == *target)?;
         let mut recorded = Entry::clone(entry);
         recorded.init_errors = reasons.to_vec();
         recorded.pending_replacement = false;
         match (operation.op, old) {
-            (Op::Update, None) => return Err(Broken),
+            (Op::Update, None) => return Err(RuleViolation),
             (Op::Update | Op::Read, Some(old)) => {
                 recorded.uid = old.uid.or(entry.uid);
                 if partial && operation.op == Op::Update {
@@ -294,16 +294,16 @@ impl Naive {
                 self.base[place] = recorded.into();
             }
         }
-        require(is_sound(&self.entries()))
+        require(is_valid(&self.entries()))
     }
 
-    /// A tombstone goes; a live entry becomes deposed where it stands.
+    /// Removes a tombstone, or makes a live entry deposed in place.
     fn make_way(&mut self, old: &SharedEntry, deposes: Option<&DeposedKey>) -> Change {
         if old.pending_replacement {
             self.remove(&old.key());
             return Ok(());
         }
-        let deposed = Some(deposes.ok_or(Broken)?.clone());
+        let deposed = Some(deposes.ok_or(RuleViolation)?.clone());
         self.set(
             &old.key(),
             Entry {
@@ -352,7 +352,7 @@ impl Naive {
         }
     }
 
-    /// How a state differs from this; none if it doesn't.
+    /// Describes how a state differs from this one; None if it doesn't.
     pub(crate) fn difference(&self, state: &State) -> Option<String> {
         let keys = |entries: &[SharedEntry]| -> Vec<String> {
             entries.iter().map(|entry| entry.key().to_string()).collect()
@@ -399,16 +399,16 @@ impl Naive {
     }
 }
 
-/// The words in which violations are told are the real code's own.
+/// Removes the messages of violations, which only the code under test defines.
 fn without_words(operation: &PendingOperation) -> PendingOperation {
     let mut operation = operation.clone();
     if let Some(result) = &mut operation.result {
-        assert!(!result.violations.is_empty(), "a refused result says why");
+        assert!(!result.violations.is_empty(), "a refused result has violations");
         result.violations.clear();
     }
     operation
 }
 
 fn require(holds: bool) -> Change {
-    if holds { Ok(()) } else { Err(Broken) }
+    if holds { Ok(()) } else { Err(RuleViolation) }
 }

@@ -1,4 +1,4 @@
-//! The laws on an object store: at every revision and at every object with which a journal can end.
+//! The laws on an object store, for every revision and every object at which a journal can end.
 
 use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
@@ -16,10 +16,10 @@ use state_core::{Backend, Lineage, Slot, State};
 use state_manager::Stacks;
 use std::sync::Arc;
 
-/// Fewer than in memory: a reader looks at every object of the journal after each of them.
+/// Number of actions; fewer than in memory, because a reader reads every object of the journal after each of them.
 const ACTIONS: usize = 12;
 
-/// Folds that are made often.
+/// Compaction interval, short so that compactions are frequent.
 const FOLD: u64 = 8;
 
 fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
@@ -33,22 +33,22 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_revision_in_objects_holds_what_it_held(history in histories(ACTIONS)) {
+    fn revisions_in_objects_never_change(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
             let mut driver = Driver::new(Arc::new(backend(&store, FOLD))).await?;
             for action in &history {
                 driver.act(action).await?;
             }
-            driver.reader().look_back().await
+            driver.reader().inspect_revisions().await
         })?;
     }
 
     #[test]
-    fn every_prefix_of_a_journal_in_objects_is_a_state_that_was_shown(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_objects_is_a_shown_state(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
-            // A fold would hide that the slots behind it are gone.
+            // A compaction would hide that earlier slots are missing.
             let mut driver = Driver::new(Arc::new(backend(&store, u64::MAX))).await?;
             for action in &history {
                 driver.act(action).await?;
@@ -63,7 +63,8 @@ proptest! {
     }
 }
 
-/// Takes the last object away, again and again down to the fence of the writer: what is left is what was shown then.
+/// Deletes the last object repeatedly, down to the fence of the writer. The rest must replay to the state that was shown at
+/// that slot.
 async fn cut_object_by_object(
     store: &Arc<InMemory>,
     lineage: Lineage,
@@ -94,7 +95,10 @@ async fn cut_object_by_object(
     Ok(())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`map_err` passes the error by value"
+)]
 fn lost(error: Error) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! From an abstract action to a concrete one: its picks meet what is there.
+//! Resolves abstract actions to concrete ones: maps their numbers to existing entries.
 
 use super::actions::{Change, Field, Hand, Identity, Intention, Link, Report, Target, To};
 use proptest::sample::Index;
@@ -11,8 +11,8 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// An intention that met its target.
-pub(crate) struct Aimed {
+/// An intention with its resolved target.
+pub(crate) struct ResolvedIntention {
     pub(crate) op: Op,
     pub(crate) target: EntryKey,
     pub(crate) entry: Option<Entry>,
@@ -20,14 +20,14 @@ pub(crate) struct Aimed {
     pub(crate) tombstone: bool,
 }
 
-/// A report that met its pending operation.
-pub(crate) struct Result {
+/// A report with its resolved pending operation.
+pub(crate) struct ResolvedReport {
     pub(crate) outcome: Outcome,
     pub(crate) entry: Option<Entry>,
     pub(crate) reasons: Vec<String>,
 }
 
-/// What is there, and a source of new uids.
+/// The current state, and a source of new uids.
 pub(crate) struct Resolver<'a> {
     pub(crate) state: &'a State,
     pub(crate) entropy: &'a SeededEntropy,
@@ -60,7 +60,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(crate) fn intention(&self, intention: &Intention) -> Aimed {
+    pub(crate) fn intention(&self, intention: &Intention) -> ResolvedIntention {
         let Intention {
             op,
             target,
@@ -81,10 +81,10 @@ impl Resolver<'_> {
         };
         let mut entry = self.changed(old, &subject, change);
         if makes && old.is_some() && matches!(change.uid, Identity::Kept) {
-            // Another object than the one that it replaces.
+            // Not the object that it replaces.
             entry.uid = Some(Uid::random(self.entropy));
         }
-        Aimed {
+        ResolvedIntention {
             op: *op,
             target,
             entry: (is_removal == *misfit).then_some(entry),
@@ -93,7 +93,7 @@ impl Resolver<'_> {
         }
     }
 
-    pub(crate) fn report(&self, operation: &PendingOperation, report: &Report) -> Result {
+    pub(crate) fn report(&self, operation: &PendingOperation, report: &Report) -> ResolvedReport {
         let Report {
             outcome,
             change,
@@ -116,7 +116,7 @@ impl Resolver<'_> {
         } else {
             Vec::new()
         };
-        Result {
+        ResolvedReport {
             outcome: *outcome,
             entry: entry.filter(|_| *outcome != Outcome::Failed || *misfit),
             reasons,
@@ -149,7 +149,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The entry with this key as the change has it.
+    /// Applies a change to the entry with this key.
     pub(crate) fn changed(&self, old: Option<&SharedEntry>, key: &EntryKey, change: &Change) -> Entry {
         let fresh = Arc::new(Entry::leaf(key.address.clone(), "thing"));
         let mut entry = self.keyed(old.unwrap_or(&fresh), key);

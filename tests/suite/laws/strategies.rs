@@ -1,4 +1,4 @@
-//! Histories: mostly what a sound tool does, with everything else mixed in.
+//! Generates histories: mostly actions of a correct tool, mixed with invalid ones.
 
 use super::actions::{Action, Change, Field, Hand, Identity, Intention, Link, Report, Target, To};
 use proptest::collection::vec;
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use state_core::{Op, Outcome, UpdateResult};
 
-/// How many names entries are given: few, so that they meet.
+/// Number of names of entries; few, so that actions often concern the same entry.
 pub(crate) const NAMES: u8 = 8;
 
-/// A history of at most so many actions, 8 or more: mostly some entries are made and committed first.
+/// A history of 8 to `max` actions, which mostly begins by creating and committing some entries.
 pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
     let made = max / 4;
     let beginning = (vec(beginnings(), 0..=made), results());
@@ -22,12 +22,12 @@ pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
     })
 }
 
-/// Steps that are taken at once, at most so many.
+/// At most `max` steps that run concurrently.
 pub(crate) fn work(max: usize) -> impl Strategy<Value = Vec<(Intention, Report)>> {
     vec((intentions(), reports()), 1..=max)
 }
 
-/// An entry is made.
+/// An action that creates an entry.
 fn beginnings() -> impl Strategy<Value = Action> {
     (new_targets(), changes()).prop_map(|(target, change)| {
         let intention = Intention {

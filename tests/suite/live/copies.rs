@@ -1,4 +1,4 @@
-//! The main job on an object store, and a stack that goes from files to one store, to the other, and back.
+//! The main workflow on an object store, and copies of a stack from files to each store and back.
 
 use super::{place, run, servers, statectl};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_main_job_needs_one_changed_argument() {
+fn main_workflow_works_on_each_server() {
     for server in servers() {
         let url = place(&server);
         let on = |arguments: &[&str]| run(&mut statectl(&[&["--backend", &url], arguments].concat()));
@@ -29,7 +29,7 @@ fn the_main_job_needs_one_changed_argument() {
 }
 
 #[test]
-fn a_stack_goes_from_files_to_each_store_and_back_the_same() {
+fn copied_stack_is_identical_after_a_round_trip() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = format!("file://{}", folder.path().join("first").display());
     let shop = fixture("shop.tfstate");

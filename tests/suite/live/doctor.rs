@@ -1,9 +1,9 @@
-//! What `doctor` finds out about real servers, and that a store which ignores conditions is refused.
+//! `doctor` on real servers; a store that ignores conditional requests is refused.
 
 use super::gcs_mock::Mock;
 use super::{place, run, server, servers, statectl};
 
-/// The keys that s3rver comes with.
+/// The default access keys of s3rver.
 const S3RVER: &str = "S3RVER";
 
 fn examined(url: &str) -> serde_json::Value {
@@ -14,7 +14,7 @@ fn examined(url: &str) -> serde_json::Value {
 }
 
 #[test]
-fn servers_that_keep_their_promises_are_sound() {
+fn doctor_passes_conforming_servers() {
     for server in servers() {
         let findings = examined(&place(&server));
         let checks: Vec<&str> = findings
@@ -32,7 +32,7 @@ fn servers_that_keep_their_promises_are_sound() {
         ] {
             assert!(checks.contains(&check), "{findings:#}");
         }
-        // Ceph's radosgw wants ETags without their quotes; nobody has to know.
+        // Ceph's radosgw needs ETags without quotes; the client detects that itself.
         assert_eq!(
             checks.contains(&"etags"),
             server.starts_with("s3:"),
@@ -43,14 +43,14 @@ fn servers_that_keep_their_promises_are_sound() {
 }
 
 #[test]
-fn the_mock_of_gcs_is_sound() {
+fn doctor_passes_the_gcs_mock() {
     let mock = Mock::start();
     examined(&mock.url("states"));
-    assert_eq!(mock.objects(), 0, "nothing stays");
+    assert_eq!(mock.objects(), 0, "doctor must leave no objects");
 }
 
 #[test]
-fn a_store_that_ignores_conditions_is_refused() {
+fn store_that_ignores_conditions_is_refused() {
     let Some(server) = server("STATE_TEST_S3RVER_URL") else {
         return;
     };

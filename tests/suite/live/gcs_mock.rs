@@ -1,5 +1,5 @@
-//! A mock of Google Cloud Storage: as much of its XML interface as is asked for here, with generations as conditions.
-//! It says nothing of what Google's servers do.
+//! A mock of Google Cloud Storage: the part of its XML interface that the tests need, with generations as conditions. It
+//! doesn't prove the behaviour of Google's servers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,14 +18,14 @@ struct Bucket {
 pub(super) struct Mock {
     port: u16,
     bucket: Arc<Mutex<Bucket>>,
-    /// Holds the credentials with which no token is asked for.
+    /// Folder with the credentials for which the client requests no token.
     folder: tempfile::TempDir,
 }
 
-/// The only bucket that it has.
+/// The only bucket of the mock.
 const BUCKET: &str = "states";
 
-/// A service account that isn't one.
+/// A fake service account.
 const ACCOUNT: &str = r#"{"private_key":"","private_key_id":"","client_email":"","disable_oauth":true}"#;
 
 struct Request {
@@ -40,7 +40,7 @@ struct Answer {
     status: &'static str,
     headers: Vec<String>,
     body: Vec<u8>,
-    /// The length that a HEAD tells without a body.
+    /// Value of `content-length` in an answer to HEAD, which has no body.
     length: usize,
 }
 
@@ -96,7 +96,7 @@ fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", answer.length));
         let body = if is_head { &[] } else { &*answer.body };
-        // In one piece: else each answer waits for the acknowledgement of its head.
+        // Write head and body at once, because a second write would wait for a delayed acknowledgement of the first.
         if out.write_all(&[head.as_bytes(), body].concat()).is_err() {
             return;
         }
@@ -190,7 +190,7 @@ fn status(status: &'static str) -> Answer {
     }
 }
 
-/// A generation of 0 stands for an object that isn't there.
+/// Writes an object under a condition. Generation 0 means that the object must not exist.
 fn put(request: &Request, name: &str, bucket: &mut Bucket) -> Answer {
     let now = bucket.objects.get(name).map_or(0, |(generation, _)| *generation);
     let wanted = request.headers.get("x-goog-if-generation-match");
@@ -250,7 +250,7 @@ fn found(request: &Request, generation: u64, bytes: &[u8]) -> Answer {
     }
 }
 
-/// In one page: nobody lists a thousand objects here.
+/// Lists objects in one page, because the tests have fewer than a thousand.
 fn list(request: &Request, bucket: &Bucket) -> Answer {
     let text = |name: &str| request.query.get(name).cloned().unwrap_or_default();
     let (prefix, behind) = (text("prefix"), text("start-after"));

@@ -1,4 +1,4 @@
-//! More than a list gives in one page: a thousand on S3.
+//! Lists of more than one page; a page on S3 has a thousand objects.
 
 use super::{place, servers};
 use crate::store::block_on;
@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Slots, and objects of one kind.
+/// Number of slots, and of objects of one kind.
 const MANY: u64 = 1_100;
 
-/// How many objects are made at once.
+/// Number of objects that are created concurrently.
 const AT_ONCE: u64 = 16;
 
 #[test]
-fn more_than_a_page_of_slots_and_objects_is_listed_folded_and_collected() {
+fn lists_of_several_pages_are_read_compacted_and_collected() {
     std::thread::scope(|scope| {
         for server in servers() {
             scope.spawn(move || block_on(long(&place(&server))));
@@ -41,11 +41,11 @@ async fn long(url: &str) {
     let journal = held.frames.len() as u64;
     assert_eq!(journal, MANY + 1, "all of them, and a fence");
     assert_eq!(held.tail.next, Slot(MANY + 1));
-    folded(&*backend, lineage).await;
+    wait_for_compaction(&*backend, lineage).await;
     let view = backend.read_journal(lineage, None).await.expect("it reads");
     assert_eq!(view.tail, held.tail);
 
-    // All before the fence can go.
+    // All slots before the fence can be deleted.
     let base = Base {
         start: held.tail.next,
         chain: held.tail.chain,
@@ -78,7 +78,7 @@ async fn long(url: &str) {
     assert_eq!(
         slots.len() as u64,
         MANY + 1,
-        "all slots but the fence, and the fold"
+        "all slots except the fence, and the compacted object"
     );
     let last = slots.last().cloned().into_iter().collect::<Vec<_>>();
     held.writer.delete(&last).await.expect("it goes");
@@ -86,7 +86,7 @@ async fn long(url: &str) {
     held.writer.release().await.expect("it is freed");
 }
 
-/// As many as there would be after so many updates.
+/// Creates as many log objects as many updates would.
 async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
     let making = (0..AT_ONCE).map(|first| {
         let backend = Arc::clone(backend);
@@ -113,8 +113,8 @@ async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
     assert!(listed == expected, "{} of {MANY}", listed.len());
 }
 
-/// Waits until the head names a fold.
-async fn folded(backend: &dyn Backend, lineage: Lineage) {
+/// Waits until the head names a compacted object.
+async fn wait_for_compaction(backend: &dyn Backend, lineage: Lineage) {
     for _ in 0..100 {
         let head = backend.read_head(lineage).await.expect("it reads");
         if let Some(compaction) = head.compaction {
@@ -124,5 +124,5 @@ async fn folded(backend: &dyn Backend, lineage: Lineage) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{MANY} slots weren't folded");
+    panic!("{MANY} slots weren't compacted");
 }

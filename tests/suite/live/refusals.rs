@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a store: each is a typed error with a hint and an exit code, soon, and tells no secret.
+//! Failures to reach a store: each gives a typed error with a hint and an exit code within a time limit, without secrets.
 
 use super::{Ran, place, run, server, statectl};
 use crate::store::environment;
@@ -7,42 +7,42 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a refusal may take.
+/// Maximum time until an error is reported.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const CANARY: &str = "hunter22-canary";
 
-/// Keys that open nothing.
+/// Access keys that the server must reject.
 pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "k"),
     ("AWS_SECRET_ACCESS_KEY", CANARY),
     ("AWS_REGION", "r"),
 ];
 
-/// The same as Azure's keys are written.
+/// The same keys in the encoding of Azure's keys.
 const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 
 #[track_caller]
-pub(super) fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
+pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> Ran {
     let clock = environment().clock;
     let begun = clock.elapsed();
     let ran = run(command).exits(code);
     let took = clock.elapsed() - begun;
     assert!(took < LIMIT, "it took {took:?}");
-    assert!(ran.err.contains(told), "{told}: {ran:?}");
+    assert!(ran.err.contains(expected), "{expected}: {ran:?}");
     assert!(ran.err.contains("hint"), "{ran:?}");
     assert!(!format!("{ran:?}").contains(CANARY), "{ran:?}");
     ran
 }
 
-/// The same server under another scheme and host.
+/// The URL of a server with another endpoint.
 pub(super) fn elsewhere(server: &str, endpoint: &str) -> String {
     let bucket = server.split('?').next().unwrap_or(server);
     format!("{bucket}?endpoint={endpoint}")
 }
 
 #[test]
-fn wrong_credentials_are_denied() {
+fn wrong_credentials_are_reported_as_access_denied() {
     let Some(server) = server("STATE_TEST_S3_URL") else {
         return;
     };
@@ -56,7 +56,7 @@ fn wrong_credentials_are_denied() {
 }
 
 #[test]
-fn a_wrong_key_of_azure_is_denied() {
+fn wrong_azure_key_is_reported_as_access_denied() {
     let Some(server) = server("STATE_TEST_AZURE_URL") else {
         return;
     };
@@ -73,7 +73,7 @@ fn a_wrong_key_of_azure_is_denied() {
 }
 
 #[test]
-fn a_bucket_that_is_missing_is_not_found_and_named() {
+fn missing_bucket_is_named() {
     for (variable, there, missing) in [
         ("STATE_TEST_S3_URL", "s3://states", "s3://no-such-bucket"),
         ("STATE_TEST_AZURE_URL", "az://states", "az://no-such-container"),
@@ -82,17 +82,17 @@ fn a_bucket_that_is_missing_is_not_found_and_named() {
             continue;
         };
         let url = server.replacen(there, missing, 1);
-        // The hint repeats the URL: what failed must be named before.
-        let told = format!("error: the bucket or container {missing} does not exist");
+        // The hint repeats the URL, so check that the error itself names the bucket.
+        let expected = format!("error: the bucket or container {missing} does not exist");
         for command in ["list", "init"] {
-            let ran = refused(&mut statectl(&["--backend", &url, command]), 10, &told);
+            let ran = refused(&mut statectl(&["--backend", &url, command]), 10, &expected);
             assert!(ran.err.contains(&format!("create {missing} first")), "{ran:?}");
         }
     }
 }
 
 #[test]
-fn credentials_that_only_read_read_and_are_denied_to_write() {
+fn read_only_credentials_can_only_read() {
     let (Some(server), Some(key), Some(secret)) = (
         server("STATE_TEST_S3_URL"),
         server("STATE_TEST_S3_READER_KEY"),
@@ -121,10 +121,10 @@ fn credentials_that_only_read_read_and_are_denied_to_write() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = nobody.local_addr().expect("it has one").port();
-    drop(nobody);
+fn server_without_listener_or_tls_is_unreachable() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    drop(listener);
     for scheme in ["http", "https"] {
         let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
         refused(
@@ -143,7 +143,7 @@ fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
 }
 
 #[test]
-fn a_server_that_takes_the_call_and_says_nothing_is_unreachable() {
+fn silent_server_is_unreachable() {
     let port = silent();
     std::thread::scope(|scope| {
         for scheme in ["http", "https"] {
@@ -159,9 +159,10 @@ fn a_server_that_takes_the_call_and_says_nothing_is_unreachable() {
     });
 }
 
-/// Without credentials the machine is asked for some. Here that never answers, as on a network that swallows packets.
+/// Without credentials the client queries the metadata service. Here that service never answers, as on a network that drops
+/// packets.
 #[test]
-fn without_credentials_it_says_soon_which_to_set() {
+fn missing_credentials_error_names_the_variables() {
     let port = silent();
     let url = elsewhere("s3://states", &format!("http://127.0.0.1:{port}"));
     let mut command = statectl(&["--backend", &url, "list"]);
@@ -185,9 +186,9 @@ fn without_credentials_it_says_soon_which_to_set() {
     assert!(took < Duration::from_secs(9), "it took {took:?}");
 }
 
-/// What Google's servers say, by a mock: nobody tried them.
+/// Errors of Google's servers, tested with a mock only.
 #[test]
-fn the_mock_of_gcs_refuses_as_a_store_does() {
+fn gcs_mock_errors_are_classified() {
     let mock = super::gcs_mock::Mock::start();
     let missing = mock.url("no-such-bucket");
     for command in ["list", "init"] {
@@ -214,7 +215,7 @@ fn the_mock_of_gcs_refuses_as_a_store_does() {
     }
 }
 
-/// A server that takes every call and says nothing, for as long as the test runs.
+/// Starts a server that accepts every connection and never answers.
 fn silent() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -225,9 +226,9 @@ fn silent() -> u16 {
     port
 }
 
-/// The store compares the times that requests are signed with to its own.
+/// A store rejects requests whose signed time differs too much from its own clock.
 #[test]
-fn a_clock_that_is_wrong_is_named_in_the_hint() {
+fn clock_skew_is_named_in_the_hint() {
     let body = "<?xml version=\"1.0\"?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
                 request time and the current time is too large.</Message></Error>";
     let answer = format!(
@@ -244,7 +245,7 @@ fn a_clock_that_is_wrong_is_named_in_the_hint() {
     assert!(ran.err.contains("clock"), "{ran:?}");
 }
 
-/// A server that says the same to everybody, for as long as the test runs.
+/// Starts a server that gives the same answer to every request.
 fn answering(answer: &str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -254,7 +255,7 @@ fn answering(answer: &str) -> u16 {
             let mut stream = stream;
             let mut request = [0; 4096];
             if stream.read(&mut request).is_ok() {
-                // Whoever hung up hears nothing.
+                // A client that has closed the connection gets no answer.
                 drop(stream.write_all(answer.as_bytes()));
             }
         }

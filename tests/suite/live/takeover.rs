@@ -1,4 +1,4 @@
-//! P2 on a real object store: a process that was stopped past its lease wakes up, and is fenced.
+//! P2 on a real object store: a process that was suspended past its lease is fenced when it continues.
 
 use super::{place, server};
 use crate::crash::Model;
@@ -8,11 +8,11 @@ use state_tests::line::Line;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The shortest that there is, in seconds.
+/// The shortest possible lease, in seconds.
 const LEASE: u32 = 8;
 
 #[test]
-fn a_process_that_slept_past_its_lease_is_fenced_and_its_last_batch_is_told_truly() {
+fn writer_suspended_past_its_lease_is_fenced() {
     let Some(server) = server("STATE_TEST_S3_URL") else {
         return;
     };
@@ -29,9 +29,9 @@ fn a_process_that_slept_past_its_lease_is_fenced_and_its_last_batch_is_told_trul
             steps.hear(&line);
         }
         let stack = stack(&path).await.expect("it opens");
-        stack.lock("second").await.expect_err("its lease isn't over");
+        stack.lock("second").await.expect_err("the lease hasn't expired");
         let waited = stack.lock_within("second", Duration::from_secs(60)).await;
-        let session = waited.expect("a lease that isn't renewed ends");
+        let session = waited.expect("a lease that isn't renewed expires");
         let taken_over = session.state();
         model.settle(&taken_over, &url);
         write(&session, "before").await;
@@ -42,7 +42,10 @@ fn a_process_that_slept_past_its_lease_is_fenced_and_its_last_batch_is_told_trul
         assert!(!well, "a fenced writer fails");
         steps.judge(&late, &taken_over, &url);
         let tip = stack.tip().await.expect("it reads");
-        assert!(content(&tip.state) == before, "what it wrote late is not visible");
+        assert!(
+            content(&tip.state) == before,
+            "its late write must not be visible"
+        );
         write(&session, "after").await;
         session.close().await.expect("it closes");
         verify(&stack).await;

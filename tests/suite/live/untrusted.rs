@@ -1,4 +1,4 @@
-//! A server that nobody vouches for.
+//! A server with a certificate that no trusted authority signed.
 
 use super::refusals::{KEYS, elsewhere, refused};
 use super::statectl;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[test]
-fn a_server_that_signed_its_own_certificate_is_sent_nothing() {
+fn self_signed_server_receives_no_request() {
     let (port, heard) = self_signed();
     let url = elsewhere("s3://states", &format!("https://127.0.0.1:{port}"));
     for command in ["list", "init"] {
@@ -26,7 +26,7 @@ fn a_server_that_signed_its_own_certificate_is_sent_nothing() {
     assert!(!heard.is_empty() && heard.iter().all(Result::is_err), "{heard:?}");
 }
 
-/// A server that speaks TLS, and what it heard: requests, or why there was none.
+/// Starts a TLS server; the receiver gets each request, or the error of the connection.
 fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/self-signed");
     let certificate = CertificateDer::from_pem_file(folder.join("certificate.pem")).expect("a certificate");
@@ -40,12 +40,12 @@ fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
-    let (tell, heard) = std::sync::mpsc::channel();
+    let (sender, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let heard = answer(&config, stream);
-            // Who asked may have gone.
-            drop(tell.send(heard));
+            // The client may have closed the connection.
+            drop(sender.send(heard));
         }
     });
     (port, heard)

@@ -1,4 +1,4 @@
-//! The real Terraform and OpenTofu, where there are any.
+//! The installed Terraform and OpenTofu clients.
 
 use state_tests::clients::{self, Client};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A Terraform or OpenTofu, with a home of its own.
+/// A Terraform or OpenTofu client with its own home folder.
 pub(super) struct TerraformCli {
     client: Client,
     home: TempDir,
@@ -19,7 +19,7 @@ impl fmt::Display for TerraformCli {
 }
 
 impl TerraformCli {
-    /// All that are at hand; none, loudly, where there is none.
+    /// All installed clients. Records a skip if there are none.
     pub(super) fn all() -> Vec<Self> {
         Self::all_for("exports read by the real client")
     }
@@ -146,14 +146,14 @@ impl TerraformCli {
         self.init(dir.path());
         let arguments = ["plan", "-input=false", "-no-color", "-detailed-exitcode"];
         let output = self.run(dir.path(), &arguments);
-        let told = [output.stdout, output.stderr].concat();
+        let text = [output.stdout, output.stderr].concat();
         (
             output.status.code() == Some(0),
-            String::from_utf8_lossy(&told).into_owned(),
+            String::from_utf8_lossy(&text).into_owned(),
         )
     }
 
-    /// What Terraform makes of a state: the one that it would write.
+    /// The state that Terraform writes after reading the given one.
     pub(super) fn pull(&self, state: &[u8]) -> Vec<u8> {
         let dir = in_folder("terraform.tfstate", state);
         ok(self.run(dir.path(), &["state", "pull"]))
@@ -202,7 +202,7 @@ fn ok(output: Output) -> Vec<u8> {
     output.stdout
 }
 
-/// The addresses of a module and of those in it.
+/// Collects the addresses of a module and its child modules.
 fn collect(module: &serde_json::Value, addresses: &mut Vec<String>) {
     let items = |key: &str| module[key].as_array().into_iter().flatten();
     addresses

@@ -1,4 +1,4 @@
-//! States of real providers, written by Terraform and OpenTofu, go through a store and back into the same client.
+//! Imports states of real providers, written by Terraform and OpenTofu, and exports them to the same client.
 
 use super::cli::{TerraformCli, copy};
 use super::{export, facts, import, read};
@@ -12,7 +12,7 @@ const PROVIDERS: [&str; 5] = ["local", "null", "random", "time", "tls"];
 const UNTESTED: &str = "states of real providers";
 
 #[test]
-fn states_of_real_providers_survive_a_rollback() {
+fn rollback_preserves_states_of_real_providers() {
     let Some(mirror) = clients::provider_mirror(&PROVIDERS, UNTESTED) else {
         return;
     };

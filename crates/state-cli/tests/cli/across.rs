@@ -1,4 +1,4 @@
-//! Entries that go to another stack: both sides are shown, one question is asked, and each has one revision or none.
+//! Moves of resources to another stack: both plans are shown, one confirmation is asked, and each stack gets one revision.
 
 use crate::sandbox::{Ran, Sandbox};
 use serde_json::Value;
@@ -58,7 +58,7 @@ fn all(sandbox: &Sandbox) -> Vec<String> {
 }
 
 #[test]
-fn entries_go_to_another_stack_after_a_look_at_both() {
+fn move_between_stacks_shows_both_plans_first() {
     let sandbox = two_stacks();
     let before = all(&sandbox);
     let show = |stack: &str| {
@@ -189,7 +189,7 @@ fn a_stack_that_is_held_refuses_the_move_on_either_side() {
 }
 
 #[test]
-fn going_back_across_a_move_is_told_and_needs_force() {
+fn rollback_across_a_move_needs_force() {
     let sandbox = two_stacks();
     moved(&sandbox);
     let goes = "terraform_data.database";
@@ -268,7 +268,7 @@ fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
 }
 
 #[test]
-fn a_move_that_was_cut_short_behind_its_commit_point_is_listed_by_name_and_arrives() {
+fn move_interrupted_after_its_commit_point_is_completed() {
     let sandbox = two_stacks();
     let before = all(&sandbox);
     cut_short(&sandbox, Fault::AfterEffect, || {
@@ -310,7 +310,7 @@ fn a_move_that_was_cut_short_behind_its_commit_point_is_listed_by_name_and_arriv
 }
 
 #[test]
-fn a_move_that_was_cut_short_before_its_commit_point_waits_for_the_source_and_never_happened() {
+fn move_interrupted_before_its_commit_point_is_undone() {
     let sandbox = two_stacks();
     let before = all(&sandbox);
     let mut id = String::new();

@@ -1,4 +1,4 @@
-//! What stores there are, and how they are configured.
+//! The supported backends and their configuration.
 
 use crate::sandbox::Sandbox;
 
@@ -79,7 +79,7 @@ fn a_path_that_would_mean_something_in_a_url_is_a_path() {
 }
 
 #[test]
-fn what_is_secret_in_a_url_is_not_told() {
+fn secrets_in_urls_are_not_printed() {
     let sandbox = Sandbox::new();
     for command in [&["list"][..], &["init"], &["list", "--json"]] {
         let refused = sandbox

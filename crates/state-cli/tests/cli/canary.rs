@@ -1,4 +1,4 @@
-//! A sealed store that is worked hard: no secret in any form in what is stored, printed, logged or shown for debugging.
+//! Many commands on a sealed store: no secret appears in any form in stored data, output, logs or debug output.
 
 mod by_hand;
 
@@ -11,7 +11,7 @@ const CANARY: &str = "c4nary\"\\ö-w4tch-7he-m1ne";
 /// What the fixture has in its place.
 const BEFORE: &str = "correct horse battery staple";
 
-/// All that it might look like.
+/// All encodings in which the secret could appear.
 fn forms() -> Vec<String> {
     let bytes = CANARY.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -54,7 +54,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Which form of it is in there.
+/// The encoding of the secret that a text contains; None if it contains none.
 fn found(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     forms().into_iter().find(|form| text.contains(form))
@@ -123,7 +123,7 @@ impl Worked {
             &["recipients", "list"],
             &["verify", "--deep"],
         ] {
-            // What is looked for stands on the command line; nothing is found, and the error repeats it.
+            // The search text is on the command line; nothing matches, and the error repeats the text.
             if reading.contains(&CANARY) {
                 run(&mut self.command(reading));
                 continue;
@@ -187,7 +187,7 @@ impl Worked {
 }
 
 #[test]
-fn no_form_of_a_secret_reaches_the_store_a_log_an_error_or_a_debug() {
+fn no_secret_reaches_store_logs_errors_or_debug_output() {
     let worked = Worked {
         sandbox: Sandbox::new(),
     };

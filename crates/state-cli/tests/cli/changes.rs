@@ -1,4 +1,4 @@
-//! Commands that change a stack: they ask, respect what is pending, and take the lock.
+//! Commands that change a stack: confirmation, pending operations and locks.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn rollback_asks_and_rolls_forward() {
 }
 
 #[test]
-fn what_is_pending_is_shown_everywhere_and_blocks_what_would_bury_it() {
+fn pending_operations_are_shown_and_block_other_changes() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| leave_pending(stack, Intent::create(bucket()), None).await);
     for arguments in [&["list"][..], &["export"]] {
@@ -147,7 +147,7 @@ fn a_pending_delete_that_was_done_removes_the_entry() {
 }
 
 #[test]
-fn a_refused_result_is_on_record_and_stays_when_it_still_breaks_a_rule() {
+fn refused_result_is_kept_while_it_violates_a_rule() {
     let sandbox = Sandbox::with_shop();
     let mut result = bucket();
     result.id = Some("b-17".to_owned());

@@ -1,4 +1,4 @@
-//! The scripts that complete the command line, run by the shells that they are for.
+//! The completion scripts, run by their shells.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::run::skip;
@@ -63,7 +63,7 @@ fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn zsh_and_fish_complete_names_from_the_store_and_run_nothing_that_they_hold() {
+fn zsh_and_fish_complete_names_and_never_execute_them() {
     let sandbox = Sandbox::with_shop();
     let zsh = r#"
         autoload -U compinit && compinit -u -D

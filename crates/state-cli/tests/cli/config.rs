@@ -1,4 +1,4 @@
-//! Settings from files.
+//! Settings from the files of the user and the project.
 
 use crate::sandbox::{Sandbox, run};
 use serde_json::Value;
@@ -67,7 +67,7 @@ fn flags_win_over_the_environment_and_that_over_files() {
 }
 
 #[test]
-fn the_file_of_the_user_counts_where_that_of_the_project_is_silent() {
+fn user_settings_apply_where_the_project_sets_none() {
     let sandbox = Sandbox::new();
     sandbox.write("statectl.toml", "backend = \"stores/dev\"\n");
     std::fs::create_dir_all(sandbox.path().join("user-config/statectl")).unwrap();

@@ -1,4 +1,4 @@
-//! `copy`: the whole history goes to another store.
+//! `copy`: copies the whole history to another store.
 
 use crate::sandbox::Sandbox;
 
@@ -34,7 +34,7 @@ fn a_copy_has_the_whole_history_and_says_so_twice() {
 }
 
 #[test]
-fn what_is_not_there_is_not_copied_and_no_store_is_made_for_it() {
+fn copy_of_a_missing_source_creates_no_store() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["copy", "file://nowhere", "file://there"]).exits(10);
     sandbox

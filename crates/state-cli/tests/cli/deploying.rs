@@ -1,4 +1,4 @@
-//! `up`, `preview`, `refresh` and `destroy` with real files: each does what its preview said, and no more.
+//! `up`, `preview`, `refresh` and `destroy` with real files: each command performs exactly the steps of its preview.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn steps(done: &Value) -> Vec<String> {
     told
 }
 
-/// What was said would be done, where it was done: of inputs that nobody knew it could turn out that they don't change.
+/// The previewed steps that were performed: an input that was unknown in the preview may turn out unchanged.
 fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
     let came = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
@@ -103,7 +103,7 @@ fn up(sandbox: &Sandbox, more: &[&str]) -> Ran {
 }
 
 #[test]
-fn the_example_is_made_in_one_go_and_a_second_run_does_nothing() {
+fn example_is_created_and_a_second_run_changes_nothing() {
     let sandbox = Sandbox::new();
     let example = example();
     let up = ["up", &*example, "--config", "dir=site", "--yes"];
@@ -145,7 +145,7 @@ fn the_example_is_made_in_one_go_and_a_second_run_does_nothing() {
 }
 
 #[test]
-fn the_example_on_a_sealed_stack_leaves_no_password_in_the_store() {
+fn sealed_example_leaves_no_password_in_the_store() {
     let sandbox = Sandbox::new();
     let example = example();
     run(&mut sandbox.sealing(&["up", &example, "--config", "dir=site", "--yes"])).exits(0);
@@ -312,7 +312,7 @@ fn a_change_that_touches_no_object_is_recorded_too() {
 }
 
 #[test]
-fn history_and_logs_tell_why_and_from_what() {
+fn history_and_logs_show_message_and_origin() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     std::fs::create_dir_all(sandbox.path().join(".git/refs/heads")).unwrap();
@@ -351,7 +351,7 @@ fn marking(create: &str) -> String {
 }
 
 #[test]
-fn no_more_commands_are_under_way_at_once_than_parallel_says() {
+fn parallel_limits_concurrent_commands() {
     let marks = |sandbox: &Sandbox| std::fs::read_to_string(sandbox.path().join("marks")).unwrap();
     let sandbox = Sandbox::new();
     sandbox.write(
@@ -369,7 +369,7 @@ fn no_more_commands_are_under_way_at_once_than_parallel_says() {
 }
 
 #[test]
-fn a_preview_of_destroy_says_by_its_exit_code_whether_anything_is_there() {
+fn destroy_preview_exit_code_shows_whether_stack_is_empty() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     up(&sandbox, &[]).exits(0);

@@ -1,4 +1,4 @@
-//! Every command that there is, run with `--json` once: what it prints is described, and nothing else is.
+//! Runs every command with `--json` once: all output matches a schema, and every schema is used.
 
 use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;
@@ -228,7 +228,7 @@ fn sealing(tour: &mut Tour) {
 }
 
 #[test]
-fn every_command_prints_what_is_described_and_nothing_else_is_described() {
+fn every_json_output_matches_a_schema_and_all_are_used() {
     let mut tour = Tour {
         sandbox: Sandbox::new(),
         ran: Vec::new(),
@@ -262,7 +262,7 @@ fn every_command_prints_what_is_described_and_nothing_else_is_described() {
 }
 
 #[test]
-fn the_help_of_a_command_tells_all_that_is_said_of_it() {
+fn long_help_contains_the_full_description() {
     let sandbox = Sandbox::new();
     for (command, told) in [
         ("find", "mark:tainted"),

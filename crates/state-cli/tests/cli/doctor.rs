@@ -1,4 +1,4 @@
-//! `doctor`: what it says of a store, and that it leaves nothing there.
+//! `doctor`: its report on a store, and that it leaves no data behind.
 
 use crate::sandbox::Sandbox;
 

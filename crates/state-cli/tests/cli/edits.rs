@@ -1,4 +1,4 @@
-//! Changes by hand: they show what they do, ask, and make one revision or none.
+//! Edits of the state: they show their changes, ask for confirmation, and create one revision or none.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Ran {
 }
 
 #[test]
-fn a_move_takes_its_dependents_along_and_a_terraform_state_still_exports() {
+fn move_updates_references_and_keeps_terraform_export() {
     let sandbox = Sandbox::with_shop();
     let uid = entry(&sandbox, DATABASE)["uid"].clone();
     let asked = sandbox.run(&["mv", DATABASE, "terraform_data.db"]).exits(4);
@@ -189,7 +189,7 @@ fn an_edit_of_an_entry_hides_secrets_and_keeps_them() {
 }
 
 #[test]
-fn an_edit_comes_back_with_what_is_wrong_until_it_is_right_or_emptied() {
+fn invalid_edit_reopens_until_it_is_valid_or_empty() {
     let sandbox = Sandbox::with_shop();
     let orphaned = r#"sed -i 's/^  "type": "leaf"/  "parent": "nowhere",\n&/' "$1""#;
     let stuck = format!("if [ ! -e once ]; then touch once; {orphaned}; fi");
@@ -306,7 +306,7 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
 }
 
 #[test]
-fn who_holds_the_lock_is_not_disturbed() {
+fn edits_of_a_locked_stack_are_refused() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();

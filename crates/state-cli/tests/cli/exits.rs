@@ -1,4 +1,4 @@
-//! Exit codes, help, and input that means harm.
+//! Exit codes, help, and malicious input.
 
 use crate::sandbox::{Sandbox, fixture};
 

@@ -1,4 +1,4 @@
-//! The first `up` of all: it makes store, identity and stack, and none of them before somebody said yes.
+//! The first `up` creates store, identity and stack, but only after a confirmation.
 
 use crate::deploying::PAGES;
 use crate::sandbox::{Sandbox, run};
@@ -59,7 +59,7 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
     );
 }
 
-/// Runs a command on a terminal of its own, on which somebody types.
+/// Runs a command on a pseudoterminal with typed answers.
 pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -94,7 +94,7 @@ pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
 }
 
 #[test]
-fn a_first_up_is_asked_about_once_and_a_no_leaves_nothing_behind() {
+fn declined_first_up_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let before = paths(sandbox.path());

@@ -1,4 +1,4 @@
-//! States of other systems at the command line: found out, opened, upgraded, mended or refused, and nothing written of what is.
+//! States of other systems at the command line: detected, decrypted, upgraded, repaired or refused without writing anything.
 
 use crate::pulumi::nowhere;
 use crate::sandbox::{Ran, Sandbox, run};
@@ -17,7 +17,7 @@ fn assert_nothing_written(sandbox: &Sandbox) {
 }
 
 #[test]
-fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
+fn encrypted_state_is_imported_only_with_its_passphrase() {
     let sandbox = Sandbox::new();
     let file = format_fixture("opentofu/sha256-16.tfstate");
     let refused = sandbox.run(&["import", &file]).exits(12);
@@ -30,7 +30,7 @@ fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
             .env("STATECTL_IMPORT_PASSPHRASE", passphrase))
     };
     let wrong = with("another one, not right").exits(12);
-    assert!(wrong.stderr.contains("it doesn't open"), "{wrong:?}");
+    assert!(wrong.stderr.contains("it can't be decrypted"), "{wrong:?}");
     assert_nothing_written(&sandbox);
     let done = with("correct horse battery staple").exits(0);
     assert!(
@@ -49,7 +49,7 @@ fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
 }
 
 #[test]
-fn auto_says_what_it_found_or_why_it_cannot() {
+fn auto_names_the_detected_format_or_the_problem() {
     for (name, found) in [
         (
             "legacy/v1.tfstate",
@@ -77,7 +77,7 @@ fn auto_says_what_it_found_or_why_it_cannot() {
     let file = sandbox.write("what.json", r#"{"version": 4}"#);
     let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(1);
     for part in [
-        "the format can't be told",
+        "unknown state format",
         "neither `terraform_version` nor `lineage`",
         "--format terraform",
     ] {
@@ -88,7 +88,7 @@ fn auto_says_what_it_found_or_why_it_cannot() {
     assert_nothing_written(&sandbox);
 }
 
-/// A state of Terraform with a circle and an instance that stands twice.
+/// A Terraform state with a cycle and a duplicate instance.
 fn broken() -> String {
     let resource = |name: &str, to: &str| {
         format!(
@@ -105,7 +105,7 @@ fn broken() -> String {
 }
 
 #[test]
-fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
+fn repair_fixes_cycles_and_duplicates_of_a_state() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("broken.tfstate", broken());
     let file = file.to_str().unwrap();
@@ -141,7 +141,7 @@ fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
     clean.run(&["import", file.to_str().unwrap()]).exits(0);
 }
 
-/// A state with fields that nobody knows, each with a secret in it.
+/// A state with unknown fields, each containing a secret.
 fn unknown_fields() -> String {
     let field = |name: &str| format!(r#""x_{name}": {{"n": "canary-{name}"}}"#);
     let (top, output, resource, empty) = (field("top"), field("output"), field("resource"), field("empty"));
@@ -156,7 +156,7 @@ fn unknown_fields() -> String {
 }
 
 #[test]
-fn a_sealed_stack_hides_the_fields_that_nobody_knows_and_gives_them_back() {
+fn sealed_stack_hides_unknown_fields_and_exports_them() {
     let sandbox = Sandbox::new();
     let text = unknown_fields();
     sandbox.write("odd.tfstate", &text);
@@ -172,7 +172,7 @@ fn a_sealed_stack_hides_the_fields_that_nobody_knows_and_gives_them_back() {
 }
 
 #[test]
-fn hints_say_what_helps_and_nothing_that_does_not() {
+fn hints_fit_the_error() {
     let sandbox = Sandbox::new();
     let pulumi = r#"{"version": 3, "deployment": {"resources": []}}"#;
     let file = sandbox.write("dev.json", pulumi);
@@ -203,7 +203,7 @@ fn a_document_that_breaks_rules_points_to_the_repair() {
 }
 
 #[test]
-fn a_terraform_state_goes_out_as_our_own_snapshot_and_as_nothing_else() {
+fn terraform_state_exports_only_as_terraform_or_native() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["export", "--format", "native"]).exits(0);
     let refused = sandbox.run(&["export", "--format", "unobin"]).exits(1);

@@ -1,4 +1,4 @@
-//! `gc`: what is dropped, what is deleted, and what is told of it.
+//! `gc`: dropped revisions, deleted files, and the report.
 
 use crate::sandbox::Sandbox;
 use serde_json::Value;
@@ -125,7 +125,7 @@ fn every_command_says_that_a_revision_was_collected() {
 }
 
 #[test]
-fn a_dry_run_tells_and_changes_nothing() {
+fn dry_run_reports_and_changes_nothing() {
     let sandbox = sandbox(4);
     let before = files(&sandbox);
     let arguments = ["gc", "--keep-days", "0", "--keep-revisions", "1", "--dry-run"];
@@ -149,7 +149,7 @@ fn a_dry_run_tells_and_changes_nothing() {
 }
 
 #[test]
-fn it_asks_before_it_drops_and_never_when_there_is_nothing_to_do() {
+fn gc_asks_for_confirmation_only_with_work_to_do() {
     let sandbox = sandbox(3);
     let refused = sandbox
         .run(&["gc", "--keep-days", "0", "--keep-revisions", "1"])

@@ -1,4 +1,4 @@
-//! `import` and `export`: nothing is lost, nothing is overwritten by accident.
+//! `import` and `export`: no data is lost or overwritten by accident.
 
 use crate::sandbox::{Sandbox, fixture};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn a_terraform_state_comes_back_byte_for_byte() {
 }
 
 #[test]
-fn import_makes_store_and_stack_and_tells_of_plaintext() {
+fn import_creates_store_and_stack_and_warns_of_plaintext() {
     let sandbox = Sandbox::new();
     let ran = sandbox.import("shop.tfstate").exits(0);
     assert!(
@@ -58,7 +58,7 @@ fn a_successor_keeps_the_identity_of_what_stays() {
 }
 
 #[test]
-fn an_older_state_is_refused_unless_forced_and_the_force_is_recorded() {
+fn older_state_is_refused_unless_forced() {
     let sandbox = Sandbox::new();
     sandbox.import("successor.tfstate").exits(0);
     let refused = sandbox.import("shop.tfstate").exits(13);
@@ -117,7 +117,7 @@ fn an_export_of_our_own_can_be_imported_elsewhere() {
 }
 
 #[test]
-fn a_state_that_breaks_rules_is_refused_with_all_of_them_and_leaves_nothing_behind() {
+fn invalid_state_is_refused_with_all_violations() {
     let sandbox = Sandbox::with_shop();
     let entry = |address: &str, to: &str| {
         format!(r#"{{"address":"{address}","type":"leaf","kind":"k","depends-on":["{to}"]}}"#)
@@ -140,7 +140,7 @@ fn a_state_that_breaks_rules_is_refused_with_all_of_them_and_leaves_nothing_behi
 }
 
 #[test]
-fn an_export_to_a_file_is_private_and_never_overwrites_by_accident() {
+fn exported_file_is_private_and_overwrites_only_with_force() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["export", "-o", "out.tfstate"]).exits(0);
     let out = sandbox.path().join("out.tfstate");

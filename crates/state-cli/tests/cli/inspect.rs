@@ -98,7 +98,7 @@ fn the_first_revision_differs_from_nothing() {
 }
 
 #[test]
-fn in_the_middle_of_an_update_diff_tells_what_it_did_so_far() {
+fn diff_during_an_update_shows_its_changes_so_far() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();
@@ -117,13 +117,13 @@ fn in_the_middle_of_an_update_diff_tells_what_it_did_so_far() {
 }
 
 #[test]
-fn a_move_is_told_as_a_move_and_blame_follows_it() {
+fn diff_shows_moves_and_blame_follows_them() {
     let sandbox = Sandbox::with_shop();
     let rename = |mut entry: Entry| {
         entry.address = "terraform_data.spare".parse().unwrap();
         entry
     };
-    // Nothing stands on the last one.
+    // No entry depends on the last one.
     edit(&sandbox, rename, "terraform_data.migration");
     let data = sandbox.run(&["diff", "--json"]).exits(0).data("diff");
     assert_eq!(data["moved"][0]["from"]["address"], "terraform_data.migration");

@@ -1,4 +1,4 @@
-//! `kill -9` of `up` at random moments, with real files: nothing that it made is forgotten, and the next run goes on.
+//! `kill -9` of `up` at random moments, with real files: no created file is forgotten, and the next run converges.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::clock::SeededEntropy;
@@ -67,7 +67,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     paths.map(file).collect()
 }
 
-/// The name of the file that an entry stands for.
+/// The name of the file that an entry describes.
 fn name(entry: &Entry) -> Option<PathBuf> {
     let path = entry.inputs.as_ref()?.get("path")?.as_str()?.into_owned();
     Some(PathBuf::from(Path::new(&path).file_name()?))
@@ -89,7 +89,7 @@ fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
     })
 }
 
-/// Waits for a random moment: any, or one after so many steps were told as done.
+/// Waits for a random moment: any, or one after a number of steps was reported as done.
 fn wait(child: &mut Child, dice: &Dice) {
     let most = if dice.below(4) == 0 {
         100_000
@@ -99,7 +99,7 @@ fn wait(child: &mut Child, dice: &Dice) {
         // What it is about to do ends with counts.
         let has_begun = told.any(|line| line.starts_with(|c: char| c.is_ascii_digit()));
         let steps = usize::try_from(dice.below(PAGES)).unwrap();
-        // A round that changes nothing tells of nothing.
+        // A round without changes reports no steps.
         if has_begun {
             told.take(steps).for_each(drop);
         }
@@ -175,11 +175,11 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
 }
 
 #[test]
-fn an_up_that_is_killed_at_random_moments_forgets_nothing_and_the_next_one_converges() {
+fn up_killed_at_random_moments_loses_nothing_and_converges() {
     killed_at_random_moments("plaintext", 7);
 }
 
 #[test]
-fn an_up_of_a_sealed_stack_that_is_killed_at_random_moments_forgets_nothing() {
+fn sealed_up_killed_at_random_moments_loses_nothing() {
     killed_at_random_moments("sensitive", 11);
 }

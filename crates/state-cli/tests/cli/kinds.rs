@@ -1,10 +1,10 @@
-//! What a program can make, as `kinds` tells it.
+//! `kinds`: the kinds of resources that a program can declare.
 
 use crate::sandbox::Sandbox;
 use serde_json::json;
 
 #[test]
-fn kinds_are_listed_and_one_is_told_whole_without_a_store() {
+fn kinds_are_listed_and_described_without_a_store() {
     let sandbox = Sandbox::new();
     let listed = sandbox.run(&["kinds"]).exits(0).stdout;
     let names = ["command", "directory", "file", "random:id", "random:password"];

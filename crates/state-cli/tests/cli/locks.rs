@@ -54,7 +54,7 @@ fn who_took_a_client_lock_releases_it_without_its_id() {
 }
 
 #[test]
-fn the_client_lock_of_somebody_else_is_broken_by_its_id_after_a_question() {
+fn client_lock_of_another_user_is_broken_by_its_id() {
     let sandbox = Sandbox::with_shop();
     let id = sandbox.on_stack(async |stack| {
         let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
@@ -97,7 +97,7 @@ fn a_client_lock_ends_by_itself() {
 }
 
 #[test]
-fn an_up_whose_lock_is_broken_ends_as_fenced_and_what_it_began_stays_pending() {
+fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     let sandbox = Sandbox::new();
     let up = started(&sandbox, "touch running; sleep 2; echo made");
     sandbox.run(&["lock", "break", "--yes"]).exits(0);

@@ -1,4 +1,4 @@
-//! `login`, `logout`, `whoami`.
+//! The commands `login`, `logout` and `whoami`.
 
 use crate::sandbox::{Sandbox, run};
 

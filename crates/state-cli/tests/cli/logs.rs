@@ -1,4 +1,4 @@
-//! `logs`: what was said during updates, found again by whoever asks.
+//! `logs`: the log lines of updates.
 
 use crate::sandbox::Sandbox;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `statectl` as its users have it: the real binary in folders of its own.
+//! Tests of the `statectl` binary, each in its own folder.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 

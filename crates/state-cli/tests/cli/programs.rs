@@ -1,4 +1,4 @@
-//! Programs that are wrong, and providers that fail: a clear error, an exit code, and no state lost.
+//! Invalid programs and failing providers: a clear error, an exit code, and no lost state.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ pub(crate) fn command(name: &str, script: &str, more: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_program_is_told_with_its_place_before_anything_is_made() {
+fn program_errors_are_reported_with_position_before_changes() {
     for (program, told) in [
         ("resources:\n  a: [", "state.yaml:3:1: syntax error"),
         (
@@ -60,7 +60,7 @@ fn what_is_wrong_with_a_program_is_told_with_its_place_before_anything_is_made()
 }
 
 #[test]
-fn a_program_that_is_nowhere_or_twice_is_told() {
+fn missing_or_ambiguous_program_is_reported() {
     let sandbox = Sandbox::new();
     let none = sandbox.run(&["up"]).exits(10);
     assert!(none.stderr.contains("state.yaml"), "{none:?}");
@@ -73,7 +73,7 @@ fn a_program_that_is_nowhere_or_twice_is_told() {
 }
 
 #[test]
-fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
+fn unknown_property_is_reported_before_changes() {
     let sandbox = Sandbox::new();
     let program = "resources:\n  a: { kind: file, inputs: { path: a, content: x } }\n  b: { kind: file, inputs: { path: b, contnt: x } }";
     let ran = up(&sandbox, program, &[]).exits(1);
@@ -82,7 +82,7 @@ fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
     assert!(ran.stderr.contains(told), "{ran:?}");
     assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
     assert!(!sandbox.path().join("a").exists());
-    // What only its provider knows is told by the look at what would be done.
+    // Errors that only the provider can detect are reported by the preview.
     let ran = up(&sandbox, &program.replace("contnt: x", "mode: '0600'"), &[]).exits(1);
     assert!(
         ran.stdout.contains("`content` is missing") && ran.stdout.contains("nothing was changed"),
@@ -92,7 +92,7 @@ fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
 }
 
 #[test]
-fn settings_are_given_by_name_or_file_and_unknown_ones_are_refused() {
+fn settings_come_by_name_or_file_and_unknown_are_refused() {
     let sandbox = Sandbox::new();
     let program = "config:\n  text: { type: string }\nresources:\n  a: { kind: file, inputs: { path: a, content: \"${config.text}\" } }";
     sandbox.write("value", "from a file\n");
@@ -145,7 +145,7 @@ fn a_secret_setting_is_sealed_in_the_program_and_shown_nowhere() {
 }
 
 #[test]
-fn a_step_that_fails_is_told_and_what_was_done_stays_on_record() {
+fn failed_step_is_reported_and_finished_steps_are_kept() {
     let sandbox = Sandbox::new();
     let failing = command(
         "bad",
@@ -172,7 +172,7 @@ fn a_step_that_fails_is_told_and_what_was_done_stays_on_record() {
 }
 
 #[test]
-fn a_provider_that_hangs_is_left_after_its_time_and_stays_on_record() {
+fn hanging_provider_times_out_and_stays_pending() {
     let sandbox = Sandbox::new();
     let hanging = command("slow", "sleep 30", "");
     let ran = up(&sandbox, &hanging, &["--timeout", "1s"]).exits(18);
@@ -214,7 +214,7 @@ pub(crate) fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
 }
 
 #[test]
-fn the_first_interrupt_lets_what_is_in_flight_end_and_begins_nothing() {
+fn first_interrupt_finishes_running_steps_only() {
     let sandbox = Sandbox::new();
     let child = started(&sandbox, "touch running; sleep 1");
     signal(&child, "-INT");
@@ -270,7 +270,7 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
 }
 
 #[test]
-fn a_pending_object_whose_id_somebody_knows_is_taken_over() {
+fn pending_create_is_resolved_with_a_known_id() {
     let sandbox = Sandbox::new();
     let hanging = command("slow", "sleep 30", "").replace("inputs:\n", "inputs:\n      read: [\"true\"]\n");
     up(&sandbox, &hanging, &["--timeout", "1s"]).exits(18);
@@ -281,7 +281,7 @@ fn a_pending_object_whose_id_somebody_knows_is_taken_over() {
 }
 
 #[test]
-fn what_was_settled_before_an_interrupt_is_told_and_what_is_left_is_not_asked() {
+fn interrupt_reports_resolved_operations_and_asks_no_more() {
     let sandbox = Sandbox::new();
     let slow = |name: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! Pulumi's states through a store.
+//! Imports and exports of Pulumi states through a store.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn exported(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
 }
 
-/// No file below this folder holds the text, packed or not.
+/// Asserts that no file below a folder contains the text, compressed or not.
 pub(crate) fn nowhere(folder: &Path, text: &str) {
     for found in std::fs::read_dir(folder).unwrap() {
         let path = found.unwrap().path();
@@ -76,7 +76,7 @@ pub(crate) fn nowhere(folder: &Path, text: &str) {
 }
 
 #[test]
-fn a_checkpoint_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
+fn checkpoint_roundtrips_and_its_secrets_stay_masked() {
     let (sandbox, text) = with(&document(&resources()));
     let imported = sandbox.run(&["import", "dev.json"]).exits(0);
     assert!(imported.stdout.contains("pulumi"), "{imported:?}");
@@ -104,7 +104,7 @@ fn a_checkpoint_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
 }
 
 #[test]
-fn a_sealed_stack_holds_no_envelope_in_the_open_and_masks_all_of_them() {
+fn sealed_stack_seals_and_masks_all_secret_envelopes() {
     let (sandbox, text) = with(&document(&resources()));
     run(&mut sandbox.sealing(&["import", "dev.json"])).exits(0);
     for secret in [CIPHERTEXT, SALT] {
@@ -121,7 +121,7 @@ fn a_sealed_stack_holds_no_envelope_in_the_open_and_masks_all_of_them() {
 }
 
 #[test]
-fn opened_secrets_are_sealed_by_the_stack_and_go_out_as_they_came_in() {
+fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     let (sandbox, text) = with(&document(&resources()));
     let import = ["import", "dev.json", "--open-secrets"];
     let open = |file: Option<&str>, passphrase: Option<&str>| -> Ran {
@@ -188,7 +188,7 @@ fn secrets_of_other_systems_are_not_opened() {
 }
 
 #[test]
-fn moving_and_removing_changes_what_it_names_and_nothing_else() {
+fn move_and_remove_change_only_the_named_resources() {
     let (sandbox, _) = with(&document(&resources()));
     sandbox.run(&["import", "dev.json"]).exits(0);
     let network = NET.replace("::net", "::network");
@@ -228,7 +228,7 @@ fn tombstones_of_one_urn_are_listed_apart_and_come_back() {
 }
 
 #[test]
-fn what_breaks_integrity_is_refused_with_all_violations_and_nothing_is_made() {
+fn invalid_state_is_refused_with_all_violations() {
     let mut list = resources();
     list.swap(0, 3);
     list[1]["parent"] = "urn:pulumi:dev::shop::a:b:C::gone".into();
@@ -258,7 +258,7 @@ fn what_breaks_integrity_is_refused_with_all_violations_and_nothing_is_made() {
 }
 
 #[test]
-fn malformed_files_are_refused_with_place_and_path_and_nothing_is_made() {
+fn malformed_file_is_refused_with_position_and_path() {
     let whole = document(&resources()).to_string();
     let unknown = whole.replace("\"version\":3", "\"version\":4,\"features\":[\"time-travel\"]");
     let cases: [(&str, String, i32, &str); 4] = [
@@ -288,7 +288,7 @@ fn malformed_files_are_refused_with_place_and_path_and_nothing_is_made() {
 }
 
 #[test]
-fn pending_operations_are_pending_here_and_go_when_they_are_resolved() {
+fn imported_pending_operations_can_be_resolved() {
     let mut with_pending = document(&resources());
     let mut queue = resources()[2].clone();
     queue["urn"] = "urn:pulumi:dev::shop::aws:sqs/queue:Queue::jobs".into();
@@ -340,7 +340,7 @@ fn pending_operations_are_pending_here_and_go_when_they_are_resolved() {
 }
 
 #[test]
-fn a_packed_checkpoint_is_unpacked() {
+fn compressed_checkpoint_is_decompressed() {
     let sandbox = Sandbox::new();
     let text = document(&resources()).to_string();
     sandbox.write("dev.json.zst", zstd::encode_all(text.as_bytes(), 1).unwrap());

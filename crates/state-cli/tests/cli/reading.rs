@@ -1,10 +1,10 @@
-//! What commands that only read show, and how they end.
+//! Output and exit codes of the commands that only read.
 
 use crate::sandbox::Sandbox;
 use std::process::Stdio;
 
 #[test]
-fn a_piped_list_has_one_address_a_line_in_an_order_that_holds() {
+fn piped_list_has_one_address_per_line_in_order() {
     let sandbox = Sandbox::with_shop();
     let listed = sandbox.run(&["list"]).exits(0);
     assert_eq!(listed.stdout.lines().count(), 29);
@@ -23,7 +23,7 @@ fn a_pattern_narrows_the_list_and_brackets_are_literal() {
 }
 
 #[test]
-fn show_tells_dependencies_both_ways() {
+fn show_prints_dependencies_in_both_directions() {
     let sandbox = Sandbox::with_shop();
     let shown = sandbox.run(&["show", "terraform_data.database"]).exits(0);
     assert!(

@@ -1,4 +1,4 @@
-//! A folder of its own for a test, and `statectl` run in it.
+//! A temporary folder for a test, and runs of `statectl` in it.
 
 use serde_json::Value;
 use state_manager::{Actor, Environment, Stack, Stacks};
@@ -13,7 +13,7 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What a run printed, and how it ended.
+/// Output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -22,7 +22,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Checks the exit code.
+    /// Asserts the exit code of the run.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -50,14 +50,14 @@ impl Ran {
     }
 }
 
-/// A folder that goes when the test ends.
+/// A folder that is deleted when the test ends.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     folder: TempDir,
 }
 
 impl Sandbox {
-    /// An empty folder.
+    /// Creates a sandbox with an empty folder.
     pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -71,12 +71,12 @@ impl Sandbox {
         sandbox
     }
 
-    /// Where it is.
+    /// The path of the sandbox folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Writes a file into it.
+    /// Writes a file into the folder.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, content).unwrap();
@@ -111,14 +111,14 @@ impl Sandbox {
         command
     }
 
-    /// As [`Sandbox::command`], by somebody whose new stacks are sealed.
+    /// Like [`Sandbox::command`], for a user whose new stacks are sealed.
     pub(crate) fn sealing(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
         command.env("STATECTL_POLICY", "sensitive");
         command
     }
 
-    /// Runs `statectl`.
+    /// Runs `statectl` with these arguments.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         run(&mut self.command(arguments))
     }

@@ -1,4 +1,4 @@
-//! Sealed stacks at the command line: what a team does, and what a stranger sees.
+//! Sealed stacks at the command line: access of a team, and of users without a key.
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as somebody who has a settings folder of their own, whose new stacks are sealed.
+/// Runs `statectl` as a user with their own settings folder, whose new stacks are sealed.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     let settings = sandbox.path().join(who);
     let mut command = sandbox.sealing(arguments);
@@ -47,7 +47,7 @@ fn leaks(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_import_seals_on_the_way_in_and_comes_back_byte_for_byte_with_the_key() {
+fn import_seals_and_export_with_the_key_is_identical() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let identity = sandbox.path().join("anna/statectl/identity.txt");
@@ -212,7 +212,7 @@ fn a_plain_stack_is_sealed_by_encrypt_and_a_passphrase_will_do() {
 }
 
 #[test]
-fn an_identity_file_that_is_none_is_an_error_that_does_not_show_it() {
+fn invalid_identity_file_is_an_error_without_its_content() {
     let sandbox = sealed_shop();
     let truncated = sandbox.write("short.txt", "AGE-SECRET-KEY-1QQQQQ\n");
     let public = sandbox.write("public.txt", "age1qqqq\n");

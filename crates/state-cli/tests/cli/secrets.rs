@@ -1,4 +1,4 @@
-//! Sensitive values show only with `--show-secrets`, and in what `export` is for.
+//! Sensitive values are printed only with `--show-secrets`, and in exports.
 
 use crate::sandbox::{Sandbox, fixture, run};
 
@@ -55,7 +55,7 @@ fn show_secrets_shows_them() {
 }
 
 #[test]
-fn a_malformed_file_is_told_by_place_and_never_quoted() {
+fn malformed_file_error_has_position_and_no_content() {
     let sandbox = Sandbox::new();
     let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     let broken = text.replace(&format!("\"{SECRET}\""), &format!("\"{SECRET}\" oops"));
@@ -73,7 +73,7 @@ fn a_malformed_file_is_told_by_place_and_never_quoted() {
 }
 
 #[test]
-fn who_seals_a_value_before_there_is_a_stack_is_told_how_to_make_one() {
+fn secret_encrypt_without_a_stack_hints_at_stack_new() {
     let sandbox = Sandbox::new();
     let told = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
     let hint = told.lines().find(|line| line.starts_with("hint: ")).unwrap();

@@ -1,4 +1,4 @@
-//! Which store and which stack a command is about.
+//! Selection of store and stack by a command.
 
 use crate::sandbox::{Sandbox, fixture, run};
 use state_manager::{Actor, Environment};
@@ -66,7 +66,7 @@ fn the_backend_can_come_from_the_environment_and_be_a_bare_path() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_is_told_at_once_and_without_its_secrets() {
+fn unreachable_store_is_reported_without_secrets() {
     let sandbox = Sandbox::new();
     let url = "s3://bucket?endpoint=http://127.0.0.1:1&region=r&access-key-id=k&secret-access-key=CANARY";
     let clock = Environment::system(Actor::default()).clock;

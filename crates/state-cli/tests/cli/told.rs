@@ -1,4 +1,4 @@
-//! What `up`, `preview`, `refresh` and `pending` tell of a run: all of what it did, and what it left.
+//! Reports of `up`, `preview`, `refresh` and `pending`: all that a run did, and all that it left.
 
 use crate::described::spooled;
 use crate::first_up::typed;
@@ -15,7 +15,7 @@ fn pages(names: &[&str]) -> String {
 }
 
 #[test]
-fn a_look_beside_a_run_says_whose_it_is_and_does_not_send_anyone_to_settle_it() {
+fn preview_during_a_run_names_the_lock_holder() {
     let sandbox = Sandbox::new();
     let child = started(&sandbox, "touch running; until [ -f go ]; do sleep 0.05; done");
     let pid = format!("(process {}) for `up`", child.id());
@@ -44,7 +44,7 @@ fn a_look_beside_a_run_says_whose_it_is_and_does_not_send_anyone_to_settle_it() 
 }
 
 #[test]
-fn a_look_at_a_stack_that_somebody_holds_without_a_run_says_that_and_nothing_of_what_is_pending() {
+fn preview_of_a_held_stack_without_a_run_says_so() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", command("slow", "sleep 30", ""));
     sandbox.run(&["up", "--yes", "--timeout", "500ms"]).exits(18);
@@ -63,7 +63,7 @@ fn a_look_at_a_stack_that_somebody_holds_without_a_run_says_that_and_nothing_of_
 }
 
 #[test]
-fn what_failed_and_is_on_record_is_a_change_and_told_with_its_revision() {
+fn recorded_failure_is_reported_with_its_revision() {
     for (script, more, code, told) in [
         (
             "exit 1",
@@ -123,7 +123,7 @@ fn a_refresh_says_in_json_what_is_gone() {
 }
 
 #[test]
-fn one_interrupt_is_called_so_in_the_result_and_in_history_and_what_was_never_begun_is_told() {
+fn interrupt_is_shown_in_result_and_history() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", "resources: {}");
     let program = command(
@@ -151,7 +151,7 @@ fn one_interrupt_is_called_so_in_the_result_and_in_history_and_what_was_never_be
 }
 
 #[test]
-fn what_was_never_begun_because_something_failed_is_told_in_one_line() {
+fn steps_skipped_after_a_failure_are_reported_in_one_line() {
     let sandbox = Sandbox::new();
     let names: Vec<String> = (0..12).map(|number| format!("page{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -214,7 +214,7 @@ fn a_rename_is_to_be_done_until_it_is_and_named_in_the_question() {
 }
 
 #[test]
-fn a_result_that_waits_in_a_file_is_pointed_to_where_its_operation_is_settled() {
+fn pending_list_names_the_file_of_a_kept_result() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", command("slow", "sleep 30", ""));
     sandbox.run(&["up", "--yes", "--timeout", "500ms"]).exits(18);
@@ -251,7 +251,7 @@ fn a_result_that_waits_in_a_file_is_pointed_to_where_its_operation_is_settled() 
 }
 
 #[test]
-fn what_a_targeted_run_replaced_and_left_is_told_in_one_line() {
+fn targeted_run_reports_left_replacements_in_one_line() {
     let sandbox = Sandbox::new();
     let program = "resources:\n  a: { kind: \"random:id\", options: { delete_before_replace: false } }\n  b: { kind: file, inputs: { path: b, content: \"${a.hex}\" } }\n";
     sandbox.write("state.yaml", program);

@@ -1,4 +1,4 @@
-//! What a client remembers of a store, outputs of their own, single secrets, and what is sealed unasked.
+//! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as somebody with settings and a memory of their own.
+/// Runs `statectl` as a user with their own settings and known stacks.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     run(&mut user(sandbox, who, arguments))
 }
@@ -60,7 +60,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_store_that_was_put_back_is_shown_with_a_warning_and_written_only_after_it_was_accepted() {
+fn restored_store_is_written_only_after_trust_accept() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let (store, earlier) = (sandbox.path().join(".state"), sandbox.path().join("earlier"));
@@ -90,7 +90,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let hers = anna(&["identity"]).exits(0).stdout;
-    // Somebody without her key makes the same stack and lets her open it.
+    // A user without her key creates the same stack and adds her as a recipient.
     let store = sandbox.path().join(".state");
     std::fs::remove_dir_all(&store).unwrap();
     let shop = fixture("shop.tfstate");
@@ -110,7 +110,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
     }
     let told = anna(&["trust"]).exits(0);
     assert!(told.stderr.contains("foreign"), "{told:?}");
-    // A key that somebody told is taken instead of the first one.
+    // A key that was communicated otherwise is pinned instead of the first one.
     let newcomer = |arguments: &[&str]| as_user(&sandbox, "newcomer", arguments);
     let stranger = "0123456789abcdef0123456789abcdef";
     newcomer(&["identity", "--new"]).exits(0);
@@ -122,7 +122,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
 }
 
 #[test]
-fn who_may_read_outputs_only_reads_them_and_nothing_else() {
+fn output_readers_can_read_only_outputs() {
     let sandbox = sealed_shop();
     let carl = |arguments: &[&str]| as_user(&sandbox, "carl", arguments);
     let his = carl(&["identity", "--new"]).exits(0).stdout;
@@ -193,7 +193,7 @@ fn single_secrets_open_under_their_name_and_with_the_key_only() {
 }
 
 #[test]
-fn a_secret_that_json_cannot_hold_is_refused_there_and_not_altered() {
+fn secret_that_is_not_utf8_is_refused_in_json() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str], input: &[u8]| given(&sandbox, "anna", arguments, input);
     let sealed = anna(&["secret", "encrypt", "db"], b"hunter2\xff").exits(0).stdout;
@@ -249,7 +249,7 @@ fn a_history_is_forgotten_with_its_key() {
 }
 
 #[test]
-fn a_memory_that_cannot_be_read_is_an_error_and_one_that_cannot_be_written_a_warning() {
+fn unreadable_known_stacks_fail_and_unwritable_ones_warn() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let seen = sandbox.path().join("anna/seen/statectl/seen");

@@ -37,7 +37,7 @@ const SNAPSHOT: &str = r#"{
 "#;
 
 #[test]
-fn a_snapshot_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
+fn snapshot_roundtrips_and_its_secrets_stay_masked() {
     let sandbox = Sandbox::new();
     sandbox.write("web.json", SNAPSHOT);
     sandbox.run(&["import", "web.json"]).exits(0);
@@ -62,7 +62,7 @@ fn a_snapshot_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
 }
 
 #[test]
-fn importing_verifies_and_an_empty_state_stays_as_it_was_written() {
+fn import_verifies_and_keeps_an_empty_state_unchanged() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "bad.json",

@@ -1,4 +1,4 @@
-//! A writer died while it changed the world: every command that reads says so, until somebody knows better.
+//! A writer crashed while it changed objects: every reading command warns until the state is verified.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
@@ -80,7 +80,7 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
 }
 
 #[test]
-fn somebody_who_looked_at_the_world_takes_the_mark_back() {
+fn refresh_clears_the_unreliable_mark() {
     let sandbox = abandoned();
     let trusted = sandbox
         .run(&["pending", "trust", "--json"])

@@ -1,4 +1,4 @@
-//! `--lock-timeout`: waiting for a stack that another holds.
+//! `--lock-timeout`: waiting for a stack that is locked.
 
 use crate::sandbox::{Sandbox, fixture};
 use std::process::Stdio;

@@ -1,6 +1,6 @@
-//! What is packed comes out whole, or not at all.
+//! Tests that compressed data is decompressed completely or refused.
 
-use super::{Packing, cap_of, unpack, unpacked};
+use super::{Compression, decompress, decompress_up_to, max_decompressed};
 use std::io::Write;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -14,56 +14,59 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_packed_is_told_by_its_first_bytes_and_comes_out_as_it_went_in() {
+fn compression_is_detected_and_decompressed() {
     let text = b"{\"version\":3}".repeat(100);
-    for (packed, packing) in [(gzip(&text), Packing::Gzip), (zstd(&text), Packing::Zstd)] {
-        assert_eq!(Packing::of(&packed), Some(packing));
-        assert_eq!(unpack(packed).unwrap(), text);
+    for (packed, packing) in [(gzip(&text), Compression::Gzip), (zstd(&text), Compression::Zstd)] {
+        assert_eq!(Compression::of(&packed), Some(packing));
+        assert_eq!(decompress(packed).unwrap(), text);
     }
     let parts = [gzip(&text[..500]), gzip(&text[500..])].concat();
-    assert_eq!(unpack(parts).unwrap(), text);
-    assert_eq!(Packing::of(&text), None);
-    assert_eq!(unpack(text.clone()).unwrap(), text);
+    assert_eq!(decompress(parts).unwrap(), text);
+    assert_eq!(Compression::of(&text), None);
+    assert_eq!(decompress(text.clone()).unwrap(), text);
 }
 
 #[test]
-fn what_is_cut_short_damaged_or_followed_by_something_is_refused() {
+fn truncated_damaged_and_extended_streams_are_refused() {
     let text: Vec<u8> = (0..20_000_u32)
         .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect();
     for packed in [gzip(&text), zstd(&text)] {
         for end in [5, packed.len() / 2, packed.len() - 1] {
-            let error = unpack(packed[..end].to_vec()).unwrap_err().to_string();
+            let error = decompress(packed[..end].to_vec()).unwrap_err().to_string();
             assert!(
-                error.contains("cut short") || error.contains("unpacked"),
+                error.contains("truncated") || error.contains("decompressed"),
                 "{error}"
             );
         }
         let mut longer = packed.clone();
         longer.extend_from_slice(b"{}");
-        assert!(unpack(longer).is_err());
+        assert!(decompress(longer).is_err());
     }
     let mut damaged = gzip(&text);
     let middle = damaged.len() / 2;
     damaged[middle] ^= 0xff;
-    assert!(unpack(damaged).is_err());
+    assert!(decompress(damaged).is_err());
 }
 
 #[test]
-fn a_bomb_is_refused_before_it_fills_the_memory() {
+fn decompression_bomb_is_refused_within_the_limit() {
     let zeros = vec![b' '; (64 << 20) + 1];
     for packed in [gzip(&zeros), zstd(&zeros)] {
-        let error = unpack(packed).unwrap_err().to_string();
-        assert!(error.contains("no state packs so well"), "{error}");
+        let error = decompress(packed).unwrap_err().to_string();
+        assert!(error.contains("which is too much for a state"), "{error}");
     }
     let small = gzip(&[b' '; 1000]);
-    assert!(unpacked(&small, Packing::Gzip, 999).is_err());
-    assert_eq!(unpacked(&small, Packing::Gzip, 1000).unwrap().len(), 1000);
+    assert!(decompress_up_to(&small, Compression::Gzip, 999).is_err());
+    assert_eq!(
+        decompress_up_to(&small, Compression::Gzip, 1000).unwrap().len(),
+        1000
+    );
 }
 
 #[test]
-fn the_cap_grows_with_the_packed_size_up_to_a_gibibyte() {
-    assert_eq!(cap_of(10), 64 << 20);
-    assert_eq!(cap_of(1 << 20), 200 << 20);
-    assert_eq!(cap_of(1 << 40), 1 << 30);
+fn size_limit_grows_with_compressed_size_up_to_1_gib() {
+    assert_eq!(max_decompressed(10), 64 << 20);
+    assert_eq!(max_decompressed(1 << 20), 200 << 20);
+    assert_eq!(max_decompressed(1 << 40), 1 << 30);
 }

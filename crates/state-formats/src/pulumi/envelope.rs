@@ -1,18 +1,18 @@
-//! The document around a deployment: which of the forms it has, its version, the features that it needs.
+//! The document around a deployment: its form, its version, and the features that it needs.
 
 use super::facts::{StateFacts, not_exportable};
 use crate::error::{Error, Result};
-use crate::fields::{optional, required, shown};
+use crate::fields::{optional, printable, required};
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
-/// The versions that are read.
+/// The versions of documents that this build reads.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=4;
-/// The version that says which features it needs.
+/// The first version that declares the features that it needs.
 pub(super) const FEATURES_SINCE: u64 = 4;
-/// The oldest version whose resources say what those of version 4 say.
+/// The oldest version whose resources have the same fields as in version 4.
 const SAME_SINCE: u64 = 3;
-/// The features that this build knows.
+/// The features of version 4 that this build supports.
 const KNOWN: [&str; 8] = [
     "refreshBeforeUpdate",
     "views",
@@ -24,39 +24,39 @@ const KNOWN: [&str; 8] = [
     "byteString",
 ];
 
-/// Whether a document is Pulumi's.
-pub(super) fn is_it(root: &View<'_>) -> bool {
+/// Whether a document is a Pulumi state.
+pub(super) fn is_pulumi(root: &View<'_>) -> bool {
     let has = |key| root.get(key).is_some();
     let is_bare = has("latest") && (has("stack") || has("target")) && !has("version");
     has("checkpoint") || has("deployment") || is_bare
 }
 
-/// Where a deployment stands in its document.
+/// The position of a deployment in its document.
 pub(super) struct Envelope<'a> {
-    /// None: the bare form.
+    /// Version of the document; None for the bare form.
     pub(super) version: Option<u64>,
     pub(super) features: Vec<String>,
-    /// The checkpoint, if there is one around the deployment.
+    /// The checkpoint that contains the deployment, if any.
     pub(super) checkpoint: Option<View<'a>>,
-    /// None for a stack that was never updated.
+    /// The deployment; None for a stack that was never updated.
     pub(super) deployment: Option<View<'a>>,
 }
 
 impl<'a> Envelope<'a> {
-    /// Takes a document apart.
+    /// Reads the envelope of a document.
     pub(super) fn of(document: &Document<'a>) -> Result<Self> {
         let root = document.root();
         object(document, root, "a Pulumi state")?;
         let (checkpoint, deployment) = (root.get("checkpoint"), root.get("deployment"));
         if let (Some(_), Some(deployment)) = (checkpoint, deployment) {
-            let message = "a document has a `checkpoint` or a `deployment`, not both";
+            let message = "a Pulumi state must not have both a `checkpoint` and a `deployment`";
             return Err(Error::at(document, &deployment, message));
         }
         let features = features(document)?;
         if checkpoint.is_none() && deployment.is_none() {
             if root.get("version").is_some() || (root.get("stack").is_none() && root.get("latest").is_none())
             {
-                let message = "a Pulumi state has a `checkpoint` or a `deployment`; there is neither";
+                let message = "a Pulumi state must have a `checkpoint` or a `deployment`";
                 return Err(Error::at(document, &root, message));
             }
             return Ok(Self {
@@ -85,7 +85,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// That a value is an object.
+/// Checks that a value is an object; `what` names it in the error.
 pub(super) fn object<'a>(document: &Document<'a>, view: View<'a>, what: &str) -> Result<()> {
     if view.kind() == Kind::Object {
         return Ok(());
@@ -105,7 +105,7 @@ fn version(document: &Document<'_>) -> Result<u64> {
     }
     Err(Error::Unreadable {
         what: format!(
-            "it is a Pulumi state of version {version}; this build reads versions {} to {}, and 0 without a number",
+            "it is a Pulumi state of version {version}; this build reads versions {} to {}, and the bare form without a version",
             VERSIONS.start(),
             VERSIONS.end()
         ),
@@ -118,11 +118,11 @@ fn features(document: &Document<'_>) -> Result<Vec<String>> {
     let mut unknown = Vec::new();
     for element in list.and_then(|list| list.elements()).into_iter().flatten() {
         let Some(name) = element.as_str() else {
-            let message = format!("a feature is a string, found {}", element.kind());
+            let message = format!("a feature must be a string, found {}", element.kind());
             return Err(Error::at(document, &element, message));
         };
         if !KNOWN.contains(&&*name) {
-            unknown.push(format!("`{}`", shown(&name)));
+            unknown.push(format!("`{}`", printable(&name)));
         }
         features.push(name.into_owned());
     }
@@ -131,13 +131,13 @@ fn features(document: &Document<'_>) -> Result<Vec<String>> {
     }
     Err(Error::Unreadable {
         what: format!(
-            "it needs features of Pulumi that this build doesn't know: {}",
+            "it needs Pulumi features that this build doesn't support: {}",
             unknown.join(", ")
         ),
     })
 }
 
-/// The features that a snapshot uses, of those that can come about here; sorted.
+/// The features that a snapshot uses, sorted. Only features that can start to be used here are checked.
 fn used(snapshot: &Snapshot) -> Vec<String> {
     let any = |uses: fn(&Entry) -> bool| {
         let pending = snapshot
@@ -156,38 +156,38 @@ fn used(snapshot: &Snapshot) -> Vec<String> {
     used
 }
 
-/// The features that a state uses without saying so.
+/// The features that a state uses without declaring them.
 pub(super) fn undeclared(snapshot: &Snapshot, facts: &StateFacts) -> Vec<String> {
     let mut used = used(snapshot);
     used.retain(|feature| !facts.features.contains(feature));
     used
 }
 
-/// What a snapshot's document says of itself.
-pub(super) struct Declared {
-    /// None: the bare form.
+/// Version and additional features that an export declares.
+pub(super) struct Declarations {
+    /// Version of the document; None for the bare form.
     pub(super) version: Option<u64>,
-    /// Features to be declared beside those that were.
+    /// Features to declare in addition to the original ones.
     pub(super) more: Vec<String>,
 }
 
-/// The version and the features that a snapshot needs now.
-pub(super) fn declared(snapshot: &Snapshot, facts: &StateFacts) -> Result<Declared> {
+/// The version and the additional features that a snapshot needs.
+pub(super) fn declared(snapshot: &Snapshot, facts: &StateFacts) -> Result<Declarations> {
     let mut more = undeclared(snapshot, facts);
     more.retain(|feature| !facts.undeclared.contains(feature));
     let version = facts.version;
     if more.is_empty() {
-        return Ok(Declared { version, more });
+        return Ok(Declarations { version, more });
     }
     match version {
-        Some(version) if version >= SAME_SINCE => Ok(Declared {
+        Some(version) if version >= SAME_SINCE => Ok(Declarations {
             version: Some(FEATURES_SINCE),
             more,
         }),
         _ => Err(not_exportable(
             "the snapshot",
             format!(
-                "it uses {}, which a state of version {} can't say: let Pulumi import and export it once",
+                "it uses {}, which a state of version {} can't declare: import and export it with Pulumi first",
                 more.join(", "),
                 version.unwrap_or(0)
             ),

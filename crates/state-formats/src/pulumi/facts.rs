@@ -1,83 +1,83 @@
-//! What the model has no field for: `extensions["pulumi"]` of an entry and of a snapshot.
+//! Data of a Pulumi state that the model has no field for: `extensions["pulumi"]` of entries and snapshots.
 
 use crate::error::Error;
 use crate::extension::{Extension, present};
-use crate::layout::{Layout, Original};
+use crate::layout::{Layout, OriginalText};
 use serde::{Deserialize, Serialize};
 use state_core::{Json, MutationId};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Pulumi's part of the extensions.
+/// The extension of Pulumi.
 pub(super) const EXTENSION: Extension = Extension {
     name: "pulumi",
     system: "Pulumi",
 };
 
-/// What Pulumi says of a resource and the model doesn't.
+/// Data of a resource that the model has no field for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct EntryFacts {
-    /// The keys as they stood, where that isn't Pulumi's order.
+    /// The keys in their original order; empty if that is Pulumi's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) order: Vec<String>,
-    /// Fields of the model that were written in another way than ours.
+    /// Fields of the model whose original value differs from the one that we would write.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) kept: BTreeMap<String, Kept>,
-    /// Whether a property without dependencies has `null`.
+    pub(super) kept: BTreeMap<String, KeptField>,
+    /// Whether a property without dependencies was written as `null`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) null_lists: bool,
-    /// Fields that Pulumi knows and the model doesn't; no secret stands in them.
+    /// Known fields of Pulumi that the model doesn't have and that contain no secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) fields: BTreeMap<String, Json>,
-    /// All other fields.
+    /// All other fields, which may contain secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) rest: BTreeMap<String, Json>,
-    /// Fields of either kind whose objects aren't sorted, as text.
+    /// Fields of either kind that aren't in canonical JSON, as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) texts: BTreeMap<String, String>,
-    /// Secrets whose envelopes were opened.
+    /// Secrets that were decrypted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) opened: Vec<Opened>,
+    pub(super) opened: Vec<OpenedSecret>,
 }
 
 impl EntryFacts {
-    /// Whether there is nothing to keep.
+    /// Whether all fields are empty.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A field as it was written, valid as long as we would write what we would have written then.
+/// An original field, valid as long as we would still write the value `ours` for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    /// None if it wasn't there.
+pub(super) struct KeptField {
+    /// The original value; None if the field was absent.
     #[serde(default, deserialize_with = "present")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) was: Option<Json>,
-    /// None if we would leave it out.
+    /// The value that we would write; None if we would omit the field.
     #[serde(default, deserialize_with = "present")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ours: Option<Json>,
 }
 
-/// A secret that lost its envelope.
+/// A secret that was taken out of its envelope.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Opened {
+pub(super) struct OpenedSecret {
     pub(super) side: Side,
-    /// JSON pointer to the value.
+    /// JSON pointer to the decrypted value.
     pub(super) pointer: String,
-    /// What was in the envelope; none if that was the plain text.
+    /// The ciphertext in the envelope; None if the envelope contained plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ciphertext: Option<String>,
-    /// The JSON text that came out.
+    /// The decrypted value as JSON text.
     pub(super) plaintext: String,
 }
 
-/// Without what was in the envelope, and what came out.
-impl fmt::Debug for Opened {
+/// Omits ciphertext and plaintext.
+impl fmt::Debug for OpenedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened")
             .field("side", &self.side)
@@ -86,7 +86,7 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The two sides of a resource.
+/// The inputs or the outputs of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Side {
@@ -94,62 +94,62 @@ pub(super) enum Side {
     Outputs,
 }
 
-/// What Pulumi says of a state and the model doesn't.
+/// Data of a state that the model has no field for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct StateFacts {
-    /// Project and stack, `project/stack`; empty if nothing in the state says it.
+    /// Project and stack as `project/stack`; empty if the state names none.
     pub(super) identity: String,
-    /// None: the bare form.
+    /// Version of the document; None for the bare form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
-    /// The features as they were declared.
+    /// The features that the document declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) features: Vec<String>,
-    /// Features that the state used without saying so.
+    /// Features that the state used without declaring them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) undeclared: Vec<String>,
-    /// Who encrypted the secrets, and with what.
+    /// The secrets provider with its parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) secrets: Option<Json>,
-    /// Whether the outputs of the root stack resource are those of the snapshot.
+    /// Whether the outputs of the root stack resource were moved to the snapshot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stack_outputs: bool,
     pub(super) layout: Layout,
-    /// The document around the resources; none after masking.
+    /// The document without its resources; None after masking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) frame: Option<String>,
-    /// What pending operations say beyond the model.
+    /// Data of pending operations that the model has no field for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) operations: BTreeMap<MutationId, OperationFacts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) original: Option<Original>,
+    pub(super) original: Option<OriginalText>,
 }
 
-/// What a pending operation says beyond the model.
+/// Data of a pending operation that the model has no field for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct OperationFacts {
-    /// The resource that is being deleted: the model's deletions carry none.
+    /// The resource of a pending deletion, which the model doesn't store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<String>,
-    /// Other fields.
+    /// Other fields of the operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) rest: BTreeMap<String, Json>,
 }
 
-/// That Pulumi's format can't express an object.
+/// Creates the error for an object that Pulumi's format can't represent.
 pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Error {
     EXTENSION.not_exportable(object, reason)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Opened, Side};
+    use super::{OpenedSecret, Side};
 
     #[test]
-    fn no_debug_shows_what_was_opened() {
-        let opened = Opened {
+    fn debug_output_omits_decrypted_secrets() {
+        let opened = OpenedSecret {
             side: Side::Inputs,
             pointer: "/password".to_owned(),
             ciphertext: Some("v1:AAAA:BBBB".to_owned()),

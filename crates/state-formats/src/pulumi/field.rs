@@ -1,72 +1,72 @@
-//! The fields of a resource: their order, and what the model says for those that it has.
+//! The fields of a Pulumi resource: their order, how each is stored, and how fields of the model are written.
 
 use super::facts::EntryFacts;
 use super::urn;
 use state_core::json::{ArrayWriter, Json, ObjectWriter, write_string};
 use state_core::{Address, Dependency, Entry, EntryType};
 
-/// How a field is kept.
+/// Where an import stores a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    /// The model has it.
+pub(super) enum FieldClass {
+    /// In a field of the model.
     Model,
-    /// The model doesn't, and no secret stands in it.
-    Harmless,
-    /// Secrets may stand in it.
+    /// In the extension; the field contains no secrets.
+    NonSecret,
+    /// In the extension; the field may contain secrets.
     Opaque,
 }
 
-/// All fields that Pulumi knows, in its order. `defaults` is version 1's.
-pub(super) const FIELDS: [(&str, Home); 37] = [
-    ("urn", Home::Model),
-    ("custom", Home::Model),
-    ("delete", Home::Model),
-    ("id", Home::Model),
-    ("type", Home::Model),
-    ("inputs", Home::Model),
-    ("defaults", Home::Opaque),
-    ("outputs", Home::Model),
-    ("parent", Home::Model),
-    ("protect", Home::Model),
-    ("taint", Home::Model),
-    ("external", Home::Model),
-    ("dependencies", Home::Model),
-    ("initErrors", Home::Model),
-    ("provider", Home::Model),
-    ("propertyDependencies", Home::Model),
-    ("pendingReplacement", Home::Model),
-    ("additionalSecretOutputs", Home::Harmless),
-    ("aliases", Home::Harmless),
-    ("customTimeouts", Home::Harmless),
-    ("importID", Home::Harmless),
-    ("retainOnDelete", Home::Model),
-    ("deletedWith", Home::Model),
-    ("replaceWith", Home::Model),
-    ("created", Home::Model),
-    ("modified", Home::Model),
-    ("sourcePosition", Home::Harmless),
-    ("stackTrace", Home::Harmless),
-    ("ignoreChanges", Home::Harmless),
-    ("hideDiff", Home::Harmless),
-    ("replaceOnChanges", Home::Harmless),
-    ("replacementTrigger", Home::Opaque),
-    ("refreshBeforeUpdate", Home::Harmless),
-    ("viewOf", Home::Harmless),
-    ("resourceHooks", Home::Harmless),
-    ("extensionRef", Home::Harmless),
-    ("snippetID", Home::Harmless),
+/// All fields that Pulumi defines, in its order. `defaults` exists in version 1 only.
+pub(super) const FIELDS: [(&str, FieldClass); 37] = [
+    ("urn", FieldClass::Model),
+    ("custom", FieldClass::Model),
+    ("delete", FieldClass::Model),
+    ("id", FieldClass::Model),
+    ("type", FieldClass::Model),
+    ("inputs", FieldClass::Model),
+    ("defaults", FieldClass::Opaque),
+    ("outputs", FieldClass::Model),
+    ("parent", FieldClass::Model),
+    ("protect", FieldClass::Model),
+    ("taint", FieldClass::Model),
+    ("external", FieldClass::Model),
+    ("dependencies", FieldClass::Model),
+    ("initErrors", FieldClass::Model),
+    ("provider", FieldClass::Model),
+    ("propertyDependencies", FieldClass::Model),
+    ("pendingReplacement", FieldClass::Model),
+    ("additionalSecretOutputs", FieldClass::NonSecret),
+    ("aliases", FieldClass::NonSecret),
+    ("customTimeouts", FieldClass::NonSecret),
+    ("importID", FieldClass::NonSecret),
+    ("retainOnDelete", FieldClass::Model),
+    ("deletedWith", FieldClass::Model),
+    ("replaceWith", FieldClass::Model),
+    ("created", FieldClass::Model),
+    ("modified", FieldClass::Model),
+    ("sourcePosition", FieldClass::NonSecret),
+    ("stackTrace", FieldClass::NonSecret),
+    ("ignoreChanges", FieldClass::NonSecret),
+    ("hideDiff", FieldClass::NonSecret),
+    ("replaceOnChanges", FieldClass::NonSecret),
+    ("replacementTrigger", FieldClass::Opaque),
+    ("refreshBeforeUpdate", FieldClass::NonSecret),
+    ("viewOf", FieldClass::NonSecret),
+    ("resourceHooks", FieldClass::NonSecret),
+    ("extensionRef", FieldClass::NonSecret),
+    ("snippetID", FieldClass::NonSecret),
 ];
 
-/// Where a field stands and how it is kept; unknown ones are opaque and come last.
-pub(super) fn place(key: &str) -> (usize, Home) {
+/// Position and class of a field. Unknown fields are opaque and come last.
+pub(super) fn place(key: &str) -> (usize, FieldClass) {
     match FIELDS.iter().position(|(name, _)| *name == key) {
         Some(at) => (at, FIELDS[at].1),
-        None => (FIELDS.len(), Home::Opaque),
+        None => (FIELDS.len(), FieldClass::Opaque),
     }
 }
 
-/// Writes what the model says for a field of [`Home::Model`]; nothing where Pulumi leaves it out. Inputs and outputs
-/// are not written here.
+/// Writes the value of a field of [`FieldClass::Model`], or nothing if Pulumi omits the field. Inputs and outputs are
+/// written elsewhere.
 pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut String) {
     let flag = |is_set: bool, out: &mut String| out.push_str(if is_set { "true" } else { "" });
     match key {
@@ -106,7 +106,7 @@ pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut Stri
     }
 }
 
-/// [`write()`], as a value.
+/// The value that [`write()`] writes; None if it omits the field.
 pub(super) fn value(entry: &Entry, facts: &EntryFacts, key: &str) -> Option<Json> {
     let mut text = String::new();
     write(entry, facts, key, &mut text);

@@ -1,43 +1,43 @@
-//! The document without its resources: kept as compact text with marks where they go.
+//! The frame: the document without its resources, as compact text with placeholders.
 //!
-//! Whatever Pulumi says around the resources is thus given back in its order, known or not.
+//! The frame keeps all other fields of the document in their order, including unknown ones.
 
 use super::envelope::Envelope;
 use super::resource::compact;
 use state_core::json::{ArrayWriter, ObjectWriter, View, write_string};
 use std::iter::once;
 
-/// Begins a mark; no JSON text holds it.
+/// First character of a placeholder. JSON text contains no raw control character.
 const ESCAPE: char = '\u{1}';
 
-/// What goes where a mark stands.
+/// The text that replaces a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// The version's number.
+pub(super) enum Placeholder {
+    /// The version number of the document.
     Version,
     /// The array of features.
     Features,
-    /// The member `features`, if there are any.
+    /// The member `features`, omitted without features.
     MaybeFeatures,
     /// The array of resources.
     Resources,
-    /// The same, or `null` if there are none.
+    /// The array of resources, or `null` without resources.
     ResourcesOrNull,
-    /// The member `resources`, if there are any.
+    /// The member `resources`, omitted without resources.
     MaybeResources,
     /// The array of pending operations.
     Operations,
-    /// The same, or `null` if there are none.
+    /// The array of pending operations, or `null` without operations.
     OperationsOrNull,
-    /// The member `pending_operations`, if there are any.
+    /// The member `pending_operations`, omitted without operations.
     MaybeOperations,
-    /// The deployment of a stack that had none, or `null`.
+    /// The deployment, or `null` without resources and operations.
     LatestOrNull,
-    /// The member `latest`, if there is anything to be in it.
+    /// The member `latest`, omitted without resources and operations.
     MaybeLatest,
 }
 
-impl Mark {
+impl Placeholder {
     const ALL: [(char, Self); 11] = [
         ('V', Self::Version),
         ('F', Self::Features),
@@ -53,27 +53,27 @@ impl Mark {
     ];
 }
 
-/// A piece of a frame.
+/// A text or placeholder of a frame.
 pub(super) enum Piece<'f> {
     Text(&'f str),
-    Mark(Mark),
+    Placeholder(Placeholder),
 }
 
-/// The pieces of a frame, in order.
-pub(super) fn stored_items(frame: &str) -> impl Iterator<Item = Piece<'_>> {
+/// Iterates over the pieces of a frame, in order.
+pub(super) fn pieces(frame: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut parts = frame.split(ESCAPE);
     let first = parts.next().unwrap_or_default();
     let rest = parts.flat_map(|part| {
         let letter = part.chars().next().unwrap_or_default();
-        let mark = Mark::ALL.iter().find(|(known, _)| *known == letter);
-        let mark = mark.map(|(_, mark)| Piece::Mark(*mark));
+        let placeholder = Placeholder::ALL.iter().find(|(known, _)| *known == letter);
+        let placeholder = placeholder.map(|(_, placeholder)| Piece::Placeholder(*placeholder));
         let text = Piece::Text(&part[letter.len_utf8().min(part.len())..]);
-        mark.into_iter().chain(once(text))
+        placeholder.into_iter().chain(once(text))
     });
     once(Piece::Text(first)).chain(rest)
 }
 
-/// The frame of a document that lost its own.
+/// The frame for a document whose own frame was masked.
 pub(super) fn plain(is_bare: bool) -> String {
     let (begin, end) = if is_bare {
         ("{\"stack\":\"\",\"latest\":", "}")
@@ -83,26 +83,26 @@ pub(super) fn plain(is_bare: bool) -> String {
     format!("{begin}{}{end}", empty_deployment())
 }
 
-/// A deployment that says nothing of itself, with marks.
+/// The frame of a deployment with an empty manifest.
 pub(super) fn empty_deployment() -> String {
     let manifest = r#"{"time":"0001-01-01T00:00:00Z","magic":"","version":""}"#;
     format!("{{\"manifest\":{manifest}\u{1}r\u{1}o}}")
 }
 
-/// Makes the frame of a document. A magic that is given takes the place of the manifest's.
-pub(super) fn make(root: View<'_>, envelope: &Envelope<'_>, magic: Option<&str>) -> String {
-    let maker = Maker { envelope, magic };
+/// Creates the frame of a document. `magic` replaces the magic of the manifest.
+pub(super) fn frame_of(root: View<'_>, envelope: &Envelope<'_>, magic: Option<&str>) -> String {
+    let maker = FrameWriter { envelope, magic };
     let mut frame = String::new();
     maker.top(root, &mut frame);
     frame
 }
 
-struct Maker<'e, 'a> {
+struct FrameWriter<'e, 'a> {
     envelope: &'e Envelope<'a>,
     magic: Option<&'e str>,
 }
 
-impl Maker<'_, '_> {
+impl FrameWriter<'_, '_> {
     fn top(&self, root: View<'_>, out: &mut String) {
         if self.envelope.version.is_none() {
             return self.checkpoint(root, out);
@@ -110,12 +110,12 @@ impl Maker<'_, '_> {
         let has_features = root.get("features").is_some();
         object(root, out, |key, value, out| match key {
             "version" => {
-                mark(Mark::Version, out);
+                placeholder(Placeholder::Version, out);
                 if !has_features {
-                    mark(Mark::MaybeFeatures, out);
+                    placeholder(Placeholder::MaybeFeatures, out);
                 }
             }
-            "features" if !value.is_null() => mark(Mark::Features, out),
+            "features" if !value.is_null() => placeholder(Placeholder::Features, out),
             "checkpoint" => self.checkpoint(value, out),
             "deployment" => self.deployment(value, out),
             _ => out.push_str(&compact(value)),
@@ -124,12 +124,12 @@ impl Maker<'_, '_> {
 
     fn checkpoint(&self, view: View<'_>, out: &mut String) {
         object(view, out, |key, value, out| match key {
-            "latest" if value.is_null() => mark(Mark::LatestOrNull, out),
+            "latest" if value.is_null() => placeholder(Placeholder::LatestOrNull, out),
             "latest" => self.deployment(value, out),
             _ => out.push_str(&compact(value)),
         });
         if view.get("latest").is_none() {
-            at_end(Mark::MaybeLatest, out);
+            before_closing_brace(Placeholder::MaybeLatest, out);
         }
     }
 
@@ -138,27 +138,27 @@ impl Maker<'_, '_> {
         object(view, out, |key, value, out| match key {
             "resources" => {
                 let null = value.is_null();
-                mark(
+                placeholder(
                     if null {
-                        Mark::ResourcesOrNull
+                        Placeholder::ResourcesOrNull
                     } else {
-                        Mark::Resources
+                        Placeholder::Resources
                     },
                     out,
                 );
                 if !has_operations {
-                    mark(Mark::MaybeOperations, out);
+                    placeholder(Placeholder::MaybeOperations, out);
                 }
             }
-            "pending_operations" if value.is_null() => mark(Mark::OperationsOrNull, out),
-            "pending_operations" => mark(Mark::Operations, out),
+            "pending_operations" if value.is_null() => placeholder(Placeholder::OperationsOrNull, out),
+            "pending_operations" => placeholder(Placeholder::Operations, out),
             "manifest" => self.manifest(value, out),
             _ => out.push_str(&compact(value)),
         });
         if view.get("resources").is_none() {
-            at_end(Mark::MaybeResources, out);
+            before_closing_brace(Placeholder::MaybeResources, out);
             if !has_operations {
-                at_end(Mark::MaybeOperations, out);
+                before_closing_brace(Placeholder::MaybeOperations, out);
             }
         }
     }
@@ -182,20 +182,20 @@ fn object(view: View<'_>, out: &mut String, mut value: impl FnMut(&str, View<'_>
     object.finish();
 }
 
-fn mark(mark: Mark, out: &mut String) {
-    let letter = Mark::ALL.iter().find(|(_, known)| *known == mark);
+fn placeholder(placeholder: Placeholder, out: &mut String) {
+    let letter = Placeholder::ALL.iter().find(|(_, known)| *known == placeholder);
     out.push(ESCAPE);
     out.extend(letter.map(|(letter, _)| *letter));
 }
 
-/// Puts a mark before the bracket that was written last.
-fn at_end(what: Mark, out: &mut String) {
+/// Inserts a placeholder before the closing brace that was written last.
+fn before_closing_brace(what: Placeholder, out: &mut String) {
     out.pop();
-    mark(what, out);
+    placeholder(what, out);
     out.push('}');
 }
 
-/// The features as an array.
+/// Writes the features as an array.
 pub(super) fn features(features: &[String]) -> String {
     let mut text = String::new();
     let mut array = ArrayWriter::new(&mut text);

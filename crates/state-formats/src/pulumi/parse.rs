@@ -1,11 +1,12 @@
-//! Takes a document apart: once to check it against the whole text, once more to use the text up.
+//! Reads a document in two passes: the first checks it and can name positions in the whole text; the second reads the
+//! resources from the end and frees the text behind them.
 
 use super::envelope::Envelope;
 use super::facts::StateFacts;
 use super::resource;
 use super::{frame, pending, urn};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::{optional, scan};
 use crate::layout::Layout;
 use sha2::{Digest as _, Sha256};
@@ -13,20 +14,20 @@ use state_core::json::{Document, Json, Kind, View};
 use state_core::{PendingOperation, SharedEntry};
 use std::ops::Range;
 
-/// What a document says.
+/// The result of the first pass over a document.
 pub(super) struct Parsed {
     pub(super) facts: StateFacts,
-    /// Where the resources stand.
+    /// Ranges of the resources in the text.
     pub(super) resources: Vec<Range<usize>>,
     pub(super) pending: Vec<PendingOperation>,
-    /// The version of Pulumi that wrote it.
+    /// Version of Pulumi that wrote the document.
     pub(super) engine: String,
     pub(super) notes: Vec<String>,
-    /// Whether the header isn't what the text says any more.
-    pub(super) is_mended: bool,
+    /// Whether the magic in the manifest was corrected.
+    pub(super) is_repaired: bool,
 }
 
-/// Scans a text.
+/// Parses the text, and refuses an empty file.
 pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     if bytes.is_empty() {
         return Err(Error::NotAState {
@@ -36,8 +37,8 @@ pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     scan(bytes).map_err(Error::malformed)
 }
 
-/// Reads a document, and checks all of it. With `mend`, a magic that doesn't fit is made to.
-pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
+/// The first pass: checks a whole document. With `repair`, a magic that doesn't match the version is corrected.
+pub(super) fn read(document: Document<'_>, repair: bool) -> Result<Parsed> {
     let envelope = Envelope::of(&document)?;
     let mut parsed = Parsed {
         facts: StateFacts {
@@ -49,11 +50,11 @@ pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
         pending: Vec::new(),
         engine: String::new(),
         notes: Vec::new(),
-        is_mended: false,
+        is_repaired: false,
     };
     let mut magic = None;
     if let Some(deployment) = envelope.deployment {
-        magic = read_manifest(&document, deployment, mend, &mut parsed)?;
+        magic = read_manifest(&document, deployment, repair, &mut parsed)?;
         read_secrets(&document, deployment, &mut parsed)?;
         read_resources(document, deployment, &mut parsed)?;
         read_operations(document, deployment, &mut parsed)?;
@@ -63,20 +64,20 @@ pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
     {
         let name = checkpoint.get("stack").or_else(|| checkpoint.get("target"));
         let name = name.and_then(|name| name.as_str()).unwrap_or_default();
-        // `organization/project/stack`, or the stack alone.
+        // `organization/project/stack`, or only the name of the stack.
         let name = name
             .split_once('/')
             .filter(|(_, rest)| rest.contains('/'))
             .map_or(&*name, |(_, rest)| rest);
         parsed.facts.identity = name.to_owned();
     }
-    parsed.is_mended = magic.is_some();
-    parsed.facts.frame = Some(frame::make(document.root(), &envelope, magic.as_deref()));
+    parsed.is_repaired = magic.is_some();
+    parsed.facts.frame = Some(frame::frame_of(document.root(), &envelope, magic.as_deref()));
     parsed.facts.features = envelope.features;
     Ok(parsed)
 }
 
-/// The elements of an array that may be `null` or not there.
+/// The elements of an array that may be `null` or absent.
 fn elements<'a>(
     document: &Document<'a>,
     deployment: View<'a>,
@@ -86,11 +87,11 @@ fn elements<'a>(
     Ok(view.and_then(|view| view.elements()).into_iter().flatten())
 }
 
-/// Checks the manifest, and gives the magic that belongs there if it is to be mended.
+/// Reads the manifest. Returns the correct magic if the magic has to be repaired.
 fn read_manifest<'a>(
     document: &Document<'a>,
     deployment: View<'a>,
-    mend: bool,
+    repair: bool,
     parsed: &mut Parsed,
 ) -> Result<Option<String>> {
     let Some(manifest) = optional(document, deployment, "manifest", Kind::Object)? else {
@@ -109,20 +110,20 @@ fn read_manifest<'a>(
     if found == magic {
         return Ok(None);
     }
-    if mend && manifest.get("magic").is_some() {
+    if repair && manifest.get("magic").is_some() {
         parsed
             .notes
-            .push("the magic in its manifest didn't fit its version: it does now".to_owned());
+            .push("the magic in its manifest didn't match its version and was corrected".to_owned());
         return Ok(Some(magic));
     }
     parsed.notes.push(
-        "the magic in its manifest doesn't fit its version (kept): Pulumi won't take it back; `--repair` mends it"
+        "the magic in its manifest doesn't match its version (kept): Pulumi will refuse to import it; `--repair` corrects it"
             .to_owned(),
     );
     Ok(None)
 }
 
-/// What the manifest of a version must say: not a digest of the content.
+/// The magic for a version: the digest of the version, not of the content.
 fn magic(version: &str) -> String {
     if version.is_empty() {
         return String::new();
@@ -137,7 +138,7 @@ fn read_secrets<'a>(document: &Document<'a>, deployment: View<'a>, parsed: &mut 
     };
     if let Some(kind) = secrets.get("type").filter(|kind| kind.kind() != Kind::String) {
         let message = format!(
-            "the `type` of a secrets provider is a string, found {}",
+            "the `type` of a secrets provider must be a string, found {}",
             kind.kind()
         );
         return Err(Error::at(document, &kind, message));
@@ -147,7 +148,7 @@ fn read_secrets<'a>(document: &Document<'a>, deployment: View<'a>, parsed: &mut 
 }
 
 fn read_resources<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     for view in elements(&document, deployment, "resources")? {
         let entry = resource::read(document, view, &mut shared)?;
         if parsed.facts.identity.is_empty() {
@@ -161,7 +162,7 @@ fn read_resources<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut
 }
 
 fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     for (index, view) in elements(&document, deployment, "pending_operations")?.enumerate() {
         let (operation, facts) = pending::read(document, view, index, &mut shared)?;
         if facts != Default::default() {
@@ -172,12 +173,12 @@ fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mu
     Ok(())
 }
 
-/// So much of the text goes at once, in bytes.
+/// Number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// Reads the resources of a document that was found right, in its order; the text is used up.
+/// The second pass: reads the resources of a checked document in its order, and frees the text.
 pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());
     for place in resources.iter().rev() {
         let document = document(text[place.clone()].as_bytes())?;

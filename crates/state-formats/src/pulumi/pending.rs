@@ -1,16 +1,16 @@
-//! Operations that were begun and not ended.
+//! Reads and writes pending operations: operations that began and whose end isn't recorded.
 
 use super::facts::{OperationFacts, not_exportable};
 use super::render;
 use super::resource::{self, compact, digest_id};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::required;
 use state_core::json::{Document, Json, ObjectWriter, View};
 use state_core::{MutationId, Op, PendingOperation, Snapshot};
 use std::sync::Arc;
 
-/// What Pulumi calls the operations that it leaves pending.
+/// Pulumi's names of pending operations.
 const TYPES: [(&str, Op); 5] = [
     ("creating", Op::Create),
     ("updating", Op::Update),
@@ -19,19 +19,19 @@ const TYPES: [(&str, Op); 5] = [
     ("importing", Op::Import),
 ];
 
-/// Reads one.
+/// Reads a pending operation; `index` is its position in the list.
 pub(super) fn read<'a>(
     document: Document<'a>,
     view: View<'a>,
     index: usize,
-    shared: &mut Shared,
+    shared: &mut Interner,
 ) -> Result<(PendingOperation, OperationFacts)> {
     super::envelope::object(&document, view, "a pending operation")?;
     let kind = required(&document, view, "a pending operation", "type")?;
     let name = kind.as_str().unwrap_or_default();
     let Some((name, op)) = TYPES.iter().find(|(known, _)| *known == name) else {
         let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
-        let message = format!("an unknown type of operation; they are {}", names.join(", "));
+        let message = format!("unknown type of operation: must be one of {}", names.join(", "));
         return Err(Error::at(&document, &kind, message));
     };
     let resource = required(&document, view, "a pending operation", "resource")?;
@@ -63,7 +63,7 @@ pub(super) fn read<'a>(
     Ok((operation, facts))
 }
 
-/// Writes one.
+/// Writes a pending operation.
 pub(super) fn write(
     operation: &PendingOperation,
     kept: Option<&OperationFacts>,
@@ -76,7 +76,7 @@ pub(super) fn write(
             .iter()
             .find(|(_, known)| *known == op)
             .map(|(name, _)| *name)
-            .ok_or_else(|| refuse(operation, "Pulumi knows no pending operation of its kind"))?,
+            .ok_or_else(|| refuse(operation, "Pulumi has no pending operation of this kind"))?,
     };
     let mut resource = String::new();
     let target = || {
@@ -90,7 +90,12 @@ pub(super) fn write(
         (None, Some(entry)) => render::resource(entry, None, &mut resource)?,
         (None, None) => match target() {
             Some(entry) => render::resource(entry, None, &mut resource)?,
-            None => return Err(refuse(operation, "what it deletes is not in the state")),
+            None => {
+                return Err(refuse(
+                    operation,
+                    "the resource that it deletes isn't in the state",
+                ));
+            }
         },
     }
     let mut object = ObjectWriter::new(out);

@@ -1,20 +1,20 @@
-//! Writes a snapshot as the compact text of its document, piece by piece.
+//! Writes a snapshot as the compact text of a Pulumi document, in pieces.
 
-use super::envelope::{self, Declared};
+use super::envelope::{self, Declarations};
 use super::facts::{EXTENSION, EntryFacts, Side, StateFacts, not_exportable};
-use super::field::{self, FIELDS, Home};
-use super::frame::{self, Mark, Piece};
-use super::{pending, settle, urn, value};
+use super::field::{self, FIELDS, FieldClass};
+use super::frame::{self, Piece, Placeholder};
+use super::{pending, resolve, urn, value};
 use crate::error::Result;
 use state_core::json::{ArrayWriter, ObjectWriter};
 use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
-/// Takes the text, piece by piece.
+/// Receives the text in pieces.
 type Sink<'o> = dyn FnMut(&str) + 'o;
 
-/// Writes all of it.
+/// Writes the whole document of a snapshot.
 pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
     let declared = envelope::declared(snapshot, facts)?;
     let plain;
@@ -36,21 +36,21 @@ pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>)
 struct Writer<'s> {
     snapshot: &'s Snapshot,
     facts: &'s StateFacts,
-    declared: Declared,
+    declared: Declarations,
 }
 
 impl Writer<'_> {
     fn frame(&self, frame: &str, out: &mut Sink<'_>) -> Result<()> {
         let mut last = "";
-        for piece in frame::stored_items(frame) {
+        for piece in frame::pieces(frame) {
             match piece {
                 Piece::Text("") => {}
                 Piece::Text(text) => {
                     out(text);
                     last = text;
                 }
-                Piece::Mark(mark) => {
-                    if self.mark(mark, last.ends_with('{'), out)? {
+                Piece::Placeholder(placeholder) => {
+                    if self.placeholder(placeholder, last.ends_with('{'), out)? {
                         last = "]";
                     }
                 }
@@ -59,36 +59,36 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what goes where a mark stands. Whether it wrote something.
-    fn mark(&self, mark: Mark, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
+    /// Writes the text for a placeholder. Returns whether the text isn't empty.
+    fn placeholder(&self, placeholder: Placeholder, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
         let (entries, operations) = (&self.snapshot.entries, &self.snapshot.pending_operations);
         let member = |key: &str| format!("{}\"{key}\":", if is_first { "" } else { "," });
-        match mark {
-            Mark::Version => out(&self.declared.version.unwrap_or_default().to_string()),
-            Mark::Features => out(&frame::features(&self.features())),
-            Mark::MaybeFeatures if self.declared.more.is_empty() => return Ok(false),
-            Mark::MaybeFeatures => {
+        match placeholder {
+            Placeholder::Version => out(&self.declared.version.unwrap_or_default().to_string()),
+            Placeholder::Features => out(&frame::features(&self.features())),
+            Placeholder::MaybeFeatures if self.declared.more.is_empty() => return Ok(false),
+            Placeholder::MaybeFeatures => {
                 out(&member("features"));
                 out(&frame::features(&self.features()));
             }
-            Mark::ResourcesOrNull if entries.is_empty() => out("null"),
-            Mark::MaybeResources if entries.is_empty() => return Ok(false),
-            Mark::Resources | Mark::ResourcesOrNull => self.resources(out)?,
-            Mark::MaybeResources => {
+            Placeholder::ResourcesOrNull if entries.is_empty() => out("null"),
+            Placeholder::MaybeResources if entries.is_empty() => return Ok(false),
+            Placeholder::Resources | Placeholder::ResourcesOrNull => self.resources(out)?,
+            Placeholder::MaybeResources => {
                 out(&member("resources"));
                 self.resources(out)?;
             }
-            Mark::OperationsOrNull if operations.is_empty() => out("null"),
-            Mark::MaybeOperations if operations.is_empty() => return Ok(false),
-            Mark::Operations | Mark::OperationsOrNull => self.operations(out)?,
-            Mark::MaybeOperations => {
+            Placeholder::OperationsOrNull if operations.is_empty() => out("null"),
+            Placeholder::MaybeOperations if operations.is_empty() => return Ok(false),
+            Placeholder::Operations | Placeholder::OperationsOrNull => self.operations(out)?,
+            Placeholder::MaybeOperations => {
                 out(&member("pending_operations"));
                 self.operations(out)?;
             }
-            Mark::LatestOrNull if entries.is_empty() && operations.is_empty() => out("null"),
-            Mark::MaybeLatest if entries.is_empty() && operations.is_empty() => return Ok(false),
-            Mark::LatestOrNull => self.frame(&frame::empty_deployment(), out)?,
-            Mark::MaybeLatest => {
+            Placeholder::LatestOrNull if entries.is_empty() && operations.is_empty() => out("null"),
+            Placeholder::MaybeLatest if entries.is_empty() && operations.is_empty() => return Ok(false),
+            Placeholder::LatestOrNull => self.frame(&frame::empty_deployment(), out)?,
+            Placeholder::MaybeLatest => {
                 out(&member("latest"));
                 self.frame(&frame::empty_deployment(), out)?;
             }
@@ -96,7 +96,7 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// The features as they were declared; where more are needed, all of them sorted, as Pulumi does.
+    /// The original features; if more are needed, all of them sorted, as Pulumi writes them.
     fn features(&self) -> Vec<String> {
         let (known, more) = (&self.facts.features, &self.declared.more);
         if more.is_empty() {
@@ -108,9 +108,9 @@ impl Writer<'_> {
 
     fn resources(&self, out: &mut Sink<'_>) -> Result<()> {
         let has_outputs = self.facts.stack_outputs || !self.snapshot.outputs.is_empty();
-        let root = settle::root(&self.snapshot.entries).filter(|_| has_outputs);
+        let root = resolve::root(&self.snapshot.entries).filter(|_| has_outputs);
         if root.is_none() && !self.snapshot.outputs.is_empty() {
-            let reason = "the stack has outputs, and no root resource that would carry them there";
+            let reason = "the stack has outputs, but no root stack resource that could hold them in Pulumi";
             return Err(not_exportable("the snapshot", reason));
         }
         let mut text = String::from("[");
@@ -118,7 +118,7 @@ impl Writer<'_> {
             if index > 0 {
                 text.push(',');
             }
-            let outputs = (root == Some(index)).then(|| settle::lowered_outputs(self.snapshot));
+            let outputs = (root == Some(index)).then(|| resolve::root_outputs(self.snapshot));
             resource(entry, outputs, &mut text)?;
             out(&text);
             text.clear();
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes an entry as a resource; `outputs` take the place of its own.
+/// Writes an entry as a resource; `outputs` replaces its own outputs.
 pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut String) -> Result<()> {
     check(entry)?;
     let facts: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
@@ -167,25 +167,25 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
     Ok(())
 }
 
-/// Refuses what Pulumi has no words for.
+/// Refuses an entry that Pulumi can't represent.
 fn check(entry: &Entry) -> Result<()> {
     let refuse = |reason: &str| Err(not_exportable(entry.key().to_string(), reason));
     if !urn::is_urn(entry.address.as_str()) {
         return refuse("its address isn't a URN");
     }
     if entry.entry_type == EntryType::Action {
-        return refuse("Pulumi knows resources only, no actions");
+        return refuse("Pulumi has resources only, no actions");
     }
     let is_group = |to: &Dependency| matches!(to, Dependency::Group(_));
     if entry.references().any(|reference| is_group(&reference.to)) {
-        return refuse("it depends on a group, which Pulumi can't say");
+        return refuse("it depends on a group, which Pulumi can't represent");
     }
     if entry
         .provider
         .as_ref()
         .is_some_and(|provider| provider.id.is_none())
     {
-        return refuse("its provider is named without an id, which Pulumi needs");
+        return refuse("its provider reference has no id, which Pulumi requires");
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The fields that Pulumi didn't know when this was built, sorted.
+    /// The fields that this build doesn't know, sorted.
     fn unknown(&self) -> BTreeSet<&'a str> {
         let facts = self.facts;
         let keys = facts.rest.keys().chain(facts.texts.keys());
@@ -209,7 +209,7 @@ impl<'a> Members<'a> {
 
     fn write(&mut self, key: &str) -> Result<()> {
         let facts = self.facts;
-        if field::place(key).1 != Home::Model {
+        if field::place(key).1 != FieldClass::Model {
             let kept = facts.fields.get(key).or_else(|| facts.rest.get(key));
             let text = kept.map(Json::as_str);
             if let Some(text) = text.or_else(|| facts.texts.get(key).map(String::as_str)) {

@@ -1,10 +1,10 @@
-//! Reads one resource into an entry.
+//! Reads one Pulumi resource into an entry.
 
-use super::facts::{EXTENSION, EntryFacts, Kept};
-use super::field::{self, Home};
+use super::facts::{EXTENSION, EntryFacts, KeptField};
+use super::field::{self, FieldClass};
 use super::{urn, value};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::{of_kind, push_token, required};
 use state_core::entry::Provider;
 use state_core::json::{Document, Json, Kind, Properties, Style, View, write};
@@ -12,10 +12,10 @@ use state_core::{Address, Dependency, DeposedKey, Digest, Entry, EntryType, Time
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-/// Reads one.
-pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shared) -> Result<Entry> {
+/// Reads a resource, and keeps the fields that the model doesn't have in its extension.
+pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Interner) -> Result<Entry> {
     let Some(members) = view.members() else {
-        let message = format!("a resource is an object, found {}", view.kind());
+        let message = format!("a resource must be an object, found {}", view.kind());
         return Err(Error::at(&document, &view, message));
     };
     let members: Vec<_> = members.collect();
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shar
     let mut facts = EntryFacts::default();
     for (key, view) in &members {
         let place = field::place(key).1;
-        if place == Home::Model {
+        if place == FieldClass::Model {
             reader.field(&mut entry, &mut facts, key, *view)?;
         } else {
             reader.check_other(key, *view)?;
@@ -34,7 +34,8 @@ pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shar
     if !entry.is_live() {
         entry.deposed = Some(deposed_key(entry.id.as_deref().unwrap_or_default())?);
     }
-    // An external resource that is tainted or awaits its replacement is legal there: the marks are kept as they are.
+    // Pulumi allows an external resource to be tainted or to await replacement; the model doesn't, so these flags are
+    // kept in the extension.
     if entry.external {
         (entry.tainted, entry.pending_replacement) = (false, false);
     }
@@ -57,7 +58,7 @@ fn member<'a>(members: &Members<'a>, key: &str) -> Option<View<'a>> {
 
 struct Reader<'a, 's> {
     document: Document<'a>,
-    shared: &'s mut Shared,
+    shared: &'s mut Interner,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -65,7 +66,7 @@ impl<'a> Reader<'a, '_> {
         Error::at(&self.document, &view, message)
     }
 
-    /// The entry with what names it and says its kind.
+    /// Creates the entry with its address, type and kind.
     fn named(&mut self, view: View<'a>, members: &Members<'a>) -> Result<Entry> {
         let name = required(&self.document, view, "a resource", "urn")?;
         match name.as_str() {
@@ -104,7 +105,7 @@ impl<'a> Reader<'a, '_> {
 
     fn field(&mut self, entry: &mut Entry, facts: &mut EntryFacts, key: &str, view: View<'a>) -> Result<()> {
         match key {
-            // Its id may come later: the key is made when all is read.
+            // The deposed key is derived from the id, which may follow; `read` sets the final key.
             "delete" => entry.deposed = self.flag(key, view)?.then(|| deposed_key("")).transpose()?,
             "id" => entry.id = self.text(key, view)?.map(Cow::into_owned),
             "inputs" => entry.inputs = self.properties(key, view)?,
@@ -135,7 +136,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    /// What is known of the fields that are only kept.
+    /// Checks the type of a known field that is stored in the extension.
     fn check_other(&mut self, key: &str, view: View<'a>) -> Result<()> {
         match key {
             "aliases" => self.list(key, view).map(drop),
@@ -151,7 +152,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// As in Go, `null` counts as absent, and so does an empty text.
+    /// Reads a string. As in Go, `null` counts as absent; so does an empty string.
     fn text(&self, key: &str, view: View<'a>) -> Result<Option<Cow<'a, str>>> {
         let text = of_kind(&self.document, key, view, Kind::String)?.and_then(|view| view.as_str());
         Ok(text.filter(|text| !text.is_empty()))
@@ -169,7 +170,7 @@ impl<'a> Reader<'a, '_> {
 
     fn address(&mut self, view: View<'a>) -> Result<Address> {
         let Some(text) = view.as_str() else {
-            return Err(self.error(view, format!("a URN is a string, found {}", view.kind())));
+            return Err(self.error(view, format!("a URN must be a string, found {}", view.kind())));
         };
         let address = self.shared.address(&text);
         address.map_err(|error| match error {
@@ -192,7 +193,10 @@ impl<'a> Reader<'a, '_> {
     fn texts(&self, key: &str, view: View<'a>) -> Result<Vec<String>> {
         let text = |item: View<'a>| match item.as_str() {
             Some(text) => Ok(text.into_owned()),
-            None => Err(self.error(item, format!("`{key}` holds strings, found {}", item.kind()))),
+            None => Err(self.error(
+                item,
+                format!("`{key}` must contain strings, found {}", item.kind()),
+            )),
         };
         self.elements(key, view)?.map(text).collect()
     }
@@ -202,7 +206,8 @@ impl<'a> Reader<'a, '_> {
             return Ok(None);
         };
         let Some((urn, id)) = urn::provider(&text) else {
-            let message = "`provider` isn't a provider reference: the URN of a provider, `::`, its id";
+            let message =
+                "`provider` isn't a provider reference: must be the URN of a provider, `::` and its id";
             return Err(self.error(view, message));
         };
         let address = self.shared.address(urn)?;
@@ -212,7 +217,7 @@ impl<'a> Reader<'a, '_> {
         }))
     }
 
-    /// The lists by property, and whether an empty one is `null`.
+    /// Reads the dependencies by property, and whether an empty list is `null`.
     fn property_dependencies(&mut self, view: View<'a>) -> Result<(BTreeMap<String, Vec<Dependency>>, bool)> {
         of_kind(&self.document, "propertyDependencies", view, Kind::Object)?;
         let mut lists = BTreeMap::new();
@@ -242,42 +247,42 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// A digest that identifies an object without showing what the state says of it.
+/// A digest that identifies an object without revealing its content.
 pub(super) fn digest_id(parts: &[&str]) -> Digest {
     let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
     Digest::of_parts(&bytes)
 }
 
-/// The deposed key of what has this id.
+/// The deposed key of a resource with this id.
 fn deposed_key(id: &str) -> state_core::Result<DeposedKey> {
     let mut key = digest_id(&["deposed", id]).to_string();
     key.truncate(8);
     Ok(DeposedKey::new(key)?)
 }
 
-/// A value with its members as they stand, without spaces.
+/// Writes a value without spaces, with its members in their original order.
 pub(super) fn compact(view: View<'_>) -> String {
     let mut text = String::with_capacity(view.text().len());
     write(view, &Style::COMPACT, &mut text);
     text
 }
 
-fn keep_other(facts: &mut EntryFacts, home: Home, key: &str, view: View<'_>) {
+fn keep_other(facts: &mut EntryFacts, home: FieldClass, key: &str, view: View<'_>) {
     let (json, text) = (Json::from_view(view), compact(view));
     if json.as_str() != text {
         facts.texts.insert(key.to_owned(), text);
-    } else if home == Home::Harmless {
+    } else if home == FieldClass::NonSecret {
         facts.fields.insert(key.to_owned(), json);
     } else {
         facts.rest.insert(key.to_owned(), json);
     }
 }
 
-/// Keeps the fields that we would write in another way.
+/// Keeps the original fields that we would write differently.
 fn keep_differences(entry: &Entry, facts: &mut EntryFacts, members: &Members<'_>) {
     for (key, view) in members
         .iter()
-        .filter(|(key, _)| field::place(key).1 == Home::Model)
+        .filter(|(key, _)| field::place(key).1 == FieldClass::Model)
     {
         let is_side = matches!(&**key, "inputs" | "outputs");
         if is_side && !view.is_null() {
@@ -287,16 +292,18 @@ fn keep_differences(entry: &Entry, facts: &mut EntryFacts, members: &Members<'_>
         let was = Json::from_view(*view);
         if ours.as_ref() != Some(&was) {
             let was = Some(was);
-            facts.kept.insert(key.to_string(), Kept { was, ours });
+            facts.kept.insert(key.to_string(), KeptField { was, ours });
         }
     }
     if member(members, "custom").is_none() {
         let ours = field::value(entry, facts, "custom");
-        facts.kept.insert("custom".to_owned(), Kept { was: None, ours });
+        facts
+            .kept
+            .insert("custom".to_owned(), KeptField { was: None, ours });
     }
 }
 
-/// Marks the values that are in secret envelopes, and the outputs that are called secret.
+/// Marks values in secret envelopes, and outputs listed in `additionalSecretOutputs`, as sensitive.
 fn mark_secrets(entry: &mut Entry, members: &Members<'_>) {
     entry.sensitive_inputs = secrets(entry.inputs.as_ref());
     entry.sensitive_outputs = secrets(entry.outputs.as_ref());
@@ -320,13 +327,13 @@ fn mark_secrets(entry: &mut Entry, members: &Members<'_>) {
     }
 }
 
-/// The pointers of the secrets in one side.
+/// The pointers of the secrets in the inputs or outputs of a resource.
 fn secrets(side: Option<&Properties>) -> Vec<String> {
     let mut pointers = Vec::new();
     if let Some(side) = side
         && side.json().as_str().contains(value::SIGNATURE)
     {
-        // It was checked when it was read.
+        // The values were checked when they were read, so this can't fail.
         let checked = value::check(side.view(), &mut String::new(), &mut |pointer, _| {
             pointers.push(pointer.to_owned());
         });
@@ -335,7 +342,7 @@ fn secrets(side: Option<&Properties>) -> Vec<String> {
     pointers
 }
 
-/// The keys, if they don't stand in Pulumi's order.
+/// The keys in their order; empty if that is Pulumi's order.
 fn order(members: &Members<'_>) -> Vec<String> {
     let places = |(key, _): &(Cow<'_, str>, View<'_>)| (field::place(key).0, key.to_string());
     if members.iter().map(places).is_sorted() {

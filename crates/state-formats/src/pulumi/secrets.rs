@@ -1,14 +1,14 @@
-//! Opens the secrets of a stack whose secrets provider is a passphrase.
+//! Decrypts the secrets of a stack whose secrets provider is `passphrase`.
 //!
 //! The provider's state is `{"salt": "v1:<salt>:<check>"}`; check and values are `v1:<nonce>:<ciphertext>`, all base64. The
-//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without further data. The check
-//! holds a known word.
+//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without additional data. The
+//! check is a known word, encrypted with the key.
 
-use super::facts::{EXTENSION, EntryFacts, Opened, Side, StateFacts};
-use super::settle;
+use super::facts::{EXTENSION, EntryFacts, OpenedSecret, Side, StateFacts};
+use super::resolve;
 use super::value::{self, replaced};
 use crate::error::{Error, Result};
-use crate::fields::shown;
+use crate::fields::printable;
 use crate::format::OpenedSecrets;
 use aes_gcm::aead::Aead;
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
@@ -24,35 +24,35 @@ const ROUNDS: u32 = 1_000_000;
 const VERSION: &str = "v1";
 const SALT_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
-/// What the check says when the passphrase is right.
+/// The word that the check decrypts to with the right passphrase.
 const CHECK: &[u8] = b"pulumi";
-/// The only provider whose secrets a passphrase opens.
+/// The supported secrets provider.
 const PROVIDER: &str = "passphrase";
 
-/// Opens all secrets of a state whose secrets provider is a passphrase.
+/// Decrypts all secrets of a state whose secrets provider is `passphrase`.
 ///
 /// # Errors
-/// [`Error::Secrets`] when the snapshot isn't Pulumi's, its secrets are another provider's, the passphrase is wrong, or a
-/// secret was changed or can't be read. The snapshot isn't changed then.
+/// [`Error::Secrets`] when the snapshot wasn't imported from Pulumi, it has another secrets provider, the passphrase is
+/// wrong, or a secret was modified or can't be read. The snapshot is unchanged after an error.
 pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
     let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
-    let facts = facts.ok_or_else(|| refuse_any("it never was a Pulumi state".to_owned()))?;
-    let opener = Opener::new(&facts, passphrase)?;
+    let facts = facts.ok_or_else(|| refuse_any("it wasn't imported from a Pulumi state".to_owned()))?;
+    let opener = SecretOpener::new(&facts, passphrase)?;
     let mut opened = OpenedSecrets::default();
     let mut entries = snapshot.entries.clone();
     for entry in &mut entries {
         opener.open_entry(entry, &mut opened)?;
     }
-    let lifted = settle::root(&entries).filter(|_| facts.stack_outputs);
+    let lifted = resolve::root(&entries).filter(|_| facts.stack_outputs);
     if let Some(root) = lifted {
-        let outputs = settle::lowered_outputs(snapshot);
+        let outputs = resolve::root_outputs(snapshot);
         let mut list = Vec::new();
         if let Some(open) = opener.open_side(&outputs, Side::Outputs, &mut list, &mut opened)? {
             let members = open.view().members().into_iter().flatten();
             snapshot.outputs = members
                 .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
                 .collect();
-            remember(&mut entries[root], list)?;
+            record_opened(&mut entries[root], list)?;
         }
     }
     snapshot.entries = entries;
@@ -66,7 +66,7 @@ fn refuse(reason: String) -> Error {
     }
 }
 
-/// A refusal that no passphrase changes.
+/// An error that a different passphrase can't fix.
 fn refuse_any(reason: String) -> Error {
     Error::Secrets {
         reason,
@@ -74,11 +74,11 @@ fn refuse_any(reason: String) -> Error {
     }
 }
 
-struct Opener {
+struct SecretOpener {
     cipher: Aes256Gcm,
 }
 
-impl Opener {
+impl SecretOpener {
     fn new(facts: &StateFacts, passphrase: &str) -> Result<Self> {
         let Some(provider) = &facts.secrets else {
             return Err(refuse_any("the state names no secrets provider".to_owned()));
@@ -92,14 +92,13 @@ impl Opener {
         let kind = text("/type").unwrap_or_default();
         if kind != PROVIDER {
             return Err(refuse_any(format!(
-                "its secrets provider is `{}`: only those of `{PROVIDER}` can be opened here; export the state with \
+                "its secrets provider is `{}`, but only `{PROVIDER}` is supported; export the state with \
                  `pulumi stack export --show-secrets` instead",
-                shown(&kind)
+                printable(&kind)
             )));
         }
         let state = text("/state/salt").unwrap_or_default();
-        let malformed =
-            || refuse("the salt of its passphrase isn't in a form that this build knows".to_owned());
+        let malformed = || refuse("the salt of its passphrase has an unknown form".to_owned());
         let mut parts = state.splitn(3, ':');
         let (Some(VERSION), Some(salt), Some(check)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(malformed());
@@ -151,15 +150,15 @@ impl Opener {
         let changed = Arc::make_mut(entry);
         changed.inputs = inputs.or_else(|| changed.inputs.take());
         changed.outputs = outputs.or_else(|| changed.outputs.take());
-        remember(entry, list)
+        record_opened(entry, list)
     }
 
-    /// The properties with all secrets open; none if there are none.
+    /// The properties with all secrets decrypted; None if they contain no secrets.
     fn open_side(
         &self,
         properties: &Properties,
         side: Side,
-        list: &mut Vec<Opened>,
+        list: &mut Vec<OpenedSecret>,
         count: &mut OpenedSecrets,
     ) -> Result<Option<Properties>> {
         let mut found = Vec::new();
@@ -170,9 +169,9 @@ impl Opener {
         if found.is_empty() {
             return Ok(None);
         }
-        let mut stretches = Vec::new();
+        let mut replacements = Vec::new();
         for (pointer, view) in found {
-            // The envelope was checked just now: it has exactly one of the two.
+            // `check` ensured that the envelope has exactly one of the two fields.
             let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
             let (ciphertext, plaintext) = match text("ciphertext") {
                 None => (None, text("plaintext").unwrap_or_default()),
@@ -180,14 +179,14 @@ impl Opener {
                     let plain = self.decrypt(&ciphertext);
                     let Some(plain) = plain.and_then(|plain| String::from_utf8(plain.to_vec()).ok()) else {
                         return Err(refuse(format!(
-                            "the secret at {pointer} doesn't open: it was changed"
+                            "the secret at {pointer} can't be decrypted: it was modified"
                         )));
                     };
                     (Some(ciphertext), plain)
                 }
             };
             let Ok(value) = Json::parse(&plaintext) else {
-                return Err(refuse(format!("the secret at {pointer} holds no JSON")));
+                return Err(refuse(format!("the secret at {pointer} doesn't contain JSON")));
             };
             if ciphertext.is_some() {
                 count.decrypted += 1;
@@ -195,15 +194,15 @@ impl Opener {
                 count.plain += 1;
             }
             let range = view.offset()..view.offset() + view.text().len();
-            stretches.push((range, value.as_str().to_owned()));
-            list.push(Opened {
+            replacements.push((range, value.as_str().to_owned()));
+            list.push(OpenedSecret {
                 side,
                 pointer,
                 ciphertext,
                 plaintext,
             });
         }
-        let text = replaced(properties.json().as_str(), stretches);
+        let text = replaced(properties.json().as_str(), replacements);
         Ok(Properties::new(Json::from_canonical(&text)))
     }
 }
@@ -216,7 +215,7 @@ fn of_entry(entry: &Entry, error: Error) -> Error {
 }
 
 impl Side {
-    /// What an entry has there.
+    /// The inputs or the outputs of an entry.
     fn of(self, entry: &Entry) -> Option<&Properties> {
         match self {
             Self::Inputs => entry.inputs.as_ref(),
@@ -225,8 +224,8 @@ impl Side {
     }
 }
 
-/// Records in the entry's extension which values belong into envelopes.
-fn remember(entry: &mut SharedEntry, list: Vec<Opened>) -> Result<()> {
+/// Records in the entry's extension which values have to be put into envelopes again.
+fn record_opened(entry: &mut SharedEntry, list: Vec<OpenedSecret>) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     known.opened.extend(list);
     EXTENSION.store_in_entry(Arc::make_mut(entry), &known)

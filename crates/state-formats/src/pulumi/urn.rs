@@ -1,13 +1,13 @@
-//! The names of resources: `urn:pulumi:<stack>::<project>::<parent types$type>::<name>`, and references to providers.
+//! Parses the URNs of resources, `urn:pulumi:<stack>::<project>::<parent types$type>::<name>`, and provider references.
 
 const PREFIX: &str = "urn:pulumi:";
 const DELIMITER: &str = "::";
-/// What the type of every provider resource begins with.
+/// Prefix of the type of every provider resource.
 const PROVIDERS: &str = "pulumi:providers:";
-/// The type of the resource that stands for the whole stack.
+/// Type of the root stack resource.
 pub(super) const ROOT_TYPE: &str = "pulumi:pulumi:Stack";
 
-/// The four parts of a URN; the name may hold the delimiter.
+/// Splits a URN into its four parts; the last one, the name, may contain the delimiter.
 fn parts(urn: &str) -> Option<[&str; 4]> {
     let mut parts = urn.strip_prefix(PREFIX)?.splitn(4, DELIMITER);
     Some([parts.next()?, parts.next()?, parts.next()?, parts.next()?])
@@ -18,13 +18,13 @@ pub(super) fn is_urn(text: &str) -> bool {
     parts(text).is_some()
 }
 
-/// `project/stack` of a URN.
+/// Returns `project/stack` of a URN.
 pub(super) fn identity(urn: &str) -> Option<String> {
     let [stack, project, ..] = parts(urn)?;
     Some(format!("{project}/{stack}"))
 }
 
-/// URN and id of a provider reference, `<urn>::<id>`.
+/// Splits a provider reference, `<urn>::<id>`, into URN and id.
 pub(super) fn provider(reference: &str) -> Option<(&str, &str)> {
     let (urn, id) = reference.rsplit_once(DELIMITER)?;
     let [_, _, types, _] = parts(urn)?;
@@ -32,7 +32,7 @@ pub(super) fn provider(reference: &str) -> Option<(&str, &str)> {
     (own.starts_with(PROVIDERS) && !id.is_empty()).then_some((urn, id))
 }
 
-/// A provider reference.
+/// Writes a provider reference.
 pub(super) fn reference(urn: &str, id: &str) -> String {
     format!("{urn}{DELIMITER}{id}")
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::{identity, is_urn, provider};
 
     #[test]
-    fn a_urn_has_four_parts_and_the_last_may_hold_anything() {
+    fn urn_has_four_parts_and_name_may_contain_delimiter() {
         assert!(is_urn("urn:pulumi:dev::p::a:b:C$d:e:F::name"));
         assert!(is_urn("urn:pulumi:dev::p::a:b:C::name::with::more"));
         for text in ["", "name", "urn:pulumi:dev::p::a:b:C", "urn:other:dev::p::t::n"] {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_reference_is_split_at_its_last_delimiter() {
+    fn provider_reference_is_split_at_its_last_delimiter() {
         let urn = "urn:pulumi:dev::p::a:b:C$pulumi:providers:aws::west::1";
         assert_eq!(provider(&format!("{urn}::id-1")), Some((urn, "id-1")));
         for text in [

@@ -1,6 +1,6 @@
-//! Special values: objects that carry a signature. Secrets are such objects, envelopes around their value.
+//! Checks and writes special values: objects with a signature, such as the envelopes of secrets.
 
-use super::facts::{Opened, Side, not_exportable};
+use super::facts::{OpenedSecret, Side, not_exportable};
 use super::urn;
 use crate::error::Result;
 use crate::fields::{is_base64, push_token};
@@ -8,9 +8,9 @@ use state_core::json::{Json, Kind, ObjectWriter, Properties, View};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The key that makes an object special; its value is the signature.
+/// The key of a special object; its value is the signature.
 pub(super) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
-/// A secret, with its value encrypted or plain.
+/// Signature of a secret, whose value is encrypted or plain.
 const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 const ASSET: &str = "c44067f5952c0a294b673a41bacd8c17";
 const ARCHIVE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
@@ -19,15 +19,15 @@ const OUTPUT: &str = "d0e6a833031e9bbcd3f4e8bde6ca49a4";
 const BYTES: &str = "803fd3297a5875dc03ca845dda5d2a98";
 const FLOAT: &str = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c";
 
-/// What is wrong, and where.
-pub(super) type Refused<'a> = (View<'a>, String);
+/// An invalid value, and the reason.
+pub(super) type Rejection<'a> = (View<'a>, String);
 
-/// Checks all special values in one, and gives the pointers of the outermost secrets to `found`.
+/// Checks all special values inside a value, and calls `found` with each outermost secret and its pointer.
 pub(super) fn check<'a>(
     view: View<'a>,
     pointer: &mut String,
     found: &mut dyn FnMut(&str, View<'a>),
-) -> Result<(), Refused<'a>> {
+) -> Result<(), Rejection<'a>> {
     let end = pointer.len();
     if let Some(members) = view.members() {
         let members: Vec<_> = members.collect();
@@ -57,7 +57,7 @@ enum Special {
     Other,
 }
 
-fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Refused<'a>> {
+fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Rejection<'a>> {
     let refuse = |message: &str| Err((view, message.to_owned()));
     let text = |key: &str| view.get(key).and_then(|value| value.as_str());
     match signature.as_str().as_deref() {
@@ -67,15 +67,15 @@ fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Ref
         }
         Some(ASSET | ARCHIVE) => {}
         Some(RESOURCE) if text("urn").is_some_and(|text| urn::is_urn(&text)) => {}
-        Some(RESOURCE) => return refuse("a resource reference has a `urn`"),
+        Some(RESOURCE) => return refuse("a resource reference must have a `urn`"),
         Some(FLOAT) if text("value").is_some_and(|text| is_f64(&text)) => {}
-        Some(FLOAT) => return refuse("a special number has a `value` of 16 hexadecimal digits"),
+        Some(FLOAT) => return refuse("a special number must have a `value` of 16 hexadecimal digits"),
         Some(BYTES) if text("value").is_some_and(|text| is_base64(&text)) => {}
-        Some(BYTES) => return refuse("a byte string has a `value` in base64"),
+        Some(BYTES) => return refuse("a byte string must have a `value` in base64"),
         Some(OUTPUT) => {
-            return refuse("an output value travels between engine and provider; a state holds none");
+            return refuse("an output value must not be in a state: only engine and provider exchange them");
         }
-        _ => return Err((signature, "an unknown signature of a special value".to_owned())),
+        _ => return Err((signature, "unknown signature of a special value".to_owned())),
     }
     Ok(Special::Other)
 }
@@ -84,8 +84,8 @@ fn is_f64(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A secret has exactly one of the two: the ciphertext, or the JSON text of its value.
-fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
+/// Checks that a secret has exactly one of ciphertext and plaintext; the plaintext is JSON text.
+fn check_envelope(view: View<'_>) -> Result<(), Rejection<'_>> {
     let refuse = |at, message: &str| Err((at, message.to_owned()));
     match (view.get("ciphertext"), view.get("plaintext")) {
         (Some(ciphertext), None) if ciphertext.kind() == Kind::String => Ok(()),
@@ -93,16 +93,19 @@ fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
             Some(text) if Json::parse(&text).is_ok() => Ok(()),
             Some(_) => refuse(
                 plaintext,
-                "the `plaintext` of a secret is the JSON text of its value",
+                "the `plaintext` of a secret must be the JSON text of its value",
             ),
-            None => refuse(plaintext, "the `plaintext` of a secret is a string"),
+            None => refuse(plaintext, "the `plaintext` of a secret must be a string"),
         },
-        (Some(ciphertext), None) => refuse(ciphertext, "the `ciphertext` of a secret is a string"),
-        _ => refuse(view, "a secret has exactly one of `ciphertext` and `plaintext`"),
+        (Some(ciphertext), None) => refuse(ciphertext, "the `ciphertext` of a secret must be a string"),
+        _ => refuse(
+            view,
+            "a secret must have exactly one of `ciphertext` and `plaintext`",
+        ),
     }
 }
 
-/// How many secrets of one side are encrypted.
+/// Number of encrypted secrets in the inputs or outputs of a resource.
 pub(super) fn ciphertexts(side: Option<&Properties>) -> usize {
     let mut count = 0;
     let Some(side) = side.filter(|side| side.json().as_str().contains(SIGNATURE)) else {
@@ -111,36 +114,40 @@ pub(super) fn ciphertexts(side: Option<&Properties>) -> usize {
     let checked = check(side.view(), &mut String::new(), &mut |_, view| {
         count += usize::from(view.get("ciphertext").is_some());
     });
-    // What isn't as Pulumi writes it isn't counted.
+    // Counting stops at a malformed value.
     drop(checked);
     count
 }
 
-/// One side's text with all secrets that were opened in envelopes: those that didn't change in the ones that they came
-/// in.
-pub(super) fn wrapped<'p>(properties: &'p Properties, opened: &[Opened], side: Side) -> Result<Cow<'p, str>> {
+/// The text of inputs or outputs with all decrypted secrets in envelopes again. Unchanged secrets get their original
+/// envelope.
+pub(super) fn wrapped<'p>(
+    properties: &'p Properties,
+    opened: &[OpenedSecret],
+    side: Side,
+) -> Result<Cow<'p, str>> {
     let text = properties.json().as_str();
-    let mut stretches = Vec::new();
+    let mut replacements = Vec::new();
     for one in opened.iter().filter(|one| one.side == side) {
         if let Some(view) = properties.view().pointer(&one.pointer) {
-            stretches.push((
+            replacements.push((
                 view.offset()..view.offset() + view.text().len(),
                 envelope(one, view)?,
             ));
         }
     }
-    if stretches.is_empty() {
+    if replacements.is_empty() {
         return Ok(Cow::Borrowed(text));
     }
-    Ok(Cow::Owned(replaced(text, stretches)))
+    Ok(Cow::Owned(replaced(text, replacements)))
 }
 
-/// A text with other text in the place of these stretches, none of which touches another.
-pub(super) fn replaced(text: &str, mut stretches: Vec<(Range<usize>, String)>) -> String {
-    stretches.sort_by_key(|(range, _)| range.start);
+/// Replaces ranges of a text. The ranges must not overlap.
+pub(super) fn replaced(text: &str, mut replacements: Vec<(Range<usize>, String)>) -> String {
+    replacements.sort_by_key(|(range, _)| range.start);
     let mut out = String::with_capacity(text.len());
     let mut end = 0;
-    for (range, new) in stretches {
+    for (range, new) in replacements {
         out.push_str(&text[end..range.start]);
         out.push_str(&new);
         end = range.end;
@@ -149,9 +156,9 @@ pub(super) fn replaced(text: &str, mut stretches: Vec<(Range<usize>, String)>) -
     out
 }
 
-fn envelope(opened: &Opened, now: View<'_>) -> Result<String> {
+fn envelope(opened: &OpenedSecret, now: View<'_>) -> Result<String> {
     let was = Json::parse(&opened.plaintext)
-        .map_err(|_| not_exportable("a secret", "what its envelope held can't be read"))?;
+        .map_err(|_| not_exportable("a secret", "its recorded plaintext isn't JSON"))?;
     let is_same = was.as_str() == now.text();
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);

@@ -1,14 +1,14 @@
-//! Terraform's addresses: read, written the one canonical way, and stripped to what configuration calls them.
+//! Parses and prints Terraform's resource addresses.
 //!
-//! The text is what `terraform state list` prints, keys quoted as HCL quotes them, so it is injective: another module
-//! path, mode, type, name or key is another address.
+//! The text form is the one of `terraform state list`, with keys quoted like HCL. It is injective: a different module
+//! path, mode, type, name or key gives a different text.
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt::{self, Write as _};
 
-/// Managed or read only. Sorts as Terraform sorts.
+/// Mode of a resource: managed, or a data source. Ordered as in Terraform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mode {
     Data,
@@ -16,7 +16,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
-    /// The name in a state.
+    /// The name of the mode in a state file.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -24,7 +24,7 @@ impl Mode {
         }
     }
 
-    /// The mode of that name.
+    /// The mode with the given name.
     pub(super) fn named(name: &str) -> Option<Self> {
         [Self::Data, Self::Managed]
             .into_iter()
@@ -32,10 +32,10 @@ impl Mode {
     }
 }
 
-/// A resource in one instance of its module. Sorts as Terraform sorts: by module, mode, type, name.
+/// Address of a resource in one module instance. Ordered as in Terraform: by module, mode, type, name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ResourceAddress {
-    /// The path of the module instance, canonical; empty for the root.
+    /// Canonical path of the module instance; empty for the root module.
     pub(super) module: String,
     pub(super) mode: Mode,
     pub(super) kind: String,
@@ -43,7 +43,7 @@ pub(super) struct ResourceAddress {
 }
 
 impl ResourceAddress {
-    /// What configuration calls it: without the keys of its modules.
+    /// The address in the configuration: without the keys of module instances.
     pub(super) fn group(&self) -> String {
         let module = ModulePath::parse(&self.module).map(|path| path.without_keys());
         Self {
@@ -66,16 +66,16 @@ impl fmt::Display for ResourceAddress {
     }
 }
 
-/// One instance of a resource.
+/// Address of one instance of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct InstanceAddress {
     pub(super) resource: ResourceAddress,
-    /// Sorts as Terraform sorts: none, then numbers, then strings.
+    /// Instance key. Ordered as in Terraform: no key, then numbers, then strings.
     pub(super) key: Option<Key>,
 }
 
 impl InstanceAddress {
-    /// Reads what [`Display`](fmt::Display) writes. None if it is no address of a resource instance.
+    /// Parses the text that [`Display`](fmt::Display) writes. None if it isn't the address of a resource instance.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (module, rest) = ModulePath::split_off(text)?;
         let (mode, rest) = match rest.strip_prefix("data.") {
@@ -107,8 +107,8 @@ impl fmt::Display for InstanceAddress {
     }
 }
 
-/// Whether configuration could use it as a name. Wider than HCL outside ASCII, where only white space and what can't
-/// be seen is refused.
+/// Whether a text can be a name in a configuration. Outside ASCII this accepts more than HCL: everything but white space
+/// and control characters.
 pub(super) fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
     let is_part =
@@ -116,25 +116,25 @@ pub(super) fn is_identifier(text: &str) -> bool {
     text.starts_with(is_letter) && text.chars().all(is_part)
 }
 
-/// A module instance; the root has no steps.
+/// Path of a module instance; the root module has no steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ModulePath {
     steps: Vec<(String, Option<Key>)>,
 }
 
 impl ModulePath {
-    /// Reads a whole text; the empty one is the root.
+    /// Parses a whole text as a module path; the empty text is the root module.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
             return Some(Self { steps: Vec::new() });
         }
-        // What follows a step begins with a dot: lend it one.
+        // `split_off` expects a dot after each step, so append one.
         let dotted = format!("{text}.");
         let (path, rest) = Self::split_off(&dotted)?;
         rest.is_empty().then_some(path)
     }
 
-    /// Reads the module path in front of a resource; gives what follows its dot as well.
+    /// Parses the module path before a resource, and returns it with the rest of the text after the dot.
     pub(super) fn split_off(text: &str) -> Option<(Self, &str)> {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -145,14 +145,14 @@ impl ModulePath {
         Some((Self { steps }, rest))
     }
 
-    /// What configuration calls the module.
+    /// The path in the configuration: without instance keys.
     pub(super) fn without_keys(&self) -> String {
         let names = self.steps.iter().map(|(name, _)| format!("module.{name}"));
         names.collect::<Vec<_>>().join(".")
     }
 }
 
-/// One step, if the text begins with one; None if that is broken.
+/// Parses one module step. `Some(None)` if the text doesn't begin with a step, None if the step is malformed.
 fn split_step(text: &str) -> Option<Option<(&str, Option<Key>, &str)>> {
     let Some(named) = text.strip_prefix("module.") else {
         return Some(None);
@@ -187,17 +187,17 @@ impl fmt::Display for ModulePath {
     }
 }
 
-/// Which instance of a resource or module. Numbers sort before strings.
+/// Key of an instance of a resource or module. Numbers sort before strings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Key {
-    /// Of `count`.
+    /// Index of an instance created with `count`.
     Number(i64),
-    /// Of `for_each`.
+    /// Key of an instance created with `for_each`.
     Text(String),
 }
 
 impl Key {
-    /// Reads a key in brackets at the start of a text; gives what follows it as well.
+    /// Parses a key in brackets at the start of a text, and returns it with the rest of the text.
     pub(super) fn split_off(text: &str) -> Option<(Self, &str)> {
         let inside = text.strip_prefix('[')?;
         if let Some(quoted) = inside.strip_prefix('"') {
@@ -239,21 +239,21 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Letters, marks, numbers, punctuation, symbols and the space: what Go's `unicode.IsPrint` says, up to the version of
-/// Unicode.
+/// Whether Go's `unicode.IsPrint` accepts a character (apart from differences between Unicode versions): letters, marks,
+/// numbers, punctuation, symbols and the space.
 fn is_visible(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
     }
-    // After a letter a combining mark is shown as it is; alone it would be escaped.
+    // `escape_debug` escapes a combining mark only at the start of a text, so test it after a letter.
     let mut pair = [0; 5];
     pair[0] = b'a';
     let length = 1 + character.encode_utf8(&mut pair[1..]).len();
     std::str::from_utf8(&pair[..length]).is_ok_and(|pair| pair.escape_debug().count() == 2)
 }
 
-/// The text up to the closing quote, and what follows that. None for what isn't a plain string: an interpolation, a
-/// broken escape, no end.
+/// Parses a quoted text up to the closing quote, and returns it with the rest. None if it isn't a literal string: it has
+/// an interpolation, an invalid escape or no closing quote.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut rest = quoted;
@@ -282,7 +282,7 @@ fn unquote(quoted: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The character of an escape, given without its backslash, and what follows.
+/// Parses an escape sequence without its backslash, and returns the character with the rest of the text.
 fn unescape(escape: &str) -> Option<(char, &str)> {
     let plain = match escape.as_bytes().first()? {
         b'n' => '\n',

@@ -1,14 +1,14 @@
-//! The order of keys inside attributes.
+//! Writes attributes with Terraform's order of keys.
 //!
-//! Terraform sorts the keys of every object but one: a value whose schema leaves its type open is written as
-//! `{"value": …, "type": …}`. Our canonical text sorts all. What looks like such a wrapper is therefore written value
-//! first; where that guess is wrong (a real object that has just these two fields), its pointer is kept.
+//! Terraform sorts the keys of every object except the wrapper `{"value": …, "type": …}` around a value of dynamic type.
+//! Our canonical JSON sorts all keys. An export therefore writes every object that looks like a wrapper value first. The
+//! pointers to real objects that happen to have these two fields are recorded, and these objects are written sorted.
 
 use super::cty;
 use crate::fields::push_token;
 use state_core::json::{ArrayWriter, ObjectWriter, View};
 
-/// The pointers to what looks like a wrapper and was written type first.
+/// The pointers to objects that look like a wrapper but were written with `type` first.
 pub(super) fn sorted_lookalikes(attributes: View<'_>) -> Vec<String> {
     let mut found = Vec::new();
     walk(attributes, &mut String::new(), &mut found);
@@ -46,7 +46,7 @@ fn looks_wrapped(view: &View<'_>) -> bool {
         }
 }
 
-/// Appends canonical attributes in Terraform's order. `sorted` holds the pointers to what only looks like a wrapper.
+/// Appends attributes in Terraform's order. `sorted` has the pointers to objects that only look like a wrapper.
 pub(super) fn write(view: View<'_>, sorted: &[String], out: &mut String) {
     write_at(view, &mut String::new(), sorted, out);
 }

@@ -1,8 +1,8 @@
-//! The types that a state writes beside values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
+//! Type constraints as Terraform writes them beside values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
 
 use state_core::json::{ArrayWriter, Kind, ObjectWriter, View};
 
-/// Whether a value is a type in JSON.
+/// Whether a JSON value is a valid type constraint.
 pub(super) fn is_type(view: &View<'_>) -> bool {
     match view.kind() {
         Kind::String => view
@@ -19,7 +19,7 @@ fn is_compound(view: &View<'_>) -> bool {
     let (Some(name), Some(inner)) = (name, elements.next()) else {
         return false;
     };
-    // Objects may go on with the names of their optional attributes.
+    // Object types may have a third element: the names of optional attributes.
     let after = elements.next();
     match &*name {
         "list" | "set" | "map" => after.is_none() && is_type(&inner),
@@ -36,7 +36,7 @@ fn is_compound(view: &View<'_>) -> bool {
     }
 }
 
-/// Whether a value can have a type. Primitive types take every scalar, as Terraform's own reader does.
+/// Whether a value conforms to a type. Primitive types accept every scalar, as Terraform's own reader does.
 pub(super) fn fits(value: &View<'_>, r#type: &View<'_>) -> bool {
     if value.is_null() {
         return true;
@@ -89,7 +89,7 @@ fn fits_object(value: &View<'_>, types: &View<'_>) -> bool {
     count == types.len()
 }
 
-/// The type that a value has by itself.
+/// Infers the type of a value: tuples for arrays, objects for objects.
 pub(super) fn type_of(value: &View<'_>) -> String {
     let mut text = String::new();
     write_type_of(value, &mut text);
@@ -123,7 +123,8 @@ fn write_type_of(value: &View<'_>, out: &mut String) {
     }
 }
 
-/// The type of a value of a Terraform that knew lists and maps only: tuples and objects whose members have one type.
+/// Infers the type of a value of old Terraform versions, which had only lists and maps: an array or object whose members
+/// all have the same type becomes a list or map.
 pub(super) fn collection_type_of(value: &View<'_>) -> String {
     let (name, members): (_, Vec<View<'_>>) = match value.kind() {
         Kind::Array => ("list", value.elements().into_iter().flatten().collect()),

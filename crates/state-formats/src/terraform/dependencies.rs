@@ -1,8 +1,9 @@
-//! Dependencies: Terraform lists all ancestors of an instance, we keep those that say the rest.
+//! Reduces Terraform's dependency lists, which name all ancestors of an instance, to direct dependencies.
 //!
-//! A node of the graph is a group (what configuration calls a resource), its edges are what its live members list. From
-//! a list go the members that others of it reach; [`Expansion`] puts them back. Where that would give another list (it
-//! isn't sorted, misses an ancestor, names its own group), the list is kept beside ours.
+//! The nodes of the graph are groups (resources of the configuration); the edges of a group are the dependencies that its
+//! live instances list. Members of a list that are reachable from other members are removed; [`Expansion`] restores them.
+//! If the expansion gives a different list (the original isn't sorted, omits an ancestor or names its own group), the
+//! original list is kept in the extension.
 
 use super::facts::KeptDependencies;
 use super::instance::Draft;
@@ -11,11 +12,11 @@ use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-/// A group's number. There are fewer groups than a text has bytes, and far fewer than a `u32` counts.
+/// Number of a group. A `u32` suffices, because a state of at most 1 GiB has fewer groups.
 type Node = u32;
 
-/// Lists of numbers in two arrays: a vector for each would need several times the memory, and there may be one for each
-/// instance.
+/// Lists of numbers, stored in two arrays: there may be one list for each instance, and a vector for each would need
+/// several times the memory.
 #[derive(Default)]
 struct Lists {
     ends: Vec<usize>,
@@ -33,25 +34,25 @@ impl Lists {
         &self.items[start..self.ends[list]]
     }
 
-    /// The number of the list that came last.
+    /// Index of the list that was pushed last.
     fn last(&self) -> Option<usize> {
         self.ends.len().checked_sub(1)
     }
 }
 
-/// Groups and what they depend on.
+/// The dependency graph of the groups.
 struct Graph {
     nodes: usize,
-    /// Lists of dependencies; drafts that follow each other share one where they can.
+    /// Lists of dependencies; consecutive drafts with equal lists share one.
     lists: Lists,
-    /// For every draft its list and its group.
+    /// For each draft the index of its list, and its group.
     of_each: Vec<(usize, Option<Node>)>,
-    /// Which lists the live members of groups have: the edges. Sorted, each once.
+    /// The edges: groups and the lists of their live members, sorted without duplicates.
     edges: Vec<(Node, usize)>,
 }
 
 impl Graph {
-    /// The graph of drafts.
+    /// Builds the graph of the drafts.
     fn new(drafts: &[Draft]) -> Self {
         let mut numbers: HashMap<&Address, Node> = HashMap::new();
         let mut number = |group| {
@@ -86,7 +87,7 @@ impl Graph {
         }
     }
 
-    /// Each group and one that it lists, but for itself; one that it lists twice comes twice.
+    /// Iterates over the edges between different groups; an edge that is listed twice is returned twice.
     fn pairs(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
         let of_list =
             |&(own, list): &(Node, usize)| self.lists.get(list).iter().map(move |&item| (own, item));
@@ -96,10 +97,10 @@ impl Graph {
             .filter(|(own, item)| own != item)
     }
 
-    /// The place of each node in an order in which it comes after what it lists; None if there is a cycle.
+    /// The rank of each node in a topological order; None if there is a cycle.
     fn ranks(&self) -> Option<Vec<u32>> {
         let mut missing = vec![0_u32; self.nodes];
-        // Those that list a node stand from its start to the next one's.
+        // The users of a node are in `users` from the node's start to the start of the next node.
         let mut starts = vec![0_usize; self.nodes + 1];
         for (node, dependency) in self.pairs() {
             missing[node as usize] += 1;
@@ -135,13 +136,13 @@ impl Graph {
     }
 }
 
-/// Gives every draft its dependencies, reduced where that loses nothing.
-pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
+/// Sets the dependencies of all drafts, reduced if the original list can be restored or kept.
+pub(super) fn set_dependencies(drafts: &mut [Draft]) -> Result<()> {
     let Some(reduced) = reduce(drafts) else {
-        // The cycle is for the topological order to report.
+        // Lists in a cycle can't be reduced; sorting the entries reports the cycle later.
         for draft in drafts {
             let listed = draft.listed.as_deref().unwrap_or_default().to_vec();
-            set(draft, listed, true)?;
+            set_on_draft(draft, listed, true)?;
         }
         return Ok(());
     };
@@ -155,12 +156,12 @@ pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
         let keep = !is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
         let short = kept.iter().map(|&at| listed[at as usize].clone()).collect();
         draft.listed = Some(listed);
-        set(draft, short, keep)?;
+        set_on_draft(draft, short, keep)?;
     }
     Ok(())
 }
 
-fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
+fn set_on_draft(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     reduced.retain(|group| Some(group) != draft.entry.group.as_ref());
     let text = |groups: &[Address]| groups.iter().map(|group| group.as_str().to_owned()).collect();
     if let Some(listed) = draft.listed.take().filter(|_| keep) {
@@ -173,29 +174,30 @@ fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     Ok(())
 }
 
-/// What is left of every draft's list.
-struct Reduced {
-    /// Indices into lists.
+/// The reduced lists of all drafts.
+struct ReducedLists {
+    /// The kept members of each list, as indices into the original list.
     kept: Lists,
-    /// Whether the rest of a list, and nothing else, is reached from what is kept of it.
+    /// Whether the kept members reach the other members of the list and nothing else.
     is_closed: Vec<bool>,
-    /// Which of them each draft has.
+    /// For each draft the index of its reduced list.
     which: Vec<u32>,
 }
 
-impl Reduced {
-    /// What is left of a draft's list, and whether the rest of it, and nothing else, is reached from that.
+impl ReducedLists {
+    /// The kept members of a draft's list, and whether they reach the other members and nothing else.
     fn of(&self, draft: usize) -> (&[u32], bool) {
         let which = self.which[draft] as usize;
         (self.kept.get(which), self.is_closed[which])
     }
 }
 
-/// None if there is a cycle.
-fn reduce(drafts: &[Draft]) -> Option<Reduced> {
+/// Reduces the lists of all drafts; None if there is a cycle.
+fn reduce(drafts: &[Draft]) -> Option<ReducedLists> {
     let graph = Graph::new(drafts);
     let rank = graph.ranks()?;
-    // Lists of lower groups first: their short edges serve those above. Deposed objects serve nobody: last.
+    // Reduce the lists of lower groups first, because the lists above are reduced along these shorter edges. Deposed
+    // objects add no edges, so their lists come last.
     let mut sequence: Vec<u32> = (0..drafts.len() as u32).collect();
     sequence.sort_by_key(|&at| {
         let own = graph.of_each[at as usize].1;
@@ -204,14 +206,14 @@ fn reduce(drafts: &[Draft]) -> Option<Reduced> {
             own.map(|node| rank[node as usize]),
         )
     });
-    let mut walk = Walk {
+    let mut reducer = Reducer {
         rank,
         short: vec![0..0; graph.nodes],
         edges: Vec::new(),
         stamps: vec![(0, 0); graph.nodes],
         round: 0,
     };
-    let mut reduced = Reduced {
+    let mut reduced = ReducedLists {
         kept: Lists::default(),
         is_closed: Vec::new(),
         which: vec![0; drafts.len()],
@@ -221,33 +223,33 @@ fn reduce(drafts: &[Draft]) -> Option<Reduced> {
         let (list, own) = graph.of_each[at as usize];
         let items = graph.lists.get(list);
         if before != Some((list, own)) {
-            let (kept, is_closed) = walk.reduce(own, items);
+            let (kept, is_closed) = reducer.reduce(own, items);
             reduced.kept.push(kept);
             reduced.is_closed.push(is_closed);
             before = Some((list, own));
         }
         let which = reduced.kept.last().unwrap_or_default();
         if let Some(node) = own.filter(|_| drafts[at as usize].entry.is_live()) {
-            walk.learn(node, items, reduced.kept.get(which));
+            reducer.record_edges(node, items, reduced.kept.get(which));
         }
         reduced.which[at as usize] = which as u32;
     }
     Some(reduced)
 }
 
-/// The reduction of one list after the other, lower groups first.
-struct Walk {
+/// Reduces one list after the other, starting with the lowest groups.
+struct Reducer {
     rank: Vec<u32>,
-    /// The reduced edges of the groups that are done, as places in `edges`.
+    /// The reduced edges of the finished groups, as ranges in `edges`.
     short: Vec<Range<usize>>,
     edges: Vec<Node>,
-    /// In which round a node was seen in the list, and reached.
+    /// For each node the rounds in which it was last listed and last reached.
     stamps: Vec<(u32, u32)>,
     round: u32,
 }
 
-impl Walk {
-    /// What is left of a list, as indices into it, and whether the rest of it, and nothing else, is reached from that.
+impl Reducer {
+    /// The kept members of a list, as indices into it, and whether they reach the other members and nothing else.
     fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> (Vec<u32>, bool) {
         self.round += 1;
         for &node in list {
@@ -271,7 +273,7 @@ impl Walk {
         (kept, true)
     }
 
-    /// Marks what is reached from a node; false as soon as that leaves the list.
+    /// Marks all nodes that are reachable from a node; false as soon as one isn't in the list.
     fn reach(&mut self, own: Option<Node>, from: Node) -> bool {
         let mut open = vec![from];
         while let Some(node) = open.pop() {
@@ -288,8 +290,9 @@ impl Walk {
         true
     }
 
-    /// The live members of a group come one after the other, so what it has is mostly at the end already.
-    fn learn(&mut self, node: Node, list: &[Node], kept: &[u32]) {
+    /// Adds the reduced edges of a group. The live members of a group are consecutive, so its edges are usually at the end of
+    /// `edges` and can be extended in place.
+    fn record_edges(&mut self, node: Node, list: &[Node], kept: &[u32]) {
         let short = &mut self.short[node as usize];
         if short.end != self.edges.len() {
             let start = self.edges.len();
@@ -306,25 +309,25 @@ impl Walk {
     }
 }
 
-/// Puts back what reduction took: all ancestors of an entry, by group.
+/// Restores the full dependency lists: all ancestors of an entry, by group.
 pub(super) struct Expansion<'a> {
-    /// What the live members of each group depend on, sorted.
+    /// Dependencies of the live members of each group, sorted.
     edges: HashMap<&'a Address, Vec<&'a Address>>,
-    /// The group of each entry; empty if no entry depends on another but by its group.
+    /// The group of each entry; empty if all dependencies name groups.
     groups: HashMap<&'a Address, &'a Address>,
-    /// The lists of one group: entries are asked for group by group.
+    /// The expanded lists of one group. Entries are expanded group by group, so the lists of one group suffice.
     done: HashMap<&'a [Dependency], Vec<&'a Address>>,
-    done_of: Option<&'a Address>,
+    cached_group: Option<&'a Address>,
 }
 
 impl<'a> Expansion<'a> {
-    /// Over the entries of a snapshot.
+    /// Prepares the expansion for the entries of a snapshot.
     pub(super) fn over(entries: &'a [SharedEntry]) -> Self {
         let mut expansion = Self {
             edges: HashMap::new(),
             groups: HashMap::new(),
             done: HashMap::new(),
-            done_of: None,
+            cached_group: None,
         };
         let grouped = || {
             entries
@@ -340,7 +343,7 @@ impl<'a> Expansion<'a> {
         for (entry, group) in grouped().filter(|(entry, _)| entry.is_live() && !entry.depends_on.is_empty()) {
             let known = expansion.edges.remove(group).unwrap_or_default();
             let targets = entry.depends_on.iter().map(|to| expansion.group_of(to));
-            let targets = with(known, targets);
+            let targets = merge_sorted(known, targets);
             expansion.edges.insert(group, targets);
         }
         expansion
@@ -353,10 +356,10 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The groups that an entry comes after, sorted, without its own.
+    /// All groups that an entry depends on directly or indirectly, sorted, without its own.
     pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
-        if self.done_of != entry.group.as_ref() {
-            self.done_of = entry.group.as_ref();
+        if self.cached_group != entry.group.as_ref() {
+            self.cached_group = entry.group.as_ref();
             self.done.clear();
         }
         let key = entry.depends_on.as_slice();
@@ -374,8 +377,11 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// A sorted list with a few more in it, each once; no larger than it must be.
-fn with<'a>(mut known: Vec<&'a Address>, more: impl Iterator<Item = &'a Address>) -> Vec<&'a Address> {
+/// Inserts addresses into a sorted list without duplicates, allocating no more than needed.
+fn merge_sorted<'a>(
+    mut known: Vec<&'a Address>,
+    more: impl Iterator<Item = &'a Address>,
+) -> Vec<&'a Address> {
     for address in more {
         if let Err(at) = known.binary_search(&address) {
             known.reserve_exact(1);

@@ -1,69 +1,69 @@
-//! What the model has no field for: `extensions["terraform"]` of an entry and of a snapshot.
+//! Data of a Terraform state that the model has no field for: `extensions["terraform"]` of entries and snapshots.
 
 use crate::error::Error;
 use crate::extension::{Extension, present};
-use crate::layout::Original;
+use crate::layout::OriginalText;
 use serde::{Deserialize, Serialize};
 use state_core::Json;
 use std::collections::BTreeMap;
 
-/// Terraform's part of the extensions.
+/// The extension of Terraform.
 pub(super) const EXTENSION: Extension = Extension {
     name: "terraform",
     system: "Terraform",
 };
 
-/// That Terraform's format can't express an object.
+/// Creates the error for an object that Terraform's format can't represent.
 pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Error {
     EXTENSION.not_exportable(object, reason)
 }
 
-/// What Terraform says of an instance and the model doesn't.
+/// Data of a resource instance that the model has no field for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct EntryFacts {
-    /// The resource's provider. OpenTofu may leave it to the instance.
+    /// Provider of the resource. OpenTofu may store it with the instance instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) provider: Option<String>,
-    /// The provider's own bytes, base64.
+    /// Private data of the provider, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) private: Option<String>,
-    /// As it was given.
+    /// The field `create_before_destroy`, if present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) create_before_destroy: Option<bool>,
-    /// How the attributes were given.
+    /// The field that held the attributes.
     #[serde(default, skip_serializing_if = "Shape::is_plain")]
     pub(super) attributes: Shape,
     /// Pointers to attributes that only look like a `{value, type}` wrapper.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sorted: Vec<String>,
-    /// Whether `sensitive_attributes` wasn't there.
+    /// Whether the field `sensitive_attributes` was absent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) no_sensitive_attributes: bool,
-    /// Sensitive paths that can't be told from their pointers.
+    /// Sensitive paths that can't be reconstructed from their pointers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sensitive_attributes: Vec<Json>,
-    /// The list of dependencies, where expanding ours would give another one.
+    /// The original list of dependencies, if expanding the reduced list gives a different one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) dependencies: Option<KeptDependencies>,
-    /// Other fields of the instance.
+    /// Other fields of the instance object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) instance: Option<Json>,
-    /// Other fields of the resource.
+    /// Other fields of the resource object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) resource: Option<Json>,
 }
 
-/// How attributes were given.
+/// The field that holds the attributes of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Shape {
-    /// As `attributes`.
+    /// The field `attributes`, a JSON object.
     #[default]
     Plain,
-    /// As `attributes_flat`: Terraform 0.11's map of strings.
+    /// The field `attributes_flat`: the map of strings of Terraform 0.11.
     Flat,
-    /// Not at all.
+    /// No field: the instance had no attributes.
     Absent,
 }
 
@@ -77,7 +77,7 @@ impl Shape {
     }
 }
 
-/// A list of dependencies as it was, valid as long as the entry's own is the one that it was reduced to.
+/// An original list of dependencies, valid as long as the entry still has the dependencies that the list was reduced to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct KeptDependencies {
@@ -85,34 +85,34 @@ pub(super) struct KeptDependencies {
     pub(super) reduced: Vec<String>,
 }
 
-/// What Terraform says of a state and the model doesn't.
+/// Data of a state that the model has no field for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct StateFacts {
     pub(super) terraform_version: String,
     pub(super) lineage: String,
-    /// None if the field wasn't there; `null` is a value.
+    /// Results of checks. None if the field was absent; `null` is a value.
     #[serde(default, deserialize_with = "present")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check_results: Option<Json>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) outputs: BTreeMap<String, OutputFacts>,
-    /// Resources without instances.
+    /// Resources that have no instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) resources: Vec<ResourceFacts>,
-    /// Other fields of outputs and of resources without instances.
+    /// Unknown fields of outputs and of resources without instances.
     #[serde(default, skip_serializing_if = "Unknown::is_empty")]
     pub(super) unknown: Unknown,
-    /// Other top-level fields.
+    /// Unknown fields at the top level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rest: Option<Json>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) layout: Option<Layout>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) original: Option<Original>,
+    pub(super) original: Option<OriginalText>,
 }
 
-/// What Terraform says of an output and the model doesn't.
+/// Data of an output that the model has no field for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputFacts {
@@ -120,14 +120,14 @@ pub(super) struct OutputFacts {
     pub(super) kind: Json,
 }
 
-/// Fields that Terraform doesn't know, where no entry keeps them. In one place, so that all of them are sealed.
+/// Unknown fields that belong to no entry. They are in one place, so that one pointer seals all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unknown {
-    /// By name.
+    /// Unknown fields of outputs, by output name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) outputs: BTreeMap<String, Json>,
-    /// By address.
+    /// Unknown fields of resources without instances, by address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) resources: BTreeMap<String, Json>,
 }
@@ -138,7 +138,7 @@ impl Unknown {
     }
 }
 
-/// A resource without instances.
+/// A resource that has no instances.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResourceFacts {
@@ -152,14 +152,14 @@ pub(super) struct ResourceFacts {
     pub(super) provider: Option<String>,
 }
 
-/// How the whole text is laid out, where it isn't as Terraform writes files.
+/// The layout of the text, if it differs from Terraform's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Layout {
-    /// Indented, no newline at the end.
+    /// Indented, without a newline at the end.
     Unended,
-    /// On one line, no newline at the end.
+    /// On one line, without a newline at the end.
     Compact,
-    /// On one line, with a newline: OpenTofu's remote states.
+    /// On one line with a newline at the end, as OpenTofu writes remote states.
     CompactLine,
 }

@@ -1,4 +1,4 @@
-//! Reads one instance of a resource into an entry.
+//! Reads one instance of a Terraform resource into an entry.
 
 use super::address::{InstanceAddress, Key, ResourceAddress};
 use super::attributes;
@@ -12,7 +12,7 @@ use state_core::{Address, DeposedKey, Entry, EntryType, SharedEntry};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What all instances of a resource share.
+/// The fields that all instances of a resource share.
 pub(super) struct Resource {
     pub(super) address: ResourceAddress,
     pub(super) group: Address,
@@ -20,22 +20,22 @@ pub(super) struct Resource {
     pub(super) rest: Option<Json>,
 }
 
-/// An entry in the making. Small: there are as many as the state has instances.
+/// An entry under construction. Kept small, because a state has one for each instance.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// With its extension. Nobody else holds it.
+    /// The entry with its extension. This is the only reference to it, so changing it copies nothing.
     pub(super) entry: SharedEntry,
-    /// The dependencies as they were given; None if they weren't. Many drafts have the same.
+    /// The original list of dependencies, None if absent. Drafts with equal lists share one.
     pub(super) listed: Option<Arc<[Address]>>,
 }
 
 impl Draft {
-    /// The entry, to be changed.
+    /// The entry for modification.
     pub(super) fn entry_mut(&mut self) -> &mut Entry {
         Arc::make_mut(&mut self.entry)
     }
 
-    /// Keeps the list of dependencies, where expanding ours would give another one.
+    /// Stores the original list of dependencies in the extension.
     pub(super) fn keep(&mut self, dependencies: KeptDependencies) -> Result<()> {
         let mut facts: EntryFacts = EXTENSION.of_entry(&self.entry)?.unwrap_or_default();
         facts.dependencies = Some(dependencies);
@@ -43,15 +43,15 @@ impl Draft {
     }
 }
 
-/// What many instances say alike, stored once.
+/// Deduplicates values that many instances have in common.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) common: extension::Shared,
-    /// Lists of dependencies.
+pub(super) struct Interner {
+    pub(super) common: extension::Interner,
+    /// Lists of dependencies by content.
     lists: HashSet<Arc<[Address]>>,
 }
 
-impl Shared {
+impl Interner {
     fn list(&mut self, listed: Vec<Address>) -> Arc<[Address]> {
         if let Some(known) = self.lists.get(&*listed) {
             return Arc::clone(known);
@@ -62,12 +62,12 @@ impl Shared {
     }
 }
 
-/// Reads one.
+/// Reads one instance of `resource`.
 pub(super) fn read<'a>(
     document: Document<'a>,
     view: View<'a>,
     resource: &Resource,
-    shared: &mut Shared,
+    shared: &mut Interner,
 ) -> Result<Draft> {
     let mut fields = Fields::of(document, view, "an instance")?;
     let key = read_key(&mut fields)?;
@@ -119,13 +119,13 @@ fn read_key(fields: &mut Fields<'_>) -> Result<Option<Key>> {
     key.map(Some).ok_or_else(|| fields.error_at(&view, message))
 }
 
-/// Whether the instance is tainted.
+/// Reads `status`: whether the instance is tainted.
 fn read_status(fields: &mut Fields<'_>) -> Result<bool> {
     match fields.string("status")? {
         None => Ok(false),
         Some((status, _)) if status.is_empty() => Ok(false),
         Some((status, _)) if status == "tainted" => Ok(true),
-        Some((_, view)) => Err(fields.error_at(&view, "an unknown `status`: it is `tainted` or absent")),
+        Some((_, view)) => Err(fields.error_at(&view, "unknown `status`: must be `tainted` or absent")),
     }
 }
 
@@ -154,7 +154,7 @@ fn read_attributes(fields: &mut Fields<'_>, entry: &mut Entry, facts: &mut Entry
     let flat = fields.take_kind("attributes_flat", Kind::Object)?;
     let view = match (plain, flat) {
         (Some(_), Some(flat)) => {
-            let message = "an instance has `attributes` or `attributes_flat`, not both";
+            let message = "an instance must not have both `attributes` and `attributes_flat`";
             return Err(fields.error_at(&flat, message));
         }
         (Some(plain), None) => {
@@ -183,14 +183,14 @@ fn read_attributes(fields: &mut Fields<'_>, entry: &mut Entry, facts: &mut Entry
     Ok(())
 }
 
-fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Option<Arc<[Address]>>> {
+fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Interner) -> Result<Option<Arc<[Address]>>> {
     let Some(list) = fields.take_kind("dependencies", Kind::Array)? else {
         return Ok(None);
     };
     let mut listed = Vec::new();
     for view in list.elements().into_iter().flatten() {
         let Some(name) = view.as_str() else {
-            let message = format!("a dependency is a string, found {}", view.kind());
+            let message = format!("a dependency must be a string, found {}", view.kind());
             return Err(fields.error_at(&view, message));
         };
         let address = shared.common.address(&name);

@@ -1,16 +1,16 @@
-//! States of format versions 1 to 3, as Terraform up to 0.11 wrote them, brought to version 4.
+//! Upgrades states of format versions 1 to 3, written by Terraform up to 0.11, to version 4.
 //!
-//! | since | what was different |
+//! | version | difference |
 //! |---|---|
-//! | version 1 | outputs are bare strings, a module may lack its path, objects to be replaced stand in a list `tainted` |
+//! | version 1 | outputs are bare strings, a module may have no path, objects to be replaced are in a list `tainted` |
 //! | version 2 | outputs have a type; maps count their members under `x.#`, as lists do |
 //! | version 3 | maps count under `x.%`; empty collections are left out |
 //! | version 4 | resources are lists of instances, module paths are addresses |
 //!
-//! What comes out is the text that Terraform writes after it read such a state, but for three things that it loses:
-//! numbers keep all their digits, `terraform_version` is the one of the old state, and what stands in a `tainted` list
-//! becomes deposed. Terraform itself drops what version 4 has no place for, `depends_on` above all; so is it here, and the notes say
-//! what was dropped.
+//! The result is the text that Terraform writes after reading such a state, except for three things that Terraform loses:
+//! numbers keep all their digits, `terraform_version` stays the one of the old state, and objects in a `tainted` list
+//! become deposed objects. As in Terraform, fields without an equivalent in version 4 are dropped, above all `depends_on`;
+//! a note names them.
 
 mod instance;
 
@@ -19,42 +19,42 @@ use super::version::is_version;
 use super::{cty, provider};
 use crate::error::{Error, Result};
 use crate::fields::Fields;
-use crate::layout::laid_out;
+use crate::layout::go_formatted;
 use state_core::json::{Document, Json, Kind, ObjectWriter, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The terraform that wrote a state that doesn't say.
+/// Version of Terraform for a state that doesn't name one.
 const UNKNOWN_VERSION: &str = "0.0.0";
 
-/// A state brought to version 4.
+/// A state upgraded to version 4.
 pub(super) struct Upgraded {
-    /// As Terraform lays it out.
+    /// The state as JSON, laid out like Terraform's files.
     pub(super) text: String,
-    /// What a person should know.
+    /// Remarks about the upgrade for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// What is read of an old state, in Terraform's order.
-struct Old<'a> {
+/// The content of an old state, in Terraform's order.
+struct LegacyState<'a> {
     document: Document<'a>,
     version: u64,
-    /// By name: `value`, `type` and `sensitive` as JSON.
+    /// Outputs by name: an object with `value`, `type` and `sensitive` as JSON.
     outputs: BTreeMap<String, String>,
     resources: BTreeMap<ResourceAddress, Resource>,
-    /// Names of what version 4 has no place for.
+    /// Names of the fields that version 4 has no equivalent for.
     dropped: BTreeSet<String>,
 }
 
-/// A resource, put together from the keys that name its instances.
+/// A resource, collected from the keys that name its instances.
 struct Resource {
     provider: String,
-    /// By key and deposed key: the instance as JSON.
+    /// Instances as JSON, by instance key and deposed key.
     instances: BTreeMap<(Option<Key>, String), String>,
 }
 
-/// Brings a state of version 1, 2 or 3 to version 4.
+/// Upgrades a state of version 1, 2 or 3 to version 4.
 pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> {
-    let mut old = Old {
+    let mut old = LegacyState {
         document,
         version,
         outputs: BTreeMap::new(),
@@ -69,7 +69,7 @@ pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> 
     for module in fields.elements("modules")? {
         old.module(module)?;
     }
-    old.drop_rest(&fields, "");
+    old.note_dropped(&fields, "");
     let mut text = String::new();
     let mut state = ObjectWriter::new(&mut text);
     state
@@ -81,7 +81,7 @@ pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> 
     state.raw("check_results", "null");
     state.finish();
     Ok(Upgraded {
-        text: laid_out(&text)?,
+        text: go_formatted(&text)?,
         notes: old.notes(),
     })
 }
@@ -97,7 +97,7 @@ fn read_version(fields: &mut Fields<'_>) -> Result<String> {
     }
 }
 
-impl<'a> Old<'a> {
+impl<'a> LegacyState<'a> {
     fn module(&mut self, view: View<'a>) -> Result<()> {
         let mut fields = Fields::of(self.document, view, "a module")?;
         let path = self.path(&mut fields)?;
@@ -114,16 +114,16 @@ impl<'a> Old<'a> {
         for (key, view) in resources.and_then(|all| all.members()).into_iter().flatten() {
             self.resource(&path, &key, view)?;
         }
-        self.drop_rest(&fields, "of a module");
+        self.note_dropped(&fields, "of a module");
         Ok(())
     }
 
-    /// The address of a module; empty for the root.
+    /// The address of a module; empty for the root module.
     fn path(&self, fields: &mut Fields<'a>) -> Result<String> {
         let Some(list) = fields.take_kind("path", Kind::Array)? else {
             return match self.version {
                 1 => Ok(String::new()),
-                _ => Err(fields.error("a module has a `path`; there is none")),
+                _ => Err(fields.error("a module must have a `path`")),
             };
         };
         let mut address = String::new();
@@ -135,13 +135,17 @@ impl<'a> Old<'a> {
                     address.push_str(&format!("{dot}module.{name}"));
                 }
                 _ => {
-                    let message = "the `path` of a module is a list of identifiers that begins with `root`";
+                    let message =
+                        "the `path` of a module must be a list of identifiers that begins with `root`";
                     return Err(fields.error_at(&step, message));
                 }
             }
         }
         if list.elements().is_some_and(|mut all| all.next().is_none()) {
-            return Err(fields.error_at(&list, "the `path` of a module begins with `root`; it is empty"));
+            return Err(fields.error_at(
+                &list,
+                "the `path` of a module is empty, but must be a list that begins with `root`",
+            ));
         }
         Ok(address)
     }
@@ -149,8 +153,7 @@ impl<'a> Old<'a> {
     fn resource(&mut self, module: &str, key: &str, view: View<'a>) -> Result<()> {
         let mut fields = Fields::of(self.document, view, "a resource")?;
         let Some((address, index)) = parse_key(module, key) else {
-            let message =
-                "the key of a resource is `type.name` or `data.type.name`, with a number after it perhaps";
+            let message = "the key of a resource must be `type.name` or `data.type.name`, optionally followed by `.` and a number";
             return Err(fields.error(message));
         };
         fields.take_kind("type", Kind::String)?;
@@ -161,13 +164,13 @@ impl<'a> Old<'a> {
             None => provider::implied(&address),
         };
         let instances = instance::read_all(self.document, &mut fields, index.as_ref(), self.version)?;
-        self.drop_rest(&fields, "of a resource");
+        self.note_dropped(&fields, "of a resource");
         let resource = self.resources.entry(address).or_insert_with(|| Resource {
             provider: provider.clone(),
             instances: BTreeMap::new(),
         });
         if resource.provider != provider {
-            let message = "this instance names another provider than the others of its resource, which version 4 can't say";
+            let message = "this instance names another provider than the other instances of its resource, which version 4 can't represent";
             return Err(Error::at(&self.document, &view, message));
         }
         for (deposed, text) in instances {
@@ -179,9 +182,9 @@ impl<'a> Old<'a> {
         Ok(())
     }
 
-    /// Remembers what nobody took and isn't empty.
-    fn drop_rest(&mut self, fields: &Fields<'a>, place: &str) {
-        for (name, value) in fields.left() {
+    /// Records the names of the fields that weren't read and aren't empty.
+    fn note_dropped(&mut self, fields: &Fields<'a>, place: &str) {
+        for (name, value) in fields.remaining() {
             let is_empty = matches!(value.text(), "null" | "{}" | "[]" | "\"\"");
             if !is_empty {
                 let name: String = name.chars().take(60).collect();
@@ -220,22 +223,25 @@ impl<'a> Old<'a> {
 
     fn notes(self) -> Vec<String> {
         let mut notes = vec![format!(
-            "the state was brought from format version {} to version 4, in which it will be exported",
+            "the state was upgraded from format version {} to version 4, and will be exported in version 4",
             self.version
         )];
         if !self.dropped.is_empty() {
             let names: Vec<_> = self.dropped.into_iter().collect();
-            notes.push(format!("version 4 has no place for: {}", names.join(", ")));
+            notes.push(format!(
+                "dropped, because version 4 has no equivalent: {}",
+                names.join(", ")
+            ));
         }
         notes
     }
 }
 
-/// An output of version 4 as JSON. The type comes from the value: what was stored beside it says too little.
+/// Converts an output to version 4 as JSON. The type is inferred from the value, because the stored type isn't precise.
 fn read_output(document: Document<'_>, view: View<'_>, version: u64) -> Result<String> {
     let (value, is_sensitive) = if version == 1 {
         if view.kind() != Kind::String {
-            let message = format!("an output of version 1 is a string, found {}", view.kind());
+            let message = format!("an output of version 1 must be a string, found {}", view.kind());
             return Err(Error::at(&document, &view, message));
         }
         (Json::from_view(view), false)
@@ -257,7 +263,7 @@ fn read_output(document: Document<'_>, view: View<'_>, version: u64) -> Result<S
     Ok(text)
 }
 
-/// `type.name` or `data.type.name`, with the number of the instance after it perhaps.
+/// Parses `type.name` or `data.type.name`, optionally followed by the number of the instance.
 fn parse_key(module: &str, key: &str) -> Option<(ResourceAddress, Option<Key>)> {
     let mut parts: Vec<&str> = key.split('.').collect();
     let mode = match parts.first() {

@@ -1,57 +1,57 @@
-//! States that OpenTofu encrypted: an envelope of JSON around the ciphertext of the whole state.
+//! Decrypts states that OpenTofu encrypted: a JSON envelope around the ciphertext of the whole state.
 //!
 //! ```text
 //! {"serial": 3, "lineage": "…", "meta": {"key_provider.pbkdf2.NAME": "…"}, "encrypted_data": "…", "encryption_version": "v0"}
 //! ```
 //!
-//! `meta` says for each key provider how it came to its key: base64 of JSON, or that JSON itself. A provider is named by its
-//! type and its name in the configuration. Of these we open `pbkdf2`, which makes the key of a passphrase, with the
-//! method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Every other provider asks somebody for the key:
-//! such a state is refused by the provider's name.
+//! `meta` has the parameters of each key provider, as JSON or base64 of JSON. A key provider is named by its type and its
+//! name in the configuration. Supported are the provider `pbkdf2`, which derives the key from a passphrase, with the
+//! method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Other providers fetch the key from a service; the
+//! error for such a state names the provider.
 
 #[cfg(feature = "opentofu-encryption")]
 mod passphrase;
 
 use crate::error::{Error, Result};
-use crate::fields::{scan_unlimited, shown};
+use crate::fields::{printable, scan_unlimited};
 use crate::format::Decrypted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use state_core::json::{Json, View};
 
-/// The version of envelopes that is known.
+/// The supported envelope version.
 const VERSION: &str = "v0";
 
-/// What errors are about.
+/// Name of the document in errors.
 const OBJECT: &str = "OpenTofu's encrypted state";
 
-/// The key provider that makes a key of a passphrase.
+/// Type of the key provider that derives the key from a passphrase.
 const PBKDF2: &str = "pbkdf2";
 
-/// Whether a document is an envelope.
+/// Whether a document is an envelope of OpenTofu.
 pub(super) fn is_envelope(root: &View<'_>) -> bool {
     root.get("encrypted_data").is_some() && root.get("encryption_version").is_some()
 }
 
-/// The refusal of an envelope that nobody opened.
+/// The error for a state that has to be decrypted first.
 pub(super) fn refusal(root: &View<'_>) -> Error {
     let names: Vec<String> = root
         .get("meta")
         .and_then(|meta| meta.members())
         .into_iter()
         .flatten()
-        .map(|(key, _)| shown(provider_of(&key)))
+        .map(|(key, _)| printable(provider_of(&key)))
         .collect();
     Error::Encrypted {
         needs_passphrase: names.iter().any(|name| type_of(name) == PBKDF2),
         key_providers: match names.is_empty() {
-            true => "one that it doesn't name".to_owned(),
+            true => "unknown (the state names none)".to_owned(),
             false => names.join(", "),
         },
     }
 }
 
-/// `aws_kms.main` of `key_provider.aws_kms.main`.
+/// The provider in a key of `meta`: `aws_kms.main` for `key_provider.aws_kms.main`.
 fn provider_of(key: &str) -> &str {
     key.strip_prefix("key_provider.").unwrap_or(key)
 }
@@ -60,24 +60,24 @@ fn type_of(provider: &str) -> &str {
     provider.split('.').next().unwrap_or_default()
 }
 
-/// An encrypted state, taken apart.
+/// The parts of an encrypted state.
 #[derive(Debug)]
 #[cfg_attr(
     not(feature = "opentofu-encryption"),
-    expect(dead_code, reason = "who opens nothing reads no ciphertext")
+    expect(dead_code, reason = "without the feature no ciphertext is decrypted")
 )]
 struct Envelope {
     serial: Option<u64>,
     lineage: Option<String>,
-    /// What the pbkdf2 providers say, one for each.
+    /// The parameters of each `pbkdf2` provider.
     derivations: Vec<Json>,
     data: Vec<u8>,
 }
 
 impl Envelope {
-    /// Reads one; none if the bytes are something else.
+    /// Reads an envelope; None if the bytes are something else.
     fn read(bytes: &[u8]) -> Result<Option<Self>> {
-        // What is no JSON is something else, and told by who reads that.
+        // Bytes that aren't JSON are no envelope; the reader of the state reports the syntax error.
         let Ok(document) = scan_unlimited(bytes) else {
             return Ok(None);
         };
@@ -90,7 +90,7 @@ impl Envelope {
         if version.as_str().as_deref() != Some(VERSION) {
             return Err(error(
                 &version,
-                "an unknown `encryption_version`: this build knows `v0`",
+                "unknown `encryption_version`: this build supports `v0`",
             ));
         }
         let mut derivations = Vec::new();
@@ -102,9 +102,9 @@ impl Envelope {
         {
             if type_of(provider_of(&key)) == PBKDF2 {
                 let read = derivation(&value);
-                derivations.push(
-                    read.ok_or_else(|| error(&value, "what a key provider says must be base64 of JSON"))?,
-                );
+                derivations.push(read.ok_or_else(|| {
+                    error(&value, "the parameters of a key provider must be base64 of JSON")
+                })?);
             }
         }
         if derivations.is_empty() {
@@ -121,7 +121,7 @@ impl Envelope {
         }))
     }
 
-    /// Refuses a state that isn't the one which the envelope says it holds.
+    /// Refuses a decrypted state whose serial or lineage differs from the envelope's.
     fn check(&self, opened: &[u8]) -> Result<()> {
         let document = scan_unlimited(opened).map_err(malformed)?;
         let root = document.root();
@@ -136,7 +136,7 @@ impl Envelope {
             return Ok(());
         }
         Err(sealed(
-            "serial or lineage inside aren't those outside: somebody put them together",
+            "serial or lineage of the decrypted state differ from those of the envelope: the file was modified",
         ))
     }
 }
@@ -162,11 +162,11 @@ fn sealed(reason: &str) -> Error {
     state_core::Error::sealed(OBJECT, reason).into()
 }
 
-/// Opens a state that OpenTofu encrypted with a passphrase. None if the bytes are no such state.
+/// Decrypts a state that OpenTofu encrypted with a passphrase. None if the bytes aren't such a state.
 ///
 /// # Errors
-/// [`Error::Encrypted`] if its key comes from elsewhere, or this build lacks the feature `opentofu-encryption`;
-/// [`Error::Core`] for a broken envelope and for a passphrase that isn't the one: neither says what it is.
+/// [`Error::Encrypted`] if the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a wrong
+/// passphrase, and a build without the feature `opentofu-encryption`. No error contains the passphrase.
 pub(super) fn decrypt(bytes: &[u8], passphrase: &str) -> Result<Option<Decrypted>> {
     let Some(envelope) = Envelope::read(bytes)? else {
         return Ok(None);
@@ -188,11 +188,14 @@ fn open(envelope: &Envelope, passphrase: &str) -> Result<Vec<u8>> {
             Err(reason) => failure = Some(reason),
         }
     }
-    let reason = failure.unwrap_or("no key provider makes a key of a passphrase");
+    let reason = failure.unwrap_or("no key provider derives the key from a passphrase");
     Err(sealed(reason))
 }
 
 #[cfg(not(feature = "opentofu-encryption"))]
 fn open(_: &Envelope, _: &str) -> Result<Vec<u8>> {
-    Err(state_core::Error::unsupported(OBJECT, "the feature `opentofu-encryption`, which opens it,").into())
+    Err(
+        state_core::Error::unsupported(OBJECT, "the feature `opentofu-encryption`, which decrypts it,")
+            .into(),
+    )
 }

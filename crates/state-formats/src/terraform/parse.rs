@@ -1,12 +1,13 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
-//! Text and entries of a large state don't fit into memory beside each other, so all of it is read twice: once to see
-//! that it is right, while errors can still tell the place; then from its end on, and what was read of the text goes.
+//! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
+//! everything while errors can still name the position. The second pass reads the resources from the end of the text and
+//! frees the text behind them.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
 use super::facts::{OutputFacts, ResourceFacts, StateFacts};
-use super::instance::{self, Draft, Resource, Shared};
+use super::instance::{self, Draft, Interner, Resource};
 use super::provider;
 use super::sensitive::sensitive_name;
 use super::version::is_version;
@@ -18,22 +19,22 @@ use state_core::verify::{Rule, Violation};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
-/// A state as it was read.
+/// The result of the first pass over a state.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     pub(super) serial: u64,
     pub(super) facts: StateFacts,
     pub(super) outputs: BTreeMap<String, Json>,
     pub(super) sensitive_outputs: Vec<String>,
-    /// Where the resources with instances stand in the text, in order.
+    /// Ranges of the resources with instances in the text, in order.
     pub(super) resources: Vec<Range<usize>>,
-    /// How many instances they have.
+    /// Number of instances of these resources.
     pub(super) instances: usize,
-    /// The instances that were there before.
-    pub(super) twins: Vec<Violation>,
+    /// Violations for instances whose key occurred before.
+    pub(super) duplicates: Vec<Violation>,
 }
 
-/// Reads all of it but for the instances, which are only looked at.
+/// Reads a state without its instances, which are only checked.
 pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
     let mut fields = Fields::of(document, document.root(), "a state")?;
     fields.take("version");
@@ -51,7 +52,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             read_output(document, &name, view, &mut parsed)?;
         }
     }
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut keys = HashSet::new();
     for view in fields.elements("resources")? {
         let (resource, instances) = read_resource(document, view)?;
@@ -60,10 +61,10 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             let draft = instance::read(document, view, &resource, &mut shared)?;
             let key = draft.entry.key();
             if keys.contains(&key) {
-                let twin = document.error_at(&view, "a duplicate instance");
+                let duplicate = document.error_at(&view, "a duplicate instance");
                 parsed
-                    .twins
-                    .push(Violation::of(Rule::UniqueKey, key, twin.to_string()));
+                    .duplicates
+                    .push(Violation::of(Rule::UniqueKey, key, duplicate.to_string()));
             } else {
                 keys.insert(key);
             }
@@ -92,7 +93,7 @@ fn read_version(fields: &mut Fields<'_>) -> Result<String> {
     }
 }
 
-/// The results of checks, `null` included; None if the field isn't there.
+/// Reads the results of checks, including `null`; None if the field is absent.
 fn read_checks(fields: &mut Fields<'_>) -> Result<Option<Json>> {
     let Some(view) = fields.take_nullable("check_results") else {
         return Ok(None);
@@ -107,16 +108,16 @@ fn read_checks(fields: &mut Fields<'_>) -> Result<Option<Json>> {
 fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut Parsed) -> Result<()> {
     let mut fields = Fields::of(document, view, "an output")?;
     let Some(value) = fields.take_nullable("value") else {
-        return Err(fields.error("an output has a `value`; there is none"));
+        return Err(fields.error("an output must have a `value`"));
     };
     let Some(kind) = fields.take("type") else {
-        return Err(fields.error("an output has a `type`; there is none"));
+        return Err(fields.error("an output must have a `type`"));
     };
     if !cty::is_type(&kind) {
-        return Err(fields.error_at(&kind, "an unknown output type"));
+        return Err(fields.error_at(&kind, "unknown output type"));
     }
     if !cty::fits(&value, &kind) {
-        return Err(fields.error_at(&value, "the output's value isn't of the output's type"));
+        return Err(fields.error_at(&value, "the value of the output doesn't conform to its type"));
     }
     if fields.bool("sensitive")? == Some(true) {
         parsed.sensitive_outputs.push(sensitive_name(name));
@@ -132,7 +133,7 @@ fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut 
     Ok(())
 }
 
-/// A resource, and its instances that are still to be read.
+/// Reads a resource, and returns its instances unread.
 fn read_resource<'a>(
     document: Document<'a>,
     view: View<'a>,
@@ -156,12 +157,12 @@ fn read_resource<'a>(
     Ok((resource, instances))
 }
 
-/// So much of the text goes at once, in bytes.
+/// Number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// Reads the instances of a state that was found right, in the order of the text, which is used up.
+/// The second pass: reads the instances of a checked state in the order of the text, and frees the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);
     for place in parsed.resources.iter().rev() {
         let document = scan(text[place.clone()].as_bytes()).map_err(Error::malformed)?;
@@ -190,15 +191,15 @@ fn read_address(fields: &mut Fields<'_>) -> Result<ResourceAddress> {
     };
     let mode = match fields.string("mode")? {
         Some((text, view)) => Mode::named(&text)
-            .ok_or_else(|| fields.error_at(&view, "an unknown `mode`: it is `managed` or `data`"))?,
-        None => return Err(fields.error("a resource has a `mode`; there is none")),
+            .ok_or_else(|| fields.error_at(&view, "unknown `mode`: must be `managed` or `data`"))?,
+        None => return Err(fields.error("a resource must have a `mode`")),
     };
     let mut name = |field: &str| match fields.string(field)? {
         Some((text, view)) if !is_identifier(&text) => {
             Err(fields.error_at(&view, format!("`{field}` isn't an identifier")))
         }
         Some((text, _)) => Ok(text.into_owned()),
-        None => Err(fields.error(format!("a resource has a `{field}`; there is none"))),
+        None => Err(fields.error(format!("a resource must have a `{field}`"))),
     };
     Ok(ResourceAddress {
         module,

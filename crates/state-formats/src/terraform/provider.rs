@@ -1,7 +1,7 @@
-//! The grammar of provider references, old and new.
+//! Parses provider references, and upgrades those of older states.
 //!
-//! `provider["registry.terraform.io/hashicorp/aws"]`, perhaps behind a module path without keys, perhaps with an alias
-//! and OpenTofu's instance key after it; older states name the type alone: `module.x.provider.aws.west`.
+//! A reference is `provider["registry.terraform.io/hashicorp/aws"]`, optionally after a module path without keys, and
+//! followed by an alias and OpenTofu's instance key. Older states name only the type: `module.x.provider.aws.west`.
 
 use super::address::{Key, ResourceAddress, is_identifier};
 
@@ -10,7 +10,7 @@ pub(super) fn is_reference(text: &str) -> bool {
     provider_part(text).is_some_and(|rest| rest.is_empty())
 }
 
-/// Module path with its last dot, name and alias of a reference that has no source, if it is one.
+/// Splits an old reference, without a source, into module path with its last dot, name and alias.
 fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let at = match text.starts_with("provider.") {
         true => 0,
@@ -24,7 +24,7 @@ fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
     })
 }
 
-/// What follows the reference.
+/// The text after a reference; None if the text doesn't begin with one.
 fn provider_part(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some(module) = rest.strip_prefix("module.") {
@@ -46,7 +46,7 @@ fn provider_part(text: &str) -> Option<&str> {
     Some(rest)
 }
 
-/// What follows `.name`. Old writers let a space stand after the dot.
+/// The text after `.name`. Old writers left a space after the dot.
 fn split_name(text: &str) -> Option<&str> {
     let named = text.strip_prefix('.')?.trim_start_matches(' ');
     let end = named.find(['.', '[']).unwrap_or(named.len());
@@ -54,7 +54,7 @@ fn split_name(text: &str) -> Option<&str> {
     is_identifier(name).then_some(rest)
 }
 
-/// `host/namespace/type`, or the last one or two of these.
+/// Whether a text is `host/namespace/type`, `namespace/type` or `type`.
 fn is_source(text: &str) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()
@@ -65,17 +65,16 @@ fn is_source(text: &str) -> bool {
     text.split('/').count() <= 3 && text.split('/').all(is_part)
 }
 
-/// The reference of version 4. Fails with what is wrong.
+/// Upgrades a reference to version 4. The error is the reason of a refusal.
 ///
-/// `aws.west` is the provider of that name in the resource's own module, `module.m.provider.aws.west` says which
-/// module's it is.
+/// `aws.west` is a provider in the module of the resource; `module.m.provider.aws.west` names the module of the provider.
 pub(super) fn upgrade(text: &str, address: &ResourceAddress) -> Result<String, &'static str> {
     if text.is_empty() {
         return Ok(implied(address));
     }
     if text.contains("${") {
         return Err(
-            "the alias of this provider holds a template, which Terraform 0.11 took by mistake: \
+            "the alias of this provider contains a template, which Terraform 0.11 accepted by mistake: \
              rename the alias and apply with Terraform 0.11",
         );
     }
@@ -92,7 +91,7 @@ pub(super) fn upgrade(text: &str, address: &ResourceAddress) -> Result<String, &
     Ok(reference(module, name, alias))
 }
 
-/// The reference of a resource that names no provider: that of its type's first word, in its own module.
+/// The provider of a resource that names none: the first word of its type, in the module of the resource.
 pub(super) fn implied(address: &ResourceAddress) -> String {
     let name = address.kind.split('_').next().unwrap_or_default();
     reference(&prefix(&address.module), name, None)

@@ -1,4 +1,4 @@
-//! Writes a snapshot as Terraform writes its state: its order of keys, resources and instances.
+//! Writes a snapshot as a Terraform state, with Terraform's order of keys, resources and instances.
 
 mod resources;
 
@@ -7,24 +7,24 @@ use super::facts::{EXTENSION, Layout, StateFacts, not_exportable};
 use super::sensitive::sensitive_name;
 use crate::error::{Error, Result};
 use crate::fields::push_token;
-use crate::layout::{self, Kept, Printer};
+use crate::layout::{self, CompressedText, Printer};
 use resources::{Sink, write_resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
 use state_core::json::{ArrayWriter, ObjectWriter, View};
 
-/// That a snapshot has no part that came from Terraform.
-pub(super) fn never() -> Error {
+/// The error for a snapshot that wasn't imported from Terraform.
+pub(super) fn not_from_terraform() -> Error {
     not_exportable(
         "the snapshot",
-        "it never was a Terraform state: it has no Terraform lineage and serial; import one first",
+        "it wasn't imported from a Terraform state, so it has no Terraform lineage and serial; import one first",
     )
 }
 
-/// The serial under which a snapshot is exported.
+/// The Terraform serial of an exported snapshot.
 pub(super) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
     let known = snapshot.foreign_serials.get(EXTENSION.name)?;
-    // A snapshot that nobody stored yet is the import itself.
+    // A snapshot without a serial of ours wasn't stored yet: it is the import itself.
     Some(known.export(snapshot.serial.unwrap_or(known.at)))
 }
 
@@ -38,10 +38,10 @@ pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, serial: u64, out: &
     Ok(())
 }
 
-/// Marks the place of the resources in the frame; no JSON text holds it.
+/// Placeholder of the resources in the frame. JSON text contains no raw control character.
 const RESOURCES: char = '\u{1}';
 
-/// The state without its resources, compact.
+/// The state without its resources, as compact JSON.
 fn frame(snapshot: &Snapshot, facts: &StateFacts, serial: u64) -> String {
     let mut text = String::new();
     let mut state = ObjectWriter::new(&mut text);
@@ -78,7 +78,7 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
     outputs.finish();
 }
 
-/// Terraform marks outputs as a whole, so one secret inside marks all of it.
+/// Whether an output is sensitive. Terraform marks whole outputs, so a secret inside an output marks all of it.
 fn is_sensitive(snapshot: &Snapshot, name: &str) -> bool {
     let plain = sensitive_name(name);
     let mut pointer = String::new();
@@ -89,7 +89,7 @@ fn is_sensitive(snapshot: &Snapshot, name: &str) -> bool {
     })
 }
 
-/// The keys of a result and of its objects, in written order; others follow, sorted.
+/// Keys of a check result and its objects in Terraform's order; other keys follow, sorted.
 const CHECK_KEYS: [&str; 6] = [
     "object_kind",
     "config_addr",
@@ -99,7 +99,7 @@ const CHECK_KEYS: [&str; 6] = [
     "objects",
 ];
 
-/// Appends a list of results, or `null`.
+/// Appends a list of check results, or `null`.
 fn write_checks(results: View<'_>, out: &mut String) {
     let Some(results) = results.elements() else {
         return out.push_str(results.text());
@@ -126,7 +126,7 @@ fn write_check(result: View<'_>, out: &mut String) {
     object.finish();
 }
 
-/// Writes a snapshot's state in a layout.
+/// Writes a snapshot as a state in the given layout.
 pub(super) fn lay_out(
     snapshot: &Snapshot,
     facts: &StateFacts,
@@ -139,13 +139,13 @@ pub(super) fn lay_out(
         newline: matches!(layout, None | Some(Layout::CompactLine)),
     };
     let mut printer = Printer::new(&layout, out);
-    let serial = serial_of(snapshot).ok_or_else(never)?;
+    let serial = serial_of(snapshot).ok_or_else(not_from_terraform)?;
     write(snapshot, facts, serial, &mut |piece| printer.feed(piece))?;
     printer.finish();
     Ok(())
 }
 
-/// The digest of a snapshot's state in a layout.
+/// Digest of a snapshot written in the given layout.
 fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
     let mut digester = Digester::default();
     lay_out(snapshot, facts, layout, &mut |piece| {
@@ -154,8 +154,13 @@ fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Re
     Ok(digester.finish())
 }
 
-/// Puts into a snapshot's extension whatever makes its export give the text again.
-pub(super) fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept) -> Result<()> {
+/// Stores the facts in the snapshot's extension, with the layout or the original text that an export needs to reproduce
+/// the text.
+pub(super) fn store_facts(
+    snapshot: &mut Snapshot,
+    mut facts: StateFacts,
+    text: &CompressedText,
+) -> Result<()> {
     EXTENSION.store(snapshot, &facts)?;
     let rendering = digest(snapshot, &facts, None)?;
     if rendering == text.digest {

@@ -1,28 +1,34 @@
-//! Paths of secrets: Terraform's lists of steps, and our JSON pointers.
+//! Converts sensitive paths between Terraform's lists of steps and JSON pointers.
 //!
-//! A step names an attribute, or an index that is a number or a string. A pointer doesn't tell these apart, so a path
-//! with an index is kept as it was.
+//! A step is an attribute name, or an index that is a number or a string. A JSON pointer doesn't distinguish them, so a path
+//! with an index is kept in the extension.
 
 use crate::error::{Error, Result};
 use crate::fields::{push_token, write_key_first};
 use state_core::json::{ArrayWriter, Document, Json, Kind, View};
 
-/// What one state says about the secrets of an instance.
+/// The sensitive paths of one instance.
 #[derive(Debug, Default)]
-pub(super) struct Paths {
-    /// One for each path, in order.
+pub(super) struct SensitivePaths {
+    /// The JSON pointer of each path, in order.
     pub(super) pointers: Vec<String>,
-    /// The paths that can't be told from their pointers.
+    /// Paths that can't be reconstructed from their pointers.
     pub(super) kept: Vec<Json>,
 }
 
-/// Reads `sensitive_attributes`.
-pub(super) fn read<'a>(document: Document<'a>, paths: impl Iterator<Item = View<'a>>) -> Result<Paths> {
-    let mut read = Paths::default();
+/// Reads the paths in the field `sensitive_attributes`.
+pub(super) fn read<'a>(
+    document: Document<'a>,
+    paths: impl Iterator<Item = View<'a>>,
+) -> Result<SensitivePaths> {
+    let mut read = SensitivePaths::default();
     for path in paths {
         let Some(pointer) = pointer_of(&path).map_err(|(at, message)| Error::at(&document, &at, message))?
         else {
-            let message = format!("a sensitive path is an array of steps, found {}", path.kind());
+            let message = format!(
+                "a sensitive path must be an array of steps, found {}",
+                path.kind()
+            );
             return Err(Error::at(&document, &path, message));
         };
         let kept = Json::from_view(path);
@@ -34,10 +40,10 @@ pub(super) fn read<'a>(document: Document<'a>, paths: impl Iterator<Item = View<
     Ok(read)
 }
 
-type Refused<'a> = (View<'a>, &'static str);
+type Rejection<'a> = (View<'a>, &'static str);
 
-/// The pointer of a path; None if it is no array.
-fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Refused<'a>> {
+/// The JSON pointer of a path; None if the path isn't an array.
+fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Rejection<'a>> {
     let Some(steps) = path.elements() else {
         return Ok(None);
     };
@@ -48,7 +54,7 @@ fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Refused<'a>> {
     Ok(Some(pointer))
 }
 
-fn token_of<'a>(step: &View<'a>) -> Result<String, Refused<'a>> {
+fn token_of<'a>(step: &View<'a>) -> Result<String, Rejection<'a>> {
     let name = step.get("type").and_then(|name| name.as_str());
     let value = step.get("value");
     let token = match (name.as_deref(), value) {
@@ -58,11 +64,11 @@ fn token_of<'a>(step: &View<'a>) -> Result<String, Refused<'a>> {
         _ => {
             return Err((
                 *step,
-                "an unknown path step: its `type` is neither `get_attr` nor `index`",
+                "unknown path step: its `type` must be `get_attr` or `index`",
             ));
         }
     };
-    token.ok_or((*step, "a path step without a usable `value`: a name for `get_attr`, a whole number or string with its type for `index`"))
+    token.ok_or((*step, "invalid `value` of a path step: must be a name for `get_attr`, a whole number or string with its type for `index`"))
 }
 
 fn index_of(index: &View<'_>) -> Option<String> {
@@ -74,11 +80,11 @@ fn index_of(index: &View<'_>) -> Option<String> {
     }
 }
 
-/// The canonical text of the path whose steps all name attributes.
+/// The path of a pointer if all its steps are attribute names, as canonical JSON.
 fn derived(pointer: &str) -> String {
     let mut text = String::new();
     let mut path = ArrayWriter::new(&mut text);
-    // A bare name is a pointer of one step.
+    // A name without a leading slash is a pointer of one step.
     for token in pointer
         .strip_prefix('/')
         .map_or_else(|| vec![pointer], |steps| steps.split('/').collect())
@@ -95,8 +101,8 @@ fn derived(pointer: &str) -> String {
     text
 }
 
-/// Appends `sensitive_attributes` as it is written for an entry's secrets. A kept path serves the pointer that it came
-/// with, as long as the entry still has that.
+/// Appends the value of `sensitive_attributes` for the sensitive pointers of an entry. A kept path is used if the entry
+/// still has its pointer.
 pub(super) fn write(pointers: &[String], kept: &[Json], out: &mut String) {
     let mut kept: Vec<_> = kept
         .iter()
@@ -112,7 +118,7 @@ pub(super) fn write(pointers: &[String], kept: &[Json], out: &mut String) {
     paths.finish();
 }
 
-/// A path with `value` before `type` inside an index, as Terraform writes it.
+/// Writes a path as Terraform does, with `value` before `type` inside an index.
 fn in_written_order(path: &Json) -> String {
     let mut text = String::new();
     let mut steps = ArrayWriter::new(&mut text);
@@ -131,7 +137,7 @@ fn in_written_order(path: &Json) -> String {
     text
 }
 
-/// How a snapshot's sensitive outputs name one: plainly, unless that would read as a pointer.
+/// The name of an output in `sensitive_outputs`: as a pointer only if the plain name would be parsed as one.
 pub(super) fn sensitive_name(name: &str) -> String {
     if !name.starts_with('/') {
         return name.to_owned();

@@ -1,4 +1,5 @@
-//! What a document is, before anything of it is read: every form that is no state has its own sentence.
+//! Checks the kind and version of a document before it is read. Each recognised document that isn't a state has a specific
+//! error.
 
 use super::opentofu;
 use crate::error::{Error, Result};
@@ -6,10 +7,10 @@ use crate::fields::{required, scan};
 use crate::format::{Confidence, Content, Detection};
 use state_core::json::{Document, View};
 
-/// What Terraform 0.1 and 0.2 wrote begins with these bytes.
+/// First bytes of the binary states of Terraform 0.1 and 0.2.
 const BINARY_MAGIC: &[u8] = b"tfstate";
 
-/// Whether a file is a state. A `version` alone proves little: other formats count versions too.
+/// Detects a state. A field `version` alone is a weak sign, because other formats have one too.
 pub(super) fn detect(content: &Content<'_>) -> Detection {
     let refused = |confidence, error| Detection::Refused { confidence, error };
     if let Err(error) = refuse_binary(content.bytes()) {
@@ -19,7 +20,7 @@ pub(super) fn detect(content: &Content<'_>) -> Detection {
         return Detection::No;
     };
     let root = document.root();
-    if let Err(error) = check_neighbours(&root) {
+    if let Err(error) = refuse_encrypted(&root) {
         return refused(Confidence::Certain, error);
     }
     if root.get("version").is_none() {
@@ -31,16 +32,16 @@ pub(super) fn detect(content: &Content<'_>) -> Detection {
     }
 }
 
-/// What a document says of itself, if it is a state.
+/// Describes a document if it is a state.
 fn recognised(document: &Document<'_>) -> Result<String> {
     let root = document.root();
     let version = check_version(document)?;
-    // Terraform up to 0.11 wrote modules; Pulumi's checkpoints have the same versions and none.
+    // States up to Terraform 0.11 have `modules`; Pulumi's checkpoints have the same version numbers, but no `modules`.
     let missing = match version {
         4 if root.get("terraform_version").is_some() || root.get("lineage").is_some() => None,
-        4 => Some("there is neither `terraform_version` nor `lineage`"),
+        4 => Some("it has neither `terraform_version` nor `lineage`"),
         _ if root.get("modules").is_some() => None,
-        _ => Some("there are no `modules`, as Terraform's states of that version have"),
+        _ => Some("it has no `modules`, unlike Terraform's states of that version"),
     };
     if let Some(missing) = missing {
         let reason = format!("`version` is {version}, but {missing}");
@@ -56,7 +57,7 @@ fn recognised(document: &Document<'_>) -> Result<String> {
     ))
 }
 
-/// Scans the text strictly.
+/// Parses the text, and refuses an empty or binary file.
 pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     if bytes.is_empty() {
         return Err(Error::NoState);
@@ -68,20 +69,20 @@ pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
 fn refuse_binary(bytes: &[u8]) -> Result<()> {
     if bytes.starts_with(BINARY_MAGIC) {
         return not_a_state(
-            "this is the binary format of Terraform 0.1 and 0.2 (version 0), which no living tool reads",
+            "this is the binary format of Terraform 0.1 and 0.2 (version 0), which no current tool reads",
         );
     }
     Ok(())
 }
 
-/// The version of a state that can be read: 1 to 4. Refuses whatever is none.
+/// The version of a readable state, 1 to 4. Refuses all other documents.
 pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     let root = document.root();
     if root.members().is_none() {
-        let message = format!("a state is an object, found {}", root.kind());
+        let message = format!("a state must be an object, found {}", root.kind());
         return Err(Error::at(document, &root, message));
     }
-    check_neighbours(&root)?;
+    refuse_encrypted(&root)?;
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
     }
@@ -100,7 +101,7 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     if number == 3 && is_pointer && root.get("modules").is_none() {
         return not_a_state(
             "this is the backend pointer of a working directory (.terraform/terraform.tfstate); \
-             the state itself is where that backend keeps it: use `terraform state pull`",
+            the state itself is in that backend: use `terraform state pull`",
         );
     }
     if matches!(number, 1..=3) {
@@ -112,8 +113,8 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     })
 }
 
-/// Documents of other kinds that people mistake for a state.
-fn check_neighbours(root: &View<'_>) -> Result<()> {
+/// Refuses a state that OpenTofu encrypted.
+fn refuse_encrypted(root: &View<'_>) -> Result<()> {
     if opentofu::is_envelope(root) {
         return Err(opentofu::refusal(root));
     }
@@ -136,7 +137,7 @@ fn reason(number: u64, root: &View<'_>) -> String {
     }
 }
 
-/// Whether a text is a version as Terraform understands it: numbers with dots, perhaps `-pre` and `+build`.
+/// Whether Terraform accepts a text as a version: numbers with dots, optionally `-pre` and `+build`.
 pub(super) fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+', '~']).unwrap_or(text.len());

@@ -1,36 +1,36 @@
-//! The envelope around a snapshot of later releases: who encrypted it, and base64 of the ciphertext.
+//! The envelope around a snapshot of later releases: the encrypter, and the ciphertext in base64.
 //!
-//! Of the encrypters we open the one that doesn't encrypt, `noop`: its ciphertext is the snapshot.
+//! Only the encrypter `noop` is supported: its ciphertext is the unencrypted snapshot.
 
 use crate::error::{Error, Result};
-use crate::fields::{shown, write_key_first};
-use crate::layout::laid_out;
+use crate::fields::{printable, write_key_first};
+use crate::layout::go_formatted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use state_core::Json;
 use state_core::json::{Document, ObjectWriter, View};
 
-/// The version of envelopes that is known.
+/// The supported envelope version.
 const VERSION: u64 = 1;
 
-/// What an envelope says beside its content.
+/// The fields of an envelope apart from its content.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Envelope {
-    /// Absent in the oldest.
+    /// Kind of the content; the oldest envelopes don't have this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     payload_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     encrypter: Option<Json>,
 }
 
-/// Whether a document is an envelope.
-pub(super) fn is_it(root: &View<'_>) -> bool {
+/// Whether a document is a unobin envelope.
+pub(super) fn is_envelope(root: &View<'_>) -> bool {
     root.get("envelope-version").is_some() && root.get("ciphertext").is_some()
 }
 
-/// Takes it off: what is inside, and what it said.
+/// Opens an envelope: returns the content and the other fields.
 pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
     let root = document.root();
     let text = |key: &str| root.get(key).and_then(|value| value.as_str());
@@ -39,21 +39,21 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
         return Err(error(
             document,
             "envelope-version",
-            "an unknown `envelope-version`: this build knows 1",
+            "unknown `envelope-version`: this build reads version 1",
         ));
     }
     match text("payload-type").as_deref() {
         None | Some("state") => {}
         Some("plan") => {
             return Err(Error::NotAState {
-                what: "this is a plan of unobin, in the envelope that states have too".to_owned(),
+                what: "this is a unobin plan, which has the same envelope as a state".to_owned(),
             });
         }
         Some(_) => {
             return Err(error(
                 document,
                 "payload-type",
-                "an unknown `payload-type`: it is `state` or `plan`",
+                "unknown `payload-type`: must be `state` or `plan`",
             ));
         }
     }
@@ -61,8 +61,8 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
     let name = encrypter.and_then(|view| view.get("name")?.as_str().map(std::borrow::Cow::into_owned));
     if let Some(name) = name.filter(|name| name != "noop") {
         let reason = format!(
-            "it is encrypted by unobin's `{}`, which this build can't open: `state pull` of its own program prints it",
-            shown(&name)
+            "it is encrypted with unobin's `{}`, which this build doesn't support: print it with `state pull` of unobin",
+            printable(&name)
         );
         return Err(state_core::Error::sealed("unobin snapshot", reason).into());
     }
@@ -81,7 +81,7 @@ fn error(document: &Document<'_>, key: &str, message: &str) -> Error {
 }
 
 impl Envelope {
-    /// Puts it around a snapshot again.
+    /// Writes a snapshot in this envelope.
     pub(super) fn around(&self, inside: &str) -> Result<String> {
         let mut compact = String::new();
         let mut object = ObjectWriter::new(&mut compact);
@@ -94,6 +94,6 @@ impl Envelope {
         }
         object.string("ciphertext", &STANDARD.encode(inside));
         object.finish();
-        laid_out(&compact)
+        go_formatted(&compact)
     }
 }

@@ -1,30 +1,30 @@
-//! The snapshot that later releases of unobin write (to 0.11), told in the words of 0.4.0 and back.
+//! Converts the snapshots of later unobin releases (to 0.11) to the field names of 0.4.0 and back.
 //!
 //! | 0.4.0 | later |
 //! |---|---|
 //! | `stack`, `deployment-id` | `factory`, `stack` |
-//! | `type` | `entry-kind`; there are data sources too: entries that we don't manage |
+//! | `type` | `entry-kind`; also data sources, which are external entries here |
 //! | `kind`, or `library` and `library-type` | `category`, and `binding` with `alias` and `kind` |
 //!
-//! Category and binding are kept in the entry's `extensions["unobin"]` as they were; an entry that was made here gets
-//! them from its kind, `alias.kind`.
+//! Category and binding are kept unchanged in `extensions["unobin"]` of the entry. For an entry that wasn't imported, an
+//! export derives them from its kind, `alias.kind`.
 
 use crate::error::{Error, Result};
 use crate::extension::Extension;
 use crate::fields::scan_unlimited;
-use crate::layout::laid_out;
+use crate::layout::go_formatted;
 use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
 
-/// unobin's part of the extensions.
+/// The extension of unobin.
 pub(super) const EXTENSION: Extension = Extension {
     name: "unobin",
     system: "unobin",
 };
 
-/// The categories of a composite.
+/// The categories that a library call may have.
 const CATEGORIES: [&str; 3] = ["resource", "data-source", "action"];
 
-/// The fields of an entry of 0.4.0 that later ones say in other words.
+/// The fields of an entry of 0.4.0 that later releases replaced by others.
 const REPLACED: [&str; 6] = [
     "type",
     "kind",
@@ -34,13 +34,13 @@ const REPLACED: [&str; 6] = [
     "extensions",
 ];
 
-/// Whether a document is of a later release.
-pub(super) fn is_it(root: &View<'_>) -> bool {
+/// Whether a document is a snapshot of a later release.
+pub(super) fn is_later_release(root: &View<'_>) -> bool {
     let is = |key: &str, kind: Kind| root.get(key).is_some_and(|view| view.kind() == kind);
     is("factory", Kind::Object) && is("stack", Kind::String)
 }
 
-/// The same in the words of 0.4.0.
+/// Rewrites a snapshot of a later release with the field names of 0.4.0.
 pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
     let root = document.root();
     let mut text = String::new();
@@ -49,7 +49,7 @@ pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
         match &*key {
             "factory" => _ = object.raw("stack", value.text()),
             "stack" => _ = object.raw("deployment-id", value.text()),
-            "deployment-id" => return Err(unknown(document, &value)),
+            "deployment-id" => return Err(mixed_releases(document, &value)),
             "entries" if value.kind() == Kind::Array => {
                 let mut entries = object.array("entries");
                 for entry in value.elements().into_iter().flatten() {
@@ -64,21 +64,26 @@ pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// What an entry is, in later words.
-struct Kinds {
+/// The kind, category and binding of an entry of a later release.
+struct Binding {
     kind: String,
     category: String,
     alias: String,
     bound: String,
 }
 
-impl Kinds {
+impl Binding {
     fn of(document: &Document<'_>, view: View<'_>) -> Result<Self> {
         let error = |view: &View<'_>, message: &str| Error::at(document, view, message);
         let text = |key: &str| {
             let value = view.get(key);
             let text = value.and_then(|value| Some(value.as_str()?.into_owned()));
-            text.ok_or_else(|| error(&value.unwrap_or(view), &format!("an entry has a string `{key}`")))
+            text.ok_or_else(|| {
+                error(
+                    &value.unwrap_or(view),
+                    &format!("an entry must have a string `{key}`"),
+                )
+            })
         };
         let (kind, category) = (text("entry-kind")?, text("category")?);
         let is_fit = match &*kind {
@@ -87,12 +92,12 @@ impl Kinds {
             "library-call" => CATEGORIES.contains(&&*category),
             _ => {
                 let view = view.get("entry-kind").unwrap_or(view);
-                return Err(error(&view, "an unknown `entry-kind`"));
+                return Err(error(&view, "unknown `entry-kind`"));
             }
         };
         if !is_fit {
             let view = view.get("category").unwrap_or(view);
-            return Err(error(&view, "the `category` doesn't fit the `entry-kind`"));
+            return Err(error(&view, "`category` doesn't match `entry-kind`"));
         }
         let binding = view.get("binding").unwrap_or(view);
         let part = |key: &str| {
@@ -102,7 +107,7 @@ impl Kinds {
             part.filter(|text| !text.is_empty()).ok_or_else(|| {
                 error(
                     &binding,
-                    &format!("an entry has a `binding` with a string `{key}`"),
+                    &format!("an entry must have a `binding` with a string `{key}`"),
                 )
             })
         };
@@ -119,12 +124,12 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
     let Some(members) = view.members() else {
         return Err(Error::at(document, &view, "an entry must be an object"));
     };
-    let Kinds {
+    let Binding {
         kind,
         category,
         alias,
         bound,
-    } = Kinds::of(document, view)?;
+    } = Binding::of(document, view)?;
     let mut object = out.object();
     object.string("type", if kind == "data-source" { "leaf" } else { &kind });
     if kind == "library-call" {
@@ -144,7 +149,7 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
     for (key, value) in members {
         match &*key {
             "entry-kind" | "category" | "binding" => {}
-            replaced if REPLACED.contains(&replaced) => return Err(unknown(document, &value)),
+            replaced if REPLACED.contains(&replaced) => return Err(mixed_releases(document, &value)),
             _ => _ = object.raw(&key, value.text()),
         }
     }
@@ -152,15 +157,15 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
     Ok(())
 }
 
-fn unknown(document: &Document<'_>, view: &View<'_>) -> Error {
+fn mixed_releases(document: &Document<'_>, view: &View<'_>) -> Error {
     Error::at(
         document,
         view,
-        "a field of another release of unobin than the rest",
+        "this field belongs to another release of unobin than the other fields",
     )
 }
 
-/// What 0.4.0 would write, as later releases write it.
+/// Rewrites a snapshot of 0.4.0 as later releases write it.
 pub(super) fn to_new(old: &str) -> Result<String> {
     let document = scan_unlimited(old.as_bytes()).map_err(Error::malformed)?;
     let mut compact = String::new();
@@ -180,7 +185,7 @@ pub(super) fn to_new(old: &str) -> Result<String> {
         }
     }
     object.finish();
-    laid_out(&compact)
+    go_formatted(&compact)
 }
 
 fn new_entry(view: View<'_>, mut object: ObjectWriter<'_>) -> Result<()> {
@@ -192,12 +197,12 @@ fn new_entry(view: View<'_>, mut object: ObjectWriter<'_>) -> Result<()> {
         (Some(library), Some(name), _) => (library.into_owned(), name.into_owned()),
         (_, _, Some(kind)) => match kind.split_once('.') {
             Some((alias, bound)) => (alias.to_owned(), bound.to_owned()),
-            None => return refuse("its kind isn't of the form `alias.kind`"),
+            None => return refuse("its kind doesn't have the form `alias.kind`"),
         },
         _ => return refuse("it has neither a kind nor a library"),
     };
     if view.get("configuration").is_some() {
-        return refuse("it names a library configuration, which later releases of unobin don't record");
+        return refuse("it has a library configuration, which later releases of unobin don't store");
     }
     let kept = view.pointer("/extensions/unobin");
     let category = kept.and_then(|kept| kept.get("category")?.as_str().map(std::borrow::Cow::into_owned));
@@ -230,7 +235,7 @@ fn new_entry(view: View<'_>, mut object: ObjectWriter<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Alias, path and kind, in this order; then whatever else was there.
+/// Writes a binding: alias, library path and kind in this order, then the other kept members.
 fn write_binding(kept: Option<View<'_>>, alias: &str, bound: &str, mut object: ObjectWriter<'_>) {
     object.string("alias", alias);
     if let Some(path) = kept.and_then(|kept| kept.get("library-path")) {

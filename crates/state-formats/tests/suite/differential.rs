@@ -1,10 +1,10 @@
-//! A corpus of generated states, half of them corrupt in a way that is known, judged by what the generator knows and by oracles
-//! that don't look at the code under test. The same on every run.
+//! Imports generated states, half of them corrupt in a known way, and checks the results with the generator's knowledge
+//! and with oracles that don't use the code under test. The states are the same on every run.
 
 mod corruption;
 mod plan;
 
-use crate::given::{assert_topological, export, import, import_broken, stored, try_import};
+use crate::support::{assert_topological, export, import, import_broken, stored, try_import};
 use corruption::{Corruption, Expected};
 use plan::{Dice, Plan};
 use state_core::repair;
@@ -14,11 +14,11 @@ use state_core::{Error as Core, Snapshot};
 use state_formats::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many states are sound, and as many are corrupt.
+/// Number of valid states, and of corrupt ones.
 const HALF: u32 = 180;
 
 #[test]
-fn sound_states_are_read_reduced_and_written_as_they_were() {
+fn valid_states_are_read_reduced_and_written_unchanged() {
     for seed in 0..u64::from(scaled(HALF)) {
         let plan = Plan::make(&mut Dice::new(seed));
         let text = plan.text();
@@ -30,7 +30,7 @@ fn sound_states_are_read_reduced_and_written_as_they_were() {
 }
 
 #[test]
-fn every_corruption_is_found_and_told() {
+fn every_corruption_is_reported() {
     let mut seen = BTreeMap::new();
     for seed in 0..u64::from(scaled(HALF)) {
         let (corruption, text) = corrupt(seed);
@@ -38,26 +38,26 @@ fn every_corruption_is_found_and_told() {
         let Err(error) = try_import(&text) else {
             panic!("{corruption:?} of seed {seed} is accepted:\n{text}");
         };
-        let told = error.to_string();
+        let message = error.to_string();
         match corruption.expected() {
             Expected::Malformed(part) => {
-                assert!(told.contains(part), "{corruption:?} of seed {seed}: {told}");
+                assert!(message.contains(part), "{corruption:?} of seed {seed}: {message}");
                 assert!(
-                    told.contains("at line ") && told.contains("($"),
-                    "{corruption:?}: {told}"
+                    message.contains("at line ") && message.contains("($"),
+                    "{corruption:?}: {message}"
                 );
             }
             Expected::Violation(rule) => {
                 let Error::Core(Core::Integrity { violations, .. }) = error else {
-                    panic!("{corruption:?} of seed {seed}: {told}");
+                    panic!("{corruption:?} of seed {seed}: {message}");
                 };
                 assert!(
                     violations.iter().any(|found| found.rule == rule),
-                    "{corruption:?}: {told}"
+                    "{corruption:?}: {message}"
                 );
             }
         }
-        assert!(!told.contains("hunter2"), "{told}");
+        assert!(!message.contains("hunter2"), "{message}");
     }
     let all: BTreeSet<_> = Corruption::ALL.into_iter().collect();
     assert_eq!(seen.keys().copied().collect::<BTreeSet<_>>(), all);
@@ -65,7 +65,7 @@ fn every_corruption_is_found_and_told() {
 }
 
 #[test]
-fn a_repair_mends_what_is_well_formed_once_and_the_same_way_each_time() {
+fn repair_is_idempotent_and_deterministic() {
     let mut count = 0;
     for seed in 0..u64::from(scaled(HALF)) {
         let (corruption, text) = corrupt(seed);
@@ -88,7 +88,7 @@ fn a_repair_mends_what_is_well_formed_once_and_the_same_way_each_time() {
         assert_eq!(
             repaired.snapshot.entries.len(),
             broken.entries.len(),
-            "no object goes"
+            "a repair must not remove an object"
         );
         assert_topological(&import(&export(&repaired.snapshot)).snapshot);
     }
@@ -102,7 +102,7 @@ fn corrupt(seed: u64) -> (Corruption, String) {
     (corruption, corruption.apply(&plan, &mut dice))
 }
 
-/// Whether no entry stands before one that it depends on, found by looking at all pairs.
+/// Whether every entry comes after its dependencies, checked for all pairs.
 fn is_in_order(snapshot: &Snapshot) -> bool {
     let entries = &snapshot.entries;
     (0..entries.len()).all(|at| {
@@ -114,7 +114,7 @@ fn is_in_order(snapshot: &Snapshot) -> bool {
     })
 }
 
-/// What each resource keeps is the fewest of its ancestors that say the rest: found by trying all.
+/// Asserts that each resource keeps the smallest set of ancestors that implies the others, checked by trying all.
 fn assert_reduced(plan: &Plan, snapshot: &Snapshot) {
     for entry in &snapshot.entries {
         let Some(node) = plan.named(entry.group.as_ref().map_or("", |group| group.as_str())) else {

@@ -1,11 +1,11 @@
-//! A state that was changed here is written as Terraform would write it, and nothing that wasn't changed is lost.
+//! Exports of changed Terraform states: written as Terraform would write them, without losing unchanged data.
 
-use crate::given::{
+use crate::support::{
     assert_topological, entry, export, export_as, extension, import, stored, with_instance, with_resources,
 };
 use state_core::{Dependency, Entry, Json, Properties, Serial, SharedEntry, Snapshot};
 
-/// Changes one entry.
+/// Changes the entry with an address.
 fn edit(snapshot: &mut Snapshot, address: &str, change: impl FnOnce(&mut Entry)) {
     let mut entry = entry(snapshot, address).clone();
     change(&mut entry);
@@ -28,7 +28,7 @@ fn names(entry: &Entry) -> Vec<&str> {
 }
 
 #[test]
-fn an_odd_layout_is_kept_until_the_state_changes() {
+fn unusual_layout_is_kept_until_the_state_changes() {
     let text =
         with_instance("{\"x_unknown\": [1.0, {\"b\": 1, \"a\": 2}], \"attributes\": {\"b\": 1, \"a\": 2}}");
     let mut snapshot = stored(&import(&text).snapshot);
@@ -47,7 +47,7 @@ fn an_odd_layout_is_kept_until_the_state_changes() {
 }
 
 #[test]
-fn a_compact_state_stays_compact_when_it_changes() {
+fn compact_state_stays_compact_after_a_change() {
     let text = r#"{"version":4,"terraform_version":"1.11.4","serial":7,"lineage":"l","outputs":{},"resources":[],"check_results":null}"#;
     for ending in ["", "\n"] {
         let mut snapshot = import(&format!("{text}{ending}")).snapshot;
@@ -59,7 +59,7 @@ fn a_compact_state_stays_compact_when_it_changes() {
 }
 
 #[test]
-fn the_serial_goes_up_with_ours_and_the_lineage_stays() {
+fn serial_increases_with_revisions_and_lineage_is_kept() {
     let mut snapshot = import(&with_instance("{}")).snapshot;
     snapshot.serial = Some(Serial(3));
     let text = export(&snapshot);
@@ -67,7 +67,7 @@ fn the_serial_goes_up_with_ours_and_the_lineage_stays() {
 }
 
 #[test]
-fn a_list_of_ancestors_is_reduced_and_expanded_again() {
+fn ancestor_list_is_reduced_and_expanded_again() {
     let resources = [
         chain("a", r#""t.b", "t.c", "t.d""#),
         chain("b", r#""t.c", "t.d""#),
@@ -94,7 +94,7 @@ fn a_list_of_ancestors_is_reduced_and_expanded_again() {
 }
 
 #[test]
-fn a_list_that_expansion_would_change_is_kept_until_the_entry_changes() {
+fn irreducible_list_is_kept_until_the_entry_changes() {
     for odd in [
         r#""t.c", "t.b""#,
         r#""t.b""#,
@@ -125,7 +125,7 @@ fn a_list_that_expansion_would_change_is_kept_until_the_entry_changes() {
 }
 
 #[test]
-fn a_new_instance_takes_the_provider_of_its_resource() {
+fn new_instance_gets_the_provider_of_its_resource() {
     let mut snapshot = import(&with_instance("{\"index_key\": 0}")).snapshot;
     let mut sibling = Entry::leaf(
         r#"terraform_data.a["x"]"#.parse().expect("an address"),
@@ -144,11 +144,11 @@ fn a_new_instance_takes_the_provider_of_its_resource() {
 }
 
 #[test]
-fn an_entry_that_terraform_never_knew_cannot_be_exported() {
+fn entry_without_terraform_data_cannot_be_exported() {
     let mut snapshot = import(&with_instance("{}")).snapshot;
     for (address, reason) in [
-        ("terraform_data.new", "has no provider in it"),
-        ("urn:pulumi:dev::x", "isn't one of Terraform's"),
+        ("terraform_data.new", "no provider is recorded"),
+        ("urn:pulumi:dev::x", "isn't a Terraform address"),
     ] {
         let mut broken = snapshot.clone();
         broken
@@ -161,14 +161,17 @@ fn an_entry_that_terraform_never_knew_cannot_be_exported() {
     let error = export_as(&snapshot, "terraform")
         .expect_err("no lineage")
         .to_string();
-    assert!(error.contains("never was a Terraform state"), "{error}");
+    assert!(
+        error.contains("wasn't imported from a Terraform state"),
+        "{error}"
+    );
     snapshot = import(&with_instance("{}")).snapshot;
     snapshot.foreign_serials.clear();
     assert!(export_as(&snapshot, "terraform").is_err());
 }
 
 #[test]
-fn removing_an_entry_removes_its_instance_and_keeps_the_rest_in_order() {
+fn removed_entry_removes_only_its_instance() {
     let mut snapshot = import(&with_instance(
         "{\"index_key\": 1}, {\"index_key\": 0}, {\"index_key\": 2}, {\"index_key\": \"1\"}",
     ))
@@ -188,7 +191,7 @@ fn removing_an_entry_removes_its_instance_and_keeps_the_rest_in_order() {
 }
 
 #[test]
-fn paths_with_an_index_survive_beside_new_ones() {
+fn sensitive_paths_with_an_index_are_kept_beside_new_ones() {
     let path = r#"[{"type": "get_attr", "value": "list"}, {"type": "index", "value": {"value": 0, "type": "number"}}]"#;
     let fields = format!("{{\"attributes\": {{\"list\": [1]}}, \"sensitive_attributes\": [{path}]}}");
     let mut snapshot = import(&with_instance(&fields)).snapshot;
@@ -212,7 +215,7 @@ fn paths_with_an_index_survive_beside_new_ones() {
 }
 
 #[test]
-fn check_results_tell_absent_from_null_from_none() {
+fn check_results_distinguish_absent_null_and_empty() {
     for (given, expected) in [
         ("", None),
         (r#", "check_results": null"#, Some("null")),
@@ -230,7 +233,7 @@ fn check_results_tell_absent_from_null_from_none() {
 }
 
 #[test]
-fn a_deposed_object_alone_in_its_group_keeps_its_list() {
+fn lone_deposed_object_keeps_its_dependency_list() {
     let deposed =
         chain("a", r#""t.b""#).replace("{\"attributes\"", "{\"deposed\": \"00000001\", \"attributes\"");
     let resources = [deposed, chain("b", r#""t.c""#), chain("c", "")];

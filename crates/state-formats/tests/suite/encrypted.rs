@@ -1,9 +1,9 @@
-//! States that OpenTofu encrypted: named, opened with a passphrase, never taken for anything else.
+//! States that OpenTofu encrypted: refused by name, decrypted with a passphrase, never read as another format.
 //!
-//! The files were made after the description of the format by an implementation that isn't ours (Python's `hashlib` and
-//! its package `cryptography`); no sample that OpenTofu itself wrote was at hand.
+//! The files were written from the description of the format with another implementation (Python's `hashlib` and its
+//! package `cryptography`); no sample of OpenTofu itself was available.
 
-use crate::given::{detect, open_encrypted, try_import};
+use crate::support::{detect, open_encrypted, try_import};
 use state_core::ErrorKind;
 use state_formats::Error;
 
@@ -11,10 +11,10 @@ const PASSPHRASE: &str = "correct horse battery staple";
 const FAST: &str = include_str!("../fixtures/opentofu/sha256-16.tfstate");
 
 #[test]
-fn an_encrypted_state_is_refused_by_the_name_of_its_key_provider() {
+fn encrypted_state_error_names_its_key_provider() {
     let kms = r#"{"serial": 1, "lineage": "l", "meta": {"key_provider.aws_kms.main": "aHVudGVyMg=="}, "encrypted_data": "hunter2", "encryption_version": "v0"}"#;
-    for (text, name, way_out) in [
-        (FAST, "pbkdf2.main", "give its passphrase"),
+    for (text, name, hint) in [
+        (FAST, "pbkdf2.main", "pass its passphrase"),
         (kms, "aws_kms.main", "tofu state pull"),
     ] {
         for error in [
@@ -22,14 +22,14 @@ fn an_encrypted_state_is_refused_by_the_name_of_its_key_provider() {
             detect(text.as_bytes()).map(|_| ()).expect_err("encrypted"),
         ] {
             assert_eq!(error.kind(), ErrorKind::Sealed);
-            let told = error.to_string();
+            let message = error.to_string();
             assert!(
-                told.contains(&format!("its key provider is {name}")) && told.contains(way_out),
-                "{told}"
+                message.contains(&format!("with key provider {name}")) && message.contains(hint),
+                "{message}"
             );
         }
     }
-    let error = open_encrypted(kms.as_bytes(), PASSPHRASE).expect_err("no passphrase opens it");
+    let error = open_encrypted(kms.as_bytes(), PASSPHRASE).expect_err("its key isn't a passphrase");
     assert!(
         matches!(
             error,
@@ -43,7 +43,7 @@ fn an_encrypted_state_is_refused_by_the_name_of_its_key_provider() {
 }
 
 #[test]
-fn what_is_not_encrypted_is_left_alone() {
+fn unencrypted_state_is_not_decrypted() {
     let plain = include_bytes!("../fixtures/opentofu/plain.tfstate");
     for bytes in [
         plain.as_slice(),
@@ -56,7 +56,7 @@ fn what_is_not_encrypted_is_left_alone() {
 }
 
 #[test]
-fn a_broken_envelope_is_refused_with_its_place() {
+fn malformed_envelope_is_refused_with_its_path() {
     for (text, part) in [
         (FAST.replace("\"v0\"", "\"v1\""), "($.encryption_version)"),
         (
@@ -77,7 +77,7 @@ fn a_broken_envelope_is_refused_with_its_place() {
 
 #[cfg(not(feature = "opentofu-encryption"))]
 #[test]
-fn a_build_that_cannot_open_it_names_the_feature() {
+fn build_without_decryption_names_the_feature() {
     let error = open_encrypted(FAST.as_bytes(), PASSPHRASE).expect_err("not built in");
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.to_string().contains("`opentofu-encryption`"), "{error}");
@@ -86,13 +86,13 @@ fn a_build_that_cannot_open_it_names_the_feature() {
 #[cfg(feature = "opentofu-encryption")]
 mod opened {
     use super::{FAST, PASSPHRASE};
-    use crate::given::open_encrypted;
+    use crate::support::open_encrypted;
     use state_core::ErrorKind;
 
     const PLAIN: &[u8] = include_bytes!("../fixtures/opentofu/plain.tfstate");
 
     #[test]
-    fn a_passphrase_opens_every_key_that_it_makes() {
+    fn passphrase_decrypts_with_every_supported_derivation() {
         for text in [
             FAST,
             include_str!("../fixtures/opentofu/sha512-24-object.tfstate"),
@@ -104,32 +104,35 @@ mod opened {
     }
 
     #[track_caller]
-    fn stays_closed(text: &str, passphrase: &str, part: &str) {
+    fn decryption_fails(text: &str, passphrase: &str, part: &str) {
         let error = open_encrypted(text.as_bytes(), passphrase).expect_err("closed");
         assert_eq!(error.kind(), ErrorKind::Sealed);
-        let told = error.to_string();
-        assert!(told.contains(part), "{told}");
-        assert!(!told.contains("hunter2") && !told.contains(passphrase), "{told}");
+        let message = error.to_string();
+        assert!(message.contains(part), "{message}");
+        assert!(
+            !message.contains("hunter2") && !message.contains(passphrase),
+            "{message}"
+        );
     }
 
     #[test]
-    fn another_passphrase_or_a_changed_byte_opens_nothing() {
-        stays_closed(FAST, "another passphrase", "it doesn't open");
-        stays_closed(&FAST.replace("ZGVm", "ZGVn"), PASSPHRASE, "it doesn't open");
+    fn wrong_passphrase_or_modified_ciphertext_is_refused() {
+        decryption_fails(FAST, "another passphrase", "it can't be decrypted");
+        decryption_fails(&FAST.replace("ZGVm", "ZGVn"), PASSPHRASE, "it can't be decrypted");
         let (start, end) = FAST.split_once("encrypted_data\":\"").expect("the field");
         let (_, rest) = end.split_once('"').expect("its end");
         let cut = format!("{start}encrypted_data\":\"AAAA\"{rest}");
-        stays_closed(&cut, PASSPHRASE, "cut short");
+        decryption_fails(&cut, PASSPHRASE, "truncated");
     }
 
     #[test]
-    fn a_state_in_another_ones_envelope_is_refused() {
+    fn state_in_the_envelope_of_another_is_refused() {
         let other = include_str!("../fixtures/opentofu/other-serial.tfstate");
-        stays_closed(other, PASSPHRASE, "serial or lineage");
+        decryption_fails(other, PASSPHRASE, "serial or lineage");
     }
 
     #[test]
-    fn a_forged_derivation_is_refused_before_the_work() {
+    fn forged_key_parameters_are_refused_before_derivation() {
         let object = include_str!("../fixtures/opentofu/sha512-24-object.tfstate");
         for (from, to, part) in [
             ("\"iterations\":1000", "\"iterations\":4000000000", "iterations"),
@@ -138,7 +141,7 @@ mod opened {
             ("sha512", "md5", "hash function"),
             ("\"salt\":\"", "\"salt\":\"!", "salt"),
         ] {
-            stays_closed(&object.replace(from, to), PASSPHRASE, part);
+            decryption_fails(&object.replace(from, to), PASSPHRASE, part);
         }
     }
 }

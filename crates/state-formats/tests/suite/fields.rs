@@ -1,7 +1,7 @@
-//! Each field that Terraform 1.11, a newer one or OpenTofu writes, one by one: it comes back untouched, and after the state
-//! was changed elsewhere.
+//! Each field that Terraform 1.11, newer versions or OpenTofu write is preserved, in an unchanged state and in a state
+//! with other changes.
 
-use crate::given::{export, extension, import, stored};
+use crate::support::{export, extension, import, stored};
 use state_core::{Json, Serial, Snapshot};
 use state_formats::{StateFormat, Terraform};
 
@@ -15,7 +15,7 @@ fn state(top: &str, output: &str, resource: &str, instance: &str) -> String {
     )
 }
 
-/// Whether a state says the same once its serial went up.
+/// Asserts that a state with a higher serial has the same value at `pointer`.
 #[track_caller]
 fn survives(text: &str, pointer: &str) {
     let mut snapshot = stored(&import(text).snapshot);
@@ -28,11 +28,11 @@ fn survives(text: &str, pointer: &str) {
         .view()
         .pointer(pointer)
         .map(|view| view.text().to_owned());
-    assert!(there.is_some(), "the test says nothing: no {pointer} in {text}");
+    assert!(there.is_some(), "invalid test: no {pointer} in {text}");
 }
 
 #[test]
-fn fields_at_the_top() {
+fn top_level_fields_are_preserved() {
     for (field, name) in [
         (r#""check_results": null"#, "check_results"),
         (r#""check_results": []"#, "check_results"),
@@ -53,7 +53,7 @@ fn fields_at_the_top() {
 }
 
 #[test]
-fn fields_of_an_output() {
+fn output_fields_are_preserved() {
     for (field, name) in [
         (r#""sensitive": true"#, "sensitive"),
         (r#""deprecated": "use p""#, "deprecated"),
@@ -66,8 +66,8 @@ fn fields_of_an_output() {
     }
 }
 
-/// The extensions of a snapshot and of its entries without what is opaque in them.
-fn open_parts(snapshot: &Snapshot) -> String {
+/// The extensions of a snapshot and its entries without their opaque parts.
+fn unsealed_parts(snapshot: &Snapshot) -> String {
     let open = |extension: &Json, opaque: &[&str]| {
         let mut extension: serde_json::Value = serde_json::from_str(extension.as_str()).expect("JSON");
         for pointer in opaque {
@@ -77,7 +77,7 @@ fn open_parts(snapshot: &Snapshot) -> String {
         }
         extension.to_string()
     };
-    let opaque = Terraform.opaque().expect("parts of it are open");
+    let opaque = Terraform.opaque().expect("only parts of it are opaque");
     let entries = snapshot.entries.iter();
     let entries = entries.map(|entry| open(&entry.extensions["terraform"], opaque.in_entry));
     let own = open(extension(snapshot), opaque.in_snapshot);
@@ -85,7 +85,7 @@ fn open_parts(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn fields_that_nobody_knows_are_where_a_seal_covers_them() {
+fn unknown_fields_are_in_opaque_parts() {
     let field = |name: &str| format!(r#", "{name}": {{"n": "hunter2-{name}"}}"#);
     let resource = format!("{}, {PROVIDER}", field("in_resource"));
     let text = state(
@@ -101,9 +101,9 @@ fn fields_that_nobody_knows_are_where_a_seal_covers_them() {
     let text = text.replacen(r#"{"mode""#, &empty, 1);
     survives(&text, "/resources/0/in_empty/n");
     let snapshot = stored(&import(&text).snapshot);
-    let open = open_parts(&snapshot);
+    let open = unsealed_parts(&snapshot);
     assert!(!open.contains("hunter2"), "{open}");
-    // The digest of a text with secrets tells whether somebody guessed them.
+    // With the digest of a text, guessed secrets in it can be verified.
     assert!(
         extension(&snapshot).view().get("original").is_some(),
         "the layout isn't Terraform's"
@@ -112,7 +112,7 @@ fn fields_that_nobody_knows_are_where_a_seal_covers_them() {
 }
 
 #[test]
-fn types_of_outputs() {
+fn output_types_are_preserved() {
     for (value, kind) in [
         (r#""a""#, r#""string""#),
         ("true", r#""bool""#),
@@ -136,7 +136,7 @@ fn types_of_outputs() {
 }
 
 #[test]
-fn fields_of_a_resource() {
+fn resource_fields_are_preserved() {
     for field in [
         PROVIDER,
         r#""provider": "provider[\"registry.terraform.io/hashicorp/aws\"].west""#,
@@ -162,7 +162,7 @@ fn fields_of_a_resource() {
 }
 
 #[test]
-fn fields_of_an_instance() {
+fn instance_fields_are_preserved() {
     for (field, name) in [
         (r#""index_key": 0"#, "index_key"),
         (r#""index_key": -1"#, "index_key"),
@@ -197,7 +197,7 @@ fn fields_of_an_instance() {
         (r#""depends_on": ["t.a[0]"]"#, "depends_on"),
         (r#""some_day": {"b": 1, "a": 2}"#, "some_day"),
     ] {
-        // OpenTofu names the provider on each instance instead.
+        // OpenTofu may store the provider with each instance instead.
         let resource = if name == "provider" {
             String::new()
         } else {
@@ -209,7 +209,7 @@ fn fields_of_an_instance() {
 }
 
 #[test]
-fn a_terraform_version_may_be_missing_empty_or_newer() {
+fn terraform_version_may_be_missing_empty_or_newer() {
     for version in ["", "1.99.0-beta1+build"] {
         let text = state("", "", &format!(", {PROVIDER}"), "").replace("1.11.4", version);
         survives(&text, "/terraform_version");

@@ -1,6 +1,6 @@
-//! States that real tools wrote come back byte for byte.
+//! States that real tools wrote are exported byte for byte.
 
-use crate::given::{
+use crate::support::{
     assert_topological, detect, entry, export, export_as, extension, import, shared_states, stored,
     try_import, try_import_as,
 };
@@ -8,18 +8,18 @@ use state_core::Dependency;
 use state_formats::Formats;
 
 #[test]
-fn a_state_of_terraform_comes_back_byte_for_byte_from_the_model_alone() {
+fn terraform_fixtures_are_rendered_without_original_text() {
     for (path, text) in shared_states("terraform").unwrap_or_default() {
         let imported = import(&text);
         assert!(
             extension(&imported.snapshot).view().get("original").is_none(),
-            "{} needed its original",
+            "{} needed its original text",
             path.display()
         );
         assert!(export(&imported.snapshot) == text, "{}", path.display());
         assert!(
             export(&stored(&imported.snapshot)) == text,
-            "{} after a store",
+            "{} after being stored",
             path.display()
         );
         assert_eq!(detect(text.as_bytes()).expect("a state"), "terraform");
@@ -28,7 +28,7 @@ fn a_state_of_terraform_comes_back_byte_for_byte_from_the_model_alone() {
 }
 
 #[test]
-fn a_state_of_opentofu_comes_back_byte_for_byte_once_no_key_stands_twice() {
+fn opentofu_fixtures_roundtrip_without_duplicate_keys() {
     for (path, text) in shared_states("opentofu").unwrap_or_default() {
         let text = if path.to_string_lossy().contains("modules") {
             refuse_for_its_duplicate_key(&text);
@@ -42,9 +42,9 @@ fn a_state_of_opentofu_comes_back_byte_for_byte_once_no_key_stands_twice() {
     }
 }
 
-/// Four of the fixtures hold `dependencies` twice in one instance. No program wrote that: an encoder of Go can't, somebody
-/// edited them by hand. Go's decoder would take the last and lose the first without a word. We refuse: which of the two
-/// holds nobody can know.
+/// Four of the fixtures have `dependencies` twice in one instance. No tool wrote that, because Go's encoder can't, so the
+/// files were edited by hand. Go's decoder silently uses the last list. We refuse the file, because either list may be the
+/// valid one.
 fn refuse_for_its_duplicate_key(text: &str) {
     let error = try_import(text).expect_err("duplicate keys").to_string();
     assert!(error.contains("duplicate key at line "), "{error}");
@@ -54,7 +54,7 @@ fn refuse_for_its_duplicate_key(text: &str) {
     );
 }
 
-/// What a person would make of them, and Go does.
+/// Removes the first list, as Go's decoder does.
 fn without_the_first_list(text: &str) -> String {
     let second = text.rfind("\"dependencies\"").expect("the second list");
     let first = text[..second].rfind("\"dependencies\"").expect("the first list");
@@ -63,7 +63,7 @@ fn without_the_first_list(text: &str) -> String {
 }
 
 #[test]
-fn the_shop_is_mapped_field_by_field() {
+fn shop_fixture_is_mapped_field_by_field() {
     let Some(states) = shared_states("terraform") else {
         return;
     };
@@ -97,7 +97,7 @@ fn the_shop_is_mapped_field_by_field() {
         Some("module.service.terraform_data.dns")
     );
 
-    // Of four ancestors two say the rest: dns comes after instance, and that after network.
+    // Two of the four ancestors imply the others: dns depends on instance, and instance on network.
     let migration = entry(snapshot, "terraform_data.migration");
     let names: Vec<_> = migration.depends_on.iter().map(Dependency::to_string).collect();
     assert_eq!(
@@ -116,7 +116,7 @@ fn the_shop_is_mapped_field_by_field() {
 }
 
 #[test]
-fn a_native_snapshot_goes_out_and_in_and_still_knows_its_terraform_state() {
+fn native_roundtrip_preserves_terraform_extension() {
     for (_, text) in shared_states("terraform").unwrap_or_default() {
         let snapshot = import(&text).snapshot;
         let native = export_as(&snapshot, "native").expect("always possible");
@@ -129,7 +129,7 @@ fn a_native_snapshot_goes_out_and_in_and_still_knows_its_terraform_state() {
 }
 
 #[test]
-fn formats_are_named_on_a_command_line() {
+fn formats_are_found_by_name() {
     let formats = Formats::standard();
     for format in formats.iter() {
         assert_eq!(
@@ -140,6 +140,6 @@ fn formats_are_named_on_a_command_line() {
     let error = formats.named("auto").expect_err("for `detect`").to_string();
     assert_eq!(
         error,
-        "format `auto`: the formats are: native, terraform, pulumi, unobin"
+        "format `auto`: unknown; the formats are native, terraform, pulumi, unobin"
     );
 }

@@ -1,4 +1,4 @@
-//! The table of formats in the guide for teams is the one of the code.
+//! Tests that the table of formats in the guide for teams matches the code.
 
 use state_formats::Formats;
 

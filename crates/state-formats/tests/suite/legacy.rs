@@ -1,9 +1,9 @@
-//! States of Terraform 0.11 and older come out as Terraform 1.11 writes them after it read them.
+//! States of Terraform 0.11 and older are exported as Terraform 1.11 upgrades them.
 //!
-//! The files are ours; `NAME.upgraded.tfstate` is what `terraform state pull` of 1.11.4 printed of them, with the
-//! `terraform_version` of the old state.
+//! The old files were written for these tests; `NAME.upgraded.tfstate` is the output of `terraform state pull` of 1.11.4
+//! for them, with the `terraform_version` of the old state.
 
-use crate::given::{assert_topological, detect, entry, export, extension, import, stored, try_import};
+use crate::support::{assert_topological, detect, entry, export, extension, import, stored, try_import};
 use state_core::Json;
 
 const PAIRS: [(&str, &str); 3] = [
@@ -22,7 +22,7 @@ const PAIRS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn versions_1_to_3_are_upgraded_as_terraform_does_it_byte_for_byte() {
+fn versions_1_to_3_are_upgraded_exactly_like_terraform() {
     for (old, upgraded) in PAIRS {
         assert_eq!(detect(old.as_bytes()).expect("a state"), "terraform");
         let snapshot = import(old).snapshot;
@@ -34,7 +34,7 @@ fn versions_1_to_3_are_upgraded_as_terraform_does_it_byte_for_byte() {
 }
 
 #[test]
-fn an_upgrade_says_what_version_4_has_no_place_for() {
+fn upgrade_note_names_dropped_fields() {
     let notes = import(PAIRS[2].0).notes.join("\n");
     assert!(notes.contains("from format version 3 to version 4"), "{notes}");
     for name in [
@@ -47,7 +47,7 @@ fn an_upgrade_says_what_version_4_has_no_place_for() {
     assert!(!notes.contains("gone"), "{notes}");
 }
 
-/// One resource of version 3.
+/// A state of version 3 with one resource.
 fn resource(fields: &str) -> String {
     with_module(&format!(
         r#""path": ["root"], "resources": {{"null_resource.a": {{{fields}}}}}"#
@@ -59,7 +59,7 @@ fn with_module(fields: &str) -> String {
 }
 
 #[test]
-fn big_integers_keep_every_digit() {
+fn big_integers_keep_all_digits() {
     let big = "123456789012345678901234567890";
     let fields = format!(r#""primary": {{"id": "i", "meta": {{"n": {big}, "schema_version": 0}}}}"#);
     let snapshot = import(&resource(&fields)).snapshot;
@@ -84,7 +84,7 @@ fn big_integers_keep_every_digit() {
 }
 
 #[test]
-fn objects_that_version_1_kept_as_tainted_are_not_lost() {
+fn tainted_objects_of_version_1_become_deposed() {
     let text = r#"{"version": 1, "serial": 1, "modules": [{"resources": {
         "null_resource.a": {"primary": {"id": "1"}, "tainted": [{"id": "2"}, {"id": "3"}]},
         "null_resource.b": {"tainted": [{"id": "4"}]}}}]}"#;
@@ -113,13 +113,13 @@ fn refused(text: &str, parts: &[&str]) {
         Err(error) => error.to_string(),
     };
     for part in parts {
-        assert!(error.contains(part), "`{error}` doesn't say `{part}`");
+        assert!(error.contains(part), "`{error}` doesn't contain `{part}`");
     }
-    assert!(!error.contains("hunter2"), "`{error}` shows a secret");
+    assert!(!error.contains("hunter2"), "`{error}` contains a secret");
 }
 
 #[test]
-fn broken_old_states_are_refused_with_line_column_and_path() {
+fn malformed_old_states_are_refused_with_position_and_path() {
     refused(
         r#"{"version": 3, "serial": -1, "modules": []}"#,
         &["whole number from 0", "at line 1, column 26 ($.serial)"],
@@ -131,7 +131,7 @@ fn broken_old_states_are_refused_with_line_column_and_path() {
     refused(r#"{"version": 3, "modules": {}}"#, &["($.modules)"]);
     refused(
         &with_module(r#""resources": {}"#),
-        &["has a `path`", "($.modules[0])"],
+        &["must have a `path`", "($.modules[0])"],
     );
     for path in [r#"[]"#, r#"["hunter2"]"#, r#"["root", "a b"]"#, r#"["root", 1]"#] {
         refused(
@@ -169,7 +169,7 @@ fn broken_old_states_are_refused_with_line_column_and_path() {
     refused(&resource(r#""primary": []"#), &["an instance must be an object"]);
     refused(
         r#"{"version": 1, "modules": [{"outputs": {"a": {"value": "hunter2"}}}]}"#,
-        &["an output of version 1 is a string"],
+        &["an output of version 1 must be a string"],
     );
     let twice = r#""path": ["root"], "resources": {"a_b.c.1": {"primary": {}}, "a_b.c.01": {"primary": {}}}"#;
     refused(&with_module(twice), &["a duplicate instance"]);

@@ -1,12 +1,11 @@
-//! The laws of foreign states, seen from outside.
+//! Tests of imports and exports through the public API.
 
-mod added;
+mod custom_format;
 mod differential;
 mod edits;
 mod encrypted;
 mod fields;
 mod fixtures;
-mod given;
 mod guide;
 mod legacy;
 mod malformed;
@@ -14,6 +13,7 @@ pub(crate) mod properties;
 mod pulumi;
 mod refusals;
 mod repairs;
+mod support;
 mod toy;
 mod unobin;
 mod unobin_later;

@@ -1,8 +1,8 @@
-//! Every state that is cut or changed somewhere is read or refused, and never more than that.
+//! Truncated and modified states are read or refused, and never cause a panic.
 
-use crate::given::{detect, export_as, shared_states, try_import, try_import_as, with_instance};
+use crate::support::{detect, export_as, shared_states, try_import, try_import_as, with_instance};
 
-/// One of everything.
+/// A state with every kind of field.
 fn rich() -> String {
     with_instance(
         r#"{"index_key": "a\"b", "status": "tainted", "deposed": "00000001", "schema_version": 1,
@@ -14,19 +14,22 @@ fn rich() -> String {
 }
 
 #[test]
-fn every_prefix_is_refused_with_its_place() {
+fn every_truncation_is_refused_with_its_position() {
     let whole = rich();
     for end in 1..whole.len() {
         let Err(error) = try_import(&whole[..end]) else {
             panic!("accepted: {}", &whole[..end]);
         };
-        let told = error.to_string();
-        assert!(told.contains("at line ") && told.contains(", column "), "{told}");
+        let message = error.to_string();
+        assert!(
+            message.contains("at line ") && message.contains(", column "),
+            "{message}"
+        );
     }
 }
 
 #[test]
-fn a_changed_byte_never_panics_and_whatever_is_read_comes_back() {
+fn changed_byte_never_panics_and_accepted_state_roundtrips() {
     let texts = [
         rich(),
         include_str!("../fixtures/legacy/v2.tfstate").to_owned(),
@@ -51,13 +54,13 @@ fn a_changed_byte_never_panics_and_whatever_is_read_comes_back() {
 }
 
 #[test]
-fn white_space_alone_and_other_encodings_are_refused() {
+fn white_space_and_other_encodings_are_refused() {
     let utf16: Vec<u8> = "\u{feff}{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     for (bytes, part) in [
         (b" \n\t".as_slice(), "white space"),
         (&utf16, "UTF-16"),
         (b"{\"version\": 4, \"lineage\": \"\xff\"}", "not UTF-8"),
-        (b"\x1f\x8b\x08", "gzip stream: it is damaged or cut short"),
+        (b"\x1f\x8b\x08", "gzip stream: it is damaged or truncated"),
     ] {
         let error = try_import_as(bytes, "terraform")
             .expect_err("no state")
@@ -67,7 +70,7 @@ fn white_space_alone_and_other_encodings_are_refused() {
 }
 
 #[test]
-fn deep_and_endless_input_ends() {
+fn deeply_nested_input_is_refused() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(try_import(&deep).is_err());
     let nested = with_instance(&format!(
@@ -80,7 +83,7 @@ fn deep_and_endless_input_ends() {
 }
 
 #[test]
-fn no_real_state_is_taken_for_another_kind() {
+fn no_real_state_is_read_as_another_format() {
     for folder in ["terraform", "opentofu"] {
         for (path, text) in shared_states(folder).unwrap_or_default() {
             if let Ok(format) = detect(text.as_bytes()) {

@@ -1,16 +1,16 @@
-//! Every version 4 state, whatever its fields, comes back: as Terraform lays it out from the model alone, and in any
-//! other layout byte for byte until it changes.
+//! Properties of generated version 4 states: a state in Terraform's layout is rendered without its original text, and a
+//! state in any other layout is exported byte for byte until it changes.
 
 pub(crate) mod generate;
 mod node;
 
-use crate::given::{assert_topological, export, extension, import, stored};
+use crate::support::{assert_topological, export, extension, import, stored};
 use generate::{Choices, state};
 use proptest::prelude::*;
 use state_core::testkit::run::scaled;
 use state_core::{Json, Serial};
 
-/// Decisions that a generator draws from; proptest shrinks them to zeros.
+/// The random choices of a generator; proptest shrinks them to zeros.
 fn choices() -> impl Strategy<Value = Choices> {
     proptest::collection::vec(any::<u8>(), 0..600).prop_map(Choices::new)
 }
@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
 
     #[test]
-    fn a_state_in_terraforms_layout_is_rendered_from_the_model_alone(mut choices in choices()) {
+    fn state_in_terraform_layout_needs_no_original_text(mut choices in choices()) {
         let state = state(&mut choices);
         for text in [state.indented(), state.compact(), state.compact() + "\n"] {
             let snapshot = import(&text).snapshot;
@@ -30,7 +30,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_in_any_layout_comes_back_byte_for_byte(mut choices in choices()) {
+    fn state_in_any_layout_roundtrips_byte_for_byte(mut choices in choices()) {
         let mut state = state(&mut choices);
         state.shuffle(&mut choices);
         for text in [state.indented(), state.compact(), format!("\n {} ", state.compact())] {
@@ -39,7 +39,7 @@ proptest! {
     }
 
     #[test]
-    fn an_edited_state_keeps_every_value(mut choices in choices()) {
+    fn edited_state_keeps_all_other_values(mut choices in choices()) {
         let state = state(&mut choices);
         let mut shuffled = state.clone();
         shuffled.shuffle(&mut choices);

@@ -1,13 +1,13 @@
-//! Pulumi's states: in, looked at, out again.
+//! Tests of imports and exports of Pulumi states.
 
-mod bad;
 mod differential;
 mod edits;
 mod fixtures;
 mod generate;
-mod given;
+mod invalid;
 mod pending;
 mod properties;
 #[cfg(feature = "pulumi-secrets")]
 mod secrets;
+mod support;
 mod text;

@@ -1,37 +1,34 @@
-//! What isn't a state that we can keep is refused: which, where and why, and never with a value in the message.
+//! Invalid Terraform states are refused with reason and position, and never with a value in the message.
 
-use crate::given::{
+use crate::support::{
     detect, export_as, import, try_import, try_import_as, try_import_broken, with_instance, with_resources,
 };
 use state_core::ErrorKind;
 use state_formats::{Error, Formats};
 
-/// The message of the refusal, which must hold `part`.
+/// Imports an invalid state, and returns the error message, which must contain `part`.
 #[track_caller]
 fn refused(text: &str, part: &str) -> String {
     let error = match try_import(text) {
         Ok(_) => panic!("accepted: {text}"),
         Err(error) => error.to_string(),
     };
-    assert!(error.contains(part), "`{error}` doesn't say `{part}`");
-    assert!(!error.contains("hunter2"), "`{error}` shows a secret");
+    assert!(error.contains(part), "`{error}` doesn't contain `{part}`");
+    assert!(!error.contains("hunter2"), "`{error}` contains a secret");
     error
 }
 
-/// The same for a field of an instance; the message names the path as well.
+/// Imports a state with invalid fields of an instance; the message must also contain position and path.
 #[track_caller]
 fn instance_refused(fields: &str, part: &str, path: &str) {
     let error = refused(&with_instance(&format!("{{{fields}}}")), part);
     let path = format!("$.resources[0].instances[0]{path})");
-    assert!(error.contains(&path), "`{error}` doesn't say `{path}`");
-    assert!(
-        error.contains("at line 2, column "),
-        "`{error}` doesn't say where"
-    );
+    assert!(error.contains(&path), "`{error}` doesn't contain `{path}`");
+    assert!(error.contains("at line 2, column "), "`{error}` has no position");
 }
 
 #[test]
-fn an_empty_file_is_no_state_and_says_so() {
+fn empty_file_is_refused_with_the_likely_cause() {
     for error in [
         try_import("").map(|_| ()).expect_err("empty"),
         detect(b"").map(|_| ()).expect_err("empty"),
@@ -40,13 +37,13 @@ fn an_empty_file_is_no_state_and_says_so() {
         assert!(
             error
                 .to_string()
-                .contains("0 bytes, which is what a crashed terraform leaves")
+                .contains("0 bytes, as a crashed terraform leaves it")
         );
     }
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn invalid_json_is_refused_with_its_position() {
     refused(" \n", "at line 2, column 1");
     refused("{\"version\": 4", "at line 1, column 14");
     refused("invalid\n", "at line 1, column 1");
@@ -57,16 +54,16 @@ fn what_is_not_json_is_refused_with_its_place() {
         "{\"version\": 4, \"serial\": 1, \"serial\": 1}",
         "duplicate key at line 1, column 29 ($.serial)",
     );
-    refused("[]", "a state is an object, found array");
+    refused("[]", "a state must be an object, found array");
 }
 
 #[test]
-fn a_version_other_than_4_is_refused_each_for_what_it_is() {
+fn unsupported_versions_are_refused_by_name() {
     for version in ["\"4\"", "-1", "4.0", "1e0", "[4]", "null", "true"] {
         let error = refused(&format!("{{\"version\": {version}}}"), "($.version)");
         assert!(error.contains("positive whole number"), "{error}");
     }
-    refused("{}", "there is none");
+    refused("{}", "must have a `version`");
     refused(
         "{\"version\": 0}",
         "format version 0: such a version never existed",
@@ -80,7 +77,7 @@ fn a_version_other_than_4_is_refused_each_for_what_it_is() {
 }
 
 #[test]
-fn well_known_files_that_are_no_states_are_named() {
+fn files_that_are_not_states_are_named() {
     refused(
         r#"{"version": 3, "terraform_version": "1.11.4", "backend": {"type": "s3", "config": {"secret": "hunter2"}}}"#,
         "backend pointer",
@@ -90,7 +87,7 @@ fn well_known_files_that_are_no_states_are_named() {
 }
 
 #[test]
-fn detection_says_what_is_missing() {
+fn detection_error_names_missing_fields() {
     assert_eq!(
         detect(br#"{"version": 4, "lineage": ""}"#).expect("a state"),
         "terraform"
@@ -110,7 +107,7 @@ fn detection_says_what_is_missing() {
 }
 
 #[test]
-fn what_no_system_is_known_of_is_called_a_state() {
+fn error_without_known_system_says_state() {
     for text in [r#"{"version": 3, "checkpoint": {"la"#, r#"{"version": "x"}"#] {
         let error = detect(text.as_bytes()).expect_err(text).to_string();
         assert!(error.starts_with("state: "), "{error}");
@@ -118,7 +115,7 @@ fn what_no_system_is_known_of_is_called_a_state() {
 }
 
 #[test]
-fn what_is_packed_is_unpacked_once_in_every_format() {
+fn compressed_states_are_decompressed_once() {
     let state = with_instance("{}");
     let snapshot = import(&state).snapshot;
     let native = export_as(&snapshot, "native").expect("always possible");
@@ -132,7 +129,7 @@ fn what_is_packed_is_unpacked_once_in_every_format() {
         let expected = try_import_as(plain, format).expect("a state");
         assert!(try_import_as(&packed, format).expect("a state") == expected);
         try_import_broken(&packed, format).expect("a state");
-        // A stream may well unpack to itself.
+        // A stream may decompress to another stream, which must not be decompressed again.
         let twice = zstd::bulk::compress(&packed, 1).expect("in memory");
         detect(&twice).expect_err("packed twice");
         try_import_as(&twice, format).expect_err("packed twice");
@@ -146,7 +143,7 @@ fn what_is_packed_is_unpacked_once_in_every_format() {
 }
 
 #[test]
-fn header_fields_of_a_wrong_kind_are_refused() {
+fn header_fields_of_wrong_type_are_refused() {
     for serial in ["-1", "1.5", "1e3", "18446744073709551616", "\"1\""] {
         refused(&format!("{{\"version\": 4, \"serial\": {serial}}}"), "($.serial)");
     }
@@ -173,18 +170,18 @@ fn header_fields_of_a_wrong_kind_are_refused() {
 }
 
 #[test]
-fn outputs_have_a_value_and_a_type_that_fit() {
+fn outputs_must_have_a_value_of_their_type() {
     let output = |fields: &str| format!("{{\"version\": 4, \"outputs\": {{\"o\": {fields}}}}}");
     refused(&output("1"), "an output must be an object");
-    refused(&output(r#"{"type": "string"}"#), "an output has a `value`");
-    refused(&output(r#"{"value": "hunter2"}"#), "an output has a `type`");
+    refused(&output(r#"{"type": "string"}"#), "an output must have a `value`");
+    refused(&output(r#"{"value": "hunter2"}"#), "an output must have a `type`");
     refused(
         &output(r#"{"value": "hunter2", "type": "text"}"#),
         "unknown output type",
     );
     refused(
         &output(r#"{"value": "hunter2", "type": ["list", "string"]}"#),
-        "isn't of the output's type",
+        "doesn't conform to its type",
     );
     refused(
         &output(r#"{"value": ["hunter2"], "type": ["tuple", []]}"#),
@@ -197,7 +194,7 @@ fn outputs_have_a_value_and_a_type_that_fit() {
 }
 
 #[test]
-fn resources_are_named_and_have_a_provider_that_can_be_read() {
+fn resources_must_have_valid_names_and_providers() {
     let resource = |fields: &str| {
         with_resources(&format!(
             "[{{\"mode\": \"managed\", \"type\": \"t\", \"name\": \"n\", \"instances\": [], {fields}}}]"
@@ -222,14 +219,14 @@ fn resources_are_named_and_have_a_provider_that_can_be_read() {
         "($.resources[0].module)",
     );
     refused(&with_resources("[{\"mode\": \"other\"}]"), "unknown `mode`");
-    refused(&with_resources("[{\"type\": \"t\"}]"), "has a `mode`");
+    refused(&with_resources("[{\"type\": \"t\"}]"), "must have a `mode`");
     refused(
         &with_resources("[{\"mode\": \"data\", \"type\": \"a.b\", \"name\": \"n\"}]"),
         "`type` isn't an identifier",
     );
     refused(
         &with_resources("[{\"mode\": \"data\", \"type\": \"a\"}]"),
-        "has a `name`",
+        "must have a `name`",
     );
     refused(
         &with_resources("[3]"),
@@ -238,7 +235,7 @@ fn resources_are_named_and_have_a_provider_that_can_be_read() {
 }
 
 #[test]
-fn instance_fields_of_a_wrong_kind_are_refused() {
+fn instance_fields_of_wrong_type_are_refused() {
     for key in ["1.5", "true", "1e2", "[]"] {
         instance_refused(
             &format!("\"index_key\": {key}"),
@@ -266,7 +263,7 @@ fn instance_fields_of_a_wrong_kind_are_refused() {
     );
     instance_refused(
         "\"attributes\": {}, \"attributes_flat\": {\"a\": \"hunter2\"}",
-        "not both",
+        "must not have both",
         ".attributes_flat",
     );
     instance_refused(
@@ -283,7 +280,7 @@ fn instance_fields_of_a_wrong_kind_are_refused() {
     instance_refused("\"dependencies\": {}", "of kind array", ".dependencies");
     instance_refused(
         "\"dependencies\": [1]",
-        "a dependency is a string",
+        "a dependency must be a string",
         ".dependencies[0]",
     );
     instance_refused("\"dependencies\": [\"\"]", "not empty", ".dependencies[0]");
@@ -311,7 +308,7 @@ fn unknown_steps_of_sensitive_paths_are_refused() {
 }
 
 #[test]
-fn an_instance_stands_in_a_state_once() {
+fn duplicate_instances_are_refused() {
     for instances in ["{}, {}", "{\"index_key\": 0}, {\"index_key\": 0}"] {
         refused(&with_instance(instances), "a duplicate instance");
     }
@@ -329,7 +326,7 @@ fn an_instance_stands_in_a_state_once() {
             .len(),
         5
     );
-    // Across resources, and however the module spells its key.
+    // Also across resources, and with another spelling of the module key.
     let resource = |module: &str| {
         format!(
             r#"{{"module": "{module}", "mode": "managed", "type": "t", "name": "n", "provider": "provider.t", "instances": [{{}}]}}"#
@@ -344,7 +341,7 @@ fn an_instance_stands_in_a_state_once() {
 }
 
 #[test]
-fn a_cycle_is_refused_with_its_members() {
+fn cycle_is_refused_with_its_members() {
     let resource = |name: &str, to: &str| {
         format!(
             r#"{{"mode": "managed", "type": "t", "name": "{name}", "provider": "provider.t", "instances": [{{"dependencies": ["t.{to}"]}}]}}"#

@@ -1,12 +1,12 @@
-//! States of Terraform that are well formed and break rules: all that is broken is told, and a repair mends it.
+//! Well-formed Terraform states that violate integrity rules: all violations are reported, and a repair fixes them.
 
-use crate::given::{assert_topological, export, import, import_broken, try_import, with_resources};
+use crate::support::{assert_topological, export, import, import_broken, try_import, with_resources};
 use state_core::repair::{self, RepairResult};
 use state_core::verify::{Rule, Violation};
 use state_core::{Error as Core, Json};
 use state_formats::Error;
 
-/// A resource with so many instances that depend on others.
+/// A resource with `instances` instances that depend on the resources `to`.
 fn resource(name: &str, instances: usize, to: &[&str]) -> String {
     let to: Vec<_> = to.iter().map(|to| format!("\"t.{to}\"")).collect();
     let one = |index| format!(r#"{{"index_key": {index}, "dependencies": [{}]}}"#, to.join(", "));
@@ -40,7 +40,7 @@ fn steps(repaired: &RepairResult) -> Vec<String> {
 }
 
 #[test]
-fn every_circle_and_every_twin_is_told_with_its_place() {
+fn every_cycle_and_duplicate_is_reported_with_its_position() {
     let text = state(&[
         resource("a", 1, &["b"]),
         resource("b", 1, &["a"]),
@@ -53,21 +53,24 @@ fn every_circle_and_every_twin_is_told_with_its_place() {
     let violations = violations(&text);
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
     assert_eq!(rules, [Rule::UniqueKey, Rule::Acyclic, Rule::Acyclic]);
-    let told: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    let messages: Vec<_> = violations.iter().map(ToString::to_string).collect();
     assert!(
-        told[0].contains("t.f[0]: a duplicate instance at line 7, column "),
-        "{told:?}"
+        messages[0].contains("t.f[0]: a duplicate instance at line 7, column "),
+        "{messages:?}"
     );
-    assert!(told[0].contains("($.resources[6].instances[0])"), "{told:?}");
-    assert!(told[1].contains("t.a[0] -> t.b[0] -> t.a[0]"), "{told:?}");
     assert!(
-        told[2].contains("t.c[0] -> t.d[0] -> t.e[0] -> t.c[0]"),
-        "{told:?}"
+        messages[0].contains("($.resources[6].instances[0])"),
+        "{messages:?}"
+    );
+    assert!(messages[1].contains("t.a[0] -> t.b[0] -> t.a[0]"), "{messages:?}");
+    assert!(
+        messages[2].contains("t.c[0] -> t.d[0] -> t.e[0] -> t.c[0]"),
+        "{messages:?}"
     );
 }
 
 #[test]
-fn a_repair_drops_one_dependency_of_a_circle_and_moves_nothing_else() {
+fn repair_drops_one_dependency_of_a_cycle() {
     let text = state(&[
         resource("a", 1, &["z"]),
         resource("b", 1, &["c"]),
@@ -96,14 +99,14 @@ fn a_repair_drops_one_dependency_of_a_circle_and_moves_nothing_else() {
 }
 
 #[test]
-fn a_circle_of_groups_is_broken_for_all_their_members() {
+fn repair_breaks_a_cycle_of_groups_for_all_members() {
     let mended = repaired(&state(&[resource("a", 20, &["b"]), resource("b", 30, &["a"])]));
     assert_eq!(mended.steps.len(), 20, "{:?}", steps(&mended));
     assert_topological(&import(&export(&mended.snapshot)).snapshot);
 }
 
 #[test]
-fn an_instance_that_stands_twice_becomes_deposed_and_comes_out_so() {
+fn repair_makes_duplicate_instances_deposed() {
     let mended = repaired(&state(&[resource("a", 1, &[]), resource("a", 1, &[])]));
     assert_eq!(
         steps(&mended),
@@ -114,7 +117,7 @@ fn an_instance_that_stands_twice_becomes_deposed_and_comes_out_so() {
 }
 
 #[test]
-fn a_state_that_breaks_nothing_is_read_the_same_when_it_is_to_be_repaired() {
+fn valid_state_is_unchanged_by_a_repair() {
     let text = state(&[resource("a", 3, &["b"]), resource("b", 2, &["gone"])]);
     let imported = import_broken(&text);
     assert_eq!(imported, import(&text));
@@ -122,7 +125,7 @@ fn a_state_that_breaks_nothing_is_read_the_same_when_it_is_to_be_repaired() {
 }
 
 #[test]
-fn a_tangle_of_circles_ends() {
+fn repair_of_many_cycles_terminates() {
     let names: Vec<_> = (0..40).map(|index| format!("r{index:02}")).collect();
     let all: Vec<_> = names.iter().map(String::as_str).collect();
     let tangle: Vec<_> = names.iter().map(|name| resource(name, 3, &all)).collect();

@@ -1,4 +1,4 @@
-//! A format from outside, in one file: the tests of `statectl` use it as well.
+//! A state format outside of the crate, in one file. The tests of `statectl` use it too.
 
 use state_core::mask::OpaquePointers;
 use state_core::snapshot::ForeignSerial;
@@ -10,7 +10,7 @@ use state_formats::{
 
 const MAGIC: &str = "toy 1\n";
 
-/// Not even JSON: the first line names the format, each other line a resource.
+/// A format that isn't JSON: the first line names the format, each other line a resource.
 #[derive(Debug)]
 pub(crate) struct Toy;
 

@@ -1,9 +1,8 @@
-//! unobin's snapshots in and out.
+//! Imports and exports of unobin's snapshots, release 0.4.0.
 //!
-//! The documents are written by hand after the description of release 0.4.0's format; no sample that the program itself
-//! wrote was at hand.
+//! The documents were written by hand from the description of the format; no sample of the program itself was available.
 
-use crate::given::{check_import, detect, export_as, stored, try_import_as};
+use crate::support::{check_import, detect, export_as, stored, try_import_as};
 use state_core::{Serial, Snapshot};
 use state_formats::{Error, ImportVerdict, Imported, Refusal};
 
@@ -20,8 +19,8 @@ const EMPTY: &str = r#"{
 }
 "#;
 
-/// Every kind of entry and every field; the boundary of a composite stands before what is inside of it, as parallel
-/// work may record it.
+/// A snapshot with every kind of entry and every field. A library call comes before its children, as concurrent operations
+/// may record it.
 const FULL: &str = r#"{
   "format-version": 1,
   "stack": {
@@ -92,7 +91,7 @@ fn export(snapshot: &Snapshot) -> String {
     String::from_utf8(bytes).expect("a snapshot is UTF-8")
 }
 
-/// The stack that has this state, as its store gives it back, after so many revisions more.
+/// The imported snapshot as read from a store, `revisions` revisions after the import.
 fn kept(imported: &Imported, revisions: u64) -> Snapshot {
     let mut snapshot = stored(&imported.snapshot);
     snapshot.stack = "default/elsewhere".to_owned();
@@ -107,7 +106,7 @@ fn kept(imported: &Imported, revisions: u64) -> Snapshot {
 }
 
 #[test]
-fn a_snapshot_is_told_from_ours_by_what_only_ours_have() {
+fn native_snapshot_is_not_detected_as_unobin() {
     assert_eq!(detect(FULL.as_bytes()).expect("known"), "unobin");
     assert_eq!(detect(EMPTY.as_bytes()).expect("known"), "unobin");
     let native = export_as(&import(FULL).snapshot, "native").expect("always possible");
@@ -119,7 +118,7 @@ fn a_snapshot_is_told_from_ours_by_what_only_ours_have() {
 }
 
 #[test]
-fn what_went_in_comes_out_byte_for_byte() {
+fn unchanged_snapshot_roundtrips_byte_for_byte() {
     for text in [EMPTY, FULL, &EMPTY.replace("null", "[]")] {
         let imported = import(text);
         assert_eq!(export(&imported.snapshot), text);
@@ -128,7 +127,7 @@ fn what_went_in_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn entries_stand_after_what_they_depend_on_and_go_out_as_they_stood() {
+fn entries_are_sorted_on_import_and_exported_in_old_order() {
     let imported = import(FULL);
     let names: Vec<_> = imported
         .snapshot
@@ -166,7 +165,7 @@ fn entries_stand_after_what_they_depend_on_and_go_out_as_they_stood() {
 }
 
 #[test]
-fn decoding_does_not_verify() {
+fn import_does_not_verify() {
     let dangling = FULL.replace(
         "\"resource.web/resource.node['a']\"\n      ]",
         "\"resource.gone\"\n      ]",
@@ -179,7 +178,7 @@ fn decoding_does_not_verify() {
         imported.notes
     );
     let report = state_core::verify::verify(&imported.snapshot);
-    assert!(!report.violations.is_empty(), "the store will say so");
+    assert!(!report.violations.is_empty(), "verifying the snapshot reports it");
     let twice = FULL.replace("\"action.migrate\"", "\"resource.web\"");
     assert!(try_import_as(twice.as_bytes(), "unobin").is_err());
     let cycle = FULL.replace(
@@ -194,7 +193,7 @@ fn decoding_does_not_verify() {
 }
 
 #[test]
-fn what_unobin_cannot_say_is_refused_or_marked_as_a_whole() {
+fn unrepresentable_data_is_refused_or_marked_as_a_whole() {
     let imported = import(FULL);
     let mut deposed = kept(&imported, 1);
     let mut entry = state_core::Entry::clone(&deposed.entries[0]);
@@ -212,7 +211,7 @@ fn what_unobin_cannot_say_is_refused_or_marked_as_a_whole() {
 }
 
 #[test]
-fn a_state_replaces_only_the_same_deployment_that_nobody_changed_here() {
+fn import_replaces_only_the_same_unchanged_deployment() {
     let imported = import(FULL);
     let newer = import(&FULL.replace("s3cr3t", "n3w3r"));
     let verdict =

@@ -1,8 +1,8 @@
-//! Snapshots of unobin's later releases: in other words, in an envelope, and back.
+//! Imports and exports of snapshots of later unobin releases, with and without an envelope.
 //!
-//! Written by hand after the description of the format; no sample that the program itself wrote was at hand.
+//! The documents were written by hand from the description of the format; no sample of the program itself was available.
 
-use crate::given::{assert_topological, detect, entry, export_as, stored, try_import_as};
+use crate::support::{assert_topological, detect, entry, export_as, stored, try_import_as};
 use state_core::{Entry, EntryType, ErrorKind, Serial, Snapshot};
 use state_formats::Error;
 
@@ -83,7 +83,7 @@ const FULL: &str = r#"{
 }
 "#;
 
-/// Base64, the other way round than the code under test.
+/// Encodes base64, independently of the code under test.
 fn base64(text: &str) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
@@ -119,7 +119,7 @@ fn export(snapshot: &Snapshot) -> String {
 }
 
 #[test]
-fn what_went_in_comes_out_byte_for_byte() {
+fn unchanged_snapshot_roundtrips_byte_for_byte() {
     let old = FULL
         .replace("\"stack\"", "\"deployment-id\"")
         .replace("\"factory\"", "\"stack\"");
@@ -131,7 +131,7 @@ fn what_went_in_comes_out_byte_for_byte() {
 }
 
 #[test]
-fn every_kind_of_entry_has_its_place_in_the_model() {
+fn every_entry_kind_is_mapped_to_the_model() {
     let snapshot = import(FULL);
     assert_topological(&snapshot);
     assert_eq!((&*snapshot.factory.name, &*snapshot.stack), ("web", "production"));
@@ -150,7 +150,7 @@ fn every_kind_of_entry_has_its_place_in_the_model() {
 }
 
 #[test]
-fn an_entry_that_was_made_here_gets_its_binding_from_its_kind() {
+fn new_entry_gets_its_binding_from_its_kind() {
     let mut snapshot = stored(&import(FULL));
     snapshot.serial = Some(Serial(9));
     snapshot
@@ -175,14 +175,14 @@ fn refused(text: &str, part: &str) -> Error {
 }
 
 #[test]
-fn what_is_broken_or_encrypted_is_refused() {
+fn malformed_and_encrypted_snapshots_are_refused() {
     let envelope = enveloped(FULL);
     let kms = envelope.replace("noop", "kms");
     assert_eq!(
-        refused(&kms, "encrypted by unobin's `kms`").kind(),
+        refused(&kms, "encrypted with unobin's `kms`").kind(),
         ErrorKind::Sealed
     );
-    refused(&envelope.replace("\"state\"", "\"plan\""), "a plan of unobin");
+    refused(&envelope.replace("\"state\"", "\"plan\""), "a unobin plan");
     refused(&envelope.replace("\"state\"", "\"other\""), "($.payload-type)");
     refused(
         &envelope.replace("\"envelope-version\": 1", "\"envelope-version\": 2"),

@@ -1,6 +1,6 @@
-//! What may replace what.
+//! Decisions whether an imported state may replace the state of a stack.
 
-use crate::given::{check_import, import, with_instance};
+use crate::support::{check_import, import, with_instance};
 use state_core::{Snapshot, Timestamp};
 use state_formats::{ImportVerdict, Imported, Refusal};
 
@@ -19,7 +19,7 @@ fn refused(refusal: Refusal) -> ImportVerdict {
 }
 
 #[test]
-fn a_stack_without_content_takes_anything() {
+fn empty_stack_accepts_any_state() {
     let new = state("l", 3, "");
     assert_eq!(
         check_import(None, &new).expect("comparable"),
@@ -37,7 +37,7 @@ fn a_stack_without_content_takes_anything() {
 }
 
 #[test]
-fn a_higher_serial_of_the_same_lineage_is_accepted_and_a_lower_one_refused() {
+fn only_a_higher_serial_of_the_lineage_is_accepted() {
     let existing = state("l", 5, "");
     assert_eq!(
         verdict(&existing, &state("l", 6, "tainted")),
@@ -48,7 +48,7 @@ fn a_higher_serial_of_the_same_lineage_is_accepted_and_a_lower_one_refused() {
 }
 
 #[test]
-fn an_equal_serial_is_accepted_only_with_equal_content() {
+fn equal_serial_is_accepted_only_with_equal_content() {
     let existing = state("l", 5, "");
     assert_eq!(verdict(&existing, &state("l", 5, "")), ImportVerdict::Accepted);
     assert_eq!(
@@ -58,7 +58,7 @@ fn an_equal_serial_is_accepted_only_with_equal_content() {
 }
 
 #[test]
-fn another_lineage_is_refused_whatever_its_serial() {
+fn other_lineage_is_refused_with_any_serial() {
     let unrelated = Refusal::Unrelated {
         existing: "l".to_owned(),
         new: "m".to_owned(),
@@ -70,7 +70,7 @@ fn another_lineage_is_refused_whatever_its_serial() {
 }
 
 #[test]
-fn a_known_lineage_is_not_lost_to_an_empty_one() {
+fn state_without_lineage_cannot_replace_a_known_lineage() {
     let lost = Refusal::LineageLost {
         existing: "l".to_owned(),
     };
@@ -82,7 +82,7 @@ fn a_known_lineage_is_not_lost_to_an_empty_one() {
 }
 
 #[test]
-fn a_stack_that_terraform_never_knew_is_not_replaced() {
+fn stack_without_terraform_origin_is_not_replaced() {
     let mut existing = state("l", 5, "");
     existing.snapshot.extensions.clear();
     assert_eq!(
@@ -92,10 +92,10 @@ fn a_stack_that_terraform_never_knew_is_not_replaced() {
 }
 
 #[test]
-fn refusals_say_why_in_words() {
+fn refusal_displays_its_reason() {
     let message = Refusal::Older { existing: 5, new: 4 }.to_string();
     assert_eq!(
         message,
-        "the new state has serial 4, the stack 5: newer changes would be lost"
+        "the new state has serial 4 but the stack has 5: newer changes would be lost"
     );
 }

@@ -1,4 +1,4 @@
-//! What each action does to a state: one record, or a few.
+//! Applies each action to a state as one or a few records.
 
 use super::super::actions::{Action, Intention, Report};
 use super::super::naive::Verdict;
@@ -17,7 +17,7 @@ use state_core::{
 use std::sync::Arc;
 
 impl Bench {
-    /// Does it, if it can be done, and checks all that must hold afterwards.
+    /// Performs an action if possible, and checks all laws afterwards.
     pub(crate) fn act(&mut self, action: &Action) -> Checked {
         if !matches!(
             action,
@@ -174,7 +174,7 @@ impl Bench {
         self.apply(Record::Invalidate(mark)).map(drop)
     }
 
-    /// An earlier revision with only its first entries: still in order.
+    /// The first entries of an earlier revision, which are still in topological order.
     fn first_of(&self, which: &Index, length: &Index) -> Arc<Snapshot> {
         let mut snapshot = Snapshot::clone(&self.revisions[which.index(self.revisions.len())].1);
         snapshot
@@ -185,8 +185,7 @@ impl Bench {
 
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: ResetCause) -> Checked {
         let reference = self.store(snapshot);
-        // Only what comes from another system brings its pending operations along. None has come back with a result of
-        // ours.
+        // Only an import keeps pending operations of its snapshot, and such operations have no results of ours.
         let mut pending = match cause {
             ResetCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
@@ -235,7 +234,7 @@ impl Bench {
         self.apply(Record::UpdateEnd(mark)).map(drop)
     }
 
-    /// What no frame holds is lost; the next owner ends the update.
+    /// Loses the records that are in no frame; the next writer ends the update.
     fn crash(&mut self) -> Checked {
         self.seal()?;
         self.finish(UpdateResult::Interrupted)

@@ -1,4 +1,4 @@
-//! A state, the naive merge beside it, and the journal of all that was applied.
+//! A state under test with the naive merge, and the journal of all applied records.
 
 use super::super::naive::{Naive, Verdict};
 use super::super::resolver::Resolver;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(super) type Checked = Result<(), TestCaseError>;
 
-/// Frames hold this many records at most, so that most hold several.
+/// Maximum number of records in a frame; most frames have several.
 const BATCH: usize = 3;
 
 pub(crate) struct Bench {
@@ -24,10 +24,10 @@ pub(crate) struct Bench {
     pub(super) naive: Naive,
     pub(super) loaded: LoadedSnapshots,
     pub(super) entropy: SeededEntropy,
-    /// Records that no frame holds yet.
+    /// Records that aren't in a frame yet.
     pub(super) open: Vec<Record>,
     pub(super) frames: Vec<Frame>,
-    /// The state after each frame.
+    /// The states after each frame.
     pub(super) shown: Vec<State>,
     pub(super) revisions: Vec<(RevisionId, Arc<Snapshot>)>,
 }
@@ -61,7 +61,7 @@ impl Bench {
         MutationId::random(&self.entropy)
     }
 
-    /// Applies a record to both, and compares.
+    /// Applies a record to the state and to the naive merge, and compares them.
     pub(super) fn apply(&mut self, record: Record) -> Result<Verdict, TestCaseError> {
         let before = self.state.clone();
         let expected = self.naive.apply(&record, &self.loaded);
@@ -75,7 +75,7 @@ impl Bench {
         if found == Verdict::Refused {
             prop_assert!(
                 self.state == before,
-                "a refused record leaves a trace: {record:?}"
+                "a refused record changed the state: {record:?}"
             );
             return Ok(found);
         }
@@ -91,7 +91,7 @@ impl Bench {
         Ok(found)
     }
 
-    /// Puts the open records into a frame.
+    /// Writes the open records as a frame.
     pub(super) fn seal(&mut self) -> Checked {
         let Some(last) = self.open.last() else {
             return Ok(());
@@ -123,7 +123,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The full verifier finds nothing that the incremental checks must have refused.
+    /// Asserts that the full verifier finds no violation that the incremental checks had to refuse.
     pub(crate) fn verify(&self) -> Checked {
         let mut snapshot = self.state.snapshot("s", moment());
         snapshot.continuation = Some(self.state.continuation());
@@ -139,19 +139,19 @@ impl Bench {
         for (length, shown) in (1..).zip(&self.shown) {
             let from_start = State::new(lineage());
             let replayed = replay(from_start, &self.frames[..length], &self.loaded).map_err(failed)?;
-            prop_assert!(replayed == *shown, "the first {length} frames");
+            prop_assert!(replayed == *shown, "replay of the first {length} frames");
         }
         if let Some(last) = self.shown.last() {
             for (length, shown) in (1..).zip(&self.shown) {
                 let rest = &self.frames[length..];
                 let replayed = replay(shown.clone(), rest, &self.loaded).map_err(failed)?;
-                prop_assert!(replayed == *last, "from frame {length} on");
+                prop_assert!(replayed == *last, "replay from frame {length} on");
             }
         }
         Ok(())
     }
 
-    /// The state as a checkpoint stores it and a reader loads it.
+    /// Encodes the state as a checkpoint and decodes it like a reader.
     pub(super) fn reloaded(&self) -> Result<State, TestCaseError> {
         let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
         let mut snapshot = self.state.snapshot("s", moment());
@@ -160,11 +160,11 @@ impl Bench {
         let decoded = codec::decode("checkpoint", &stored).map_err(failed)?;
         prop_assert_eq!(&decoded, &snapshot);
         let state = State::from_snapshot(lineage(), &decoded).map_err(failed)?;
-        prop_assert!(state == self.state, "a stored state is another one");
+        prop_assert!(state == self.state, "the decoded state differs");
         Ok(state)
     }
 
-    /// The same bench, with a state that was stored and read again.
+    /// A copy of the bench with the reloaded state.
     pub(crate) fn resumed(&mut self) -> Result<Self, TestCaseError> {
         self.seal()?;
         let mut resumed = Self {
@@ -177,7 +177,7 @@ impl Bench {
             shown: self.shown.clone(),
             revisions: self.revisions.clone(),
         };
-        // Both go on drawing the same bits.
+        // Both benches continue with the same sequence of random bits.
         self.entropy = SeededEntropy::new(2);
         resumed.open.clear();
         Ok(resumed)

@@ -1,8 +1,8 @@
-//! Who reads the store beside its writer: replays what is there, follows the journal with the naive merge, and
-//! remembers every revision as it was when it was made.
+//! A reader beside the writer: it replays the store, follows the journal with the naive merge, and remembers the content
+//! of every revision.
 
 use super::super::naive::{Naive, Verdict};
-use super::{Checked, brought_back, failed, records};
+use super::{Checked, equal_up_to_new_uids, failed, records};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_core::journal::{FrameKind, Record, ResetCause};
@@ -13,26 +13,26 @@ use state_manager::Stack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The reader.
+/// The reader with everything that it has seen.
 pub(crate) struct Reader {
     backend: Arc<dyn Backend>,
     stack: Stack,
     naive: Naive,
     loaded: LoadedSnapshots,
     next: Slot,
-    /// What was shown when the journal ended before this slot.
+    /// The states that the session showed, by the slot after the last frame.
     shown: BTreeMap<Slot, Arc<State>>,
-    revisions: BTreeMap<RevisionId, Held>,
+    revisions: BTreeMap<RevisionId, StoredRevision>,
     forgotten: Vec<RevisionId>,
     exported: Option<u64>,
     imported: Option<u64>,
 }
 
-/// What a revision holds.
-struct Held {
+/// The content of a revision.
+struct StoredRevision {
     snapshot: Snapshot,
-    /// Whether it was current once; else it was only stored.
-    marked: bool,
+    /// Whether the revision was current once; otherwise it was only stored.
+    was_current: bool,
 }
 
 impl Reader {
@@ -51,12 +51,12 @@ impl Reader {
         }
     }
 
-    /// What was shown when the journal ended before each slot.
+    /// The states that the session showed, by the slot after the last frame.
     pub(crate) const fn shown(&self) -> &BTreeMap<Slot, Arc<State>> {
         &self.shown
     }
 
-    /// All revisions that weren't forgotten, oldest first.
+    /// All revisions that weren't deleted, oldest first.
     pub(super) fn revisions(&self) -> Vec<RevisionId> {
         let all = self.revisions.keys();
         all.filter(|id| !self.forgotten.contains(id)).cloned().collect()
@@ -70,8 +70,8 @@ impl Reader {
         self.forgotten.push(revision.clone());
     }
 
-    /// Compares what the store says with what the writer shows.
-    pub(super) async fn look(&mut self, shown: &Arc<State>) -> Checked {
+    /// Compares the state in the store with the state that the writer shows.
+    pub(super) async fn inspect(&mut self, shown: &Arc<State>) -> Checked {
         let tip = self.stack.tip().await.map_err(failed)?;
         prop_assert!(
             *tip.state == **shown,
@@ -97,7 +97,7 @@ impl Reader {
 
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // The last in its frame but for the mark: what is shown is what it brought.
+            // The last record of its frame apart from the end of the update: the shown state is the state after it.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());
@@ -113,8 +113,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A revision was made and is current: remembers it.
-    pub(super) async fn marked(&mut self, revision: RevisionId) -> Checked {
+    /// Remembers a newly committed revision, which must be current.
+    pub(super) async fn remember_committed(&mut self, revision: RevisionId) -> Checked {
         self.follows(&revision)?;
         let tip = self.stack.tip().await.map_err(failed)?;
         prop_assert_eq!(tip.state.current(), Some(&revision));
@@ -123,31 +123,37 @@ impl Reader {
         let current = self.stack.current().await.map_err(failed)?;
         prop_assert!(
             current == snapshot,
-            "the current revision isn't what was committed"
+            "the current revision differs from the committed state"
         );
         if let Some(foreign) = tip.state.foreign_serials().get("terraform") {
             let exported = foreign.export(revision.serial());
             match self.imported.take() {
                 Some(imported) => prop_assert_eq!(exported, imported),
-                None => prop_assert!(Some(exported) > self.exported, "a foreign serial is given twice"),
+                None => prop_assert!(Some(exported) > self.exported, "a foreign serial was used twice"),
             }
             self.exported = self.exported.max(Some(exported));
         }
-        let held = Held {
+        let held = StoredRevision {
             snapshot,
-            marked: true,
+            was_current: true,
         };
         self.revisions.insert(revision, held);
         Ok(())
     }
 
-    /// A revision was stored and isn't current: remembers it.
-    pub(super) fn stored(&mut self, revision: RevisionId, written: &Snapshot) -> Checked {
+    /// Remembers a stored revision that isn't current.
+    pub(super) fn remember_stored(&mut self, revision: RevisionId, written: &Snapshot) -> Checked {
         self.follows(&revision)?;
         let mut snapshot = written.clone();
         snapshot.serial = Some(revision.serial());
-        let marked = false;
-        self.revisions.insert(revision, Held { snapshot, marked });
+        let was_current = false;
+        self.revisions.insert(
+            revision,
+            StoredRevision {
+                snapshot,
+                was_current,
+            },
+        );
         Ok(())
     }
 
@@ -158,14 +164,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Every revision still holds what it held, and the lists tell all of them, in order.
-    pub(crate) async fn look_back(&self) -> Result<(), TestCaseError> {
+    /// Asserts that all revisions are unchanged and listed in order.
+    pub(crate) async fn inspect_revisions(&self) -> Result<(), TestCaseError> {
         let stack = &self.stack;
         let left = self.revisions();
         prop_assert_eq!(&stack.list().await.map_err(failed)?, &left);
         let history = stack.history().await.map_err(failed)?;
         prop_assert!(history.iter().map(|revision| &revision.id).eq(left.iter().rev()));
-        let last = self.revisions.iter().rfind(|(_, held)| held.marked);
+        let last = self.revisions.iter().rfind(|(_, held)| held.was_current);
         let current: Vec<_> = history.iter().filter(|revision| revision.current).collect();
         prop_assert!(
             current
@@ -181,12 +187,12 @@ impl Reader {
             }
             let found = found.map_err(failed)?;
             prop_assert!(oracle::is_topological(&found.entries));
-            if held.marked {
-                prop_assert!(found == held.snapshot, "{revision} holds something else now");
+            if held.was_current {
+                prop_assert!(found == held.snapshot, "{revision} has changed");
             } else {
                 prop_assert!(
-                    brought_back(&held.snapshot.entries, &found.entries),
-                    "{revision} holds something else now"
+                    equal_up_to_new_uids(&held.snapshot.entries, &found.entries),
+                    "{revision} has changed"
                 );
                 prop_assert_eq!(found.serial, held.snapshot.serial);
             }

@@ -1,8 +1,8 @@
-//! Steps that are one record, and what is done with revisions.
+//! Actions of a single record, and actions on revisions.
 
 use super::super::actions::Action;
 use super::super::resolver::number;
-use super::{Checked, Driver, brought_back, failed, tolerated};
+use super::{Checked, Driver, equal_up_to_new_uids, failed, tolerated};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::mutation::StackOutputs;
@@ -38,7 +38,10 @@ impl Driver {
                 if may {
                     let held = self.reader.held(revision);
                     let now: Vec<_> = self.session.state().entries().cloned().collect();
-                    prop_assert!(brought_back(&held.entries, &now), "{revision} did not come back");
+                    prop_assert!(
+                        equal_up_to_new_uids(&held.entries, &now),
+                        "{revision} wasn't restored"
+                    );
                 }
                 Ok(())
             }
@@ -53,9 +56,9 @@ impl Driver {
             Action::Write(which, length) => {
                 let snapshot = self.first_of(which.get(&made), length);
                 let revision = self.session.write(snapshot.clone()).await.map_err(failed)?;
-                self.reader.stored(revision, &snapshot)
+                self.reader.remember_stored(revision, &snapshot)
             }
-            other => unreachable!("not about revisions: {other:?}"),
+            other => unreachable!("not an action on revisions: {other:?}"),
         }
     }
 

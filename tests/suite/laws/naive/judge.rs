@@ -1,13 +1,13 @@
-//! Whether a whole list keeps the rules that every mutation must keep, entry by entry against all others.
+//! Checks a whole list against the rules that every mutation must keep, comparing each entry with all others.
 
 use state_core::testkit::oracle;
 use state_core::{Dependency, Entry, SharedEntry};
 
-/// Keys and uids are unique, every reference is met, and every provider is the incarnation that is named.
-pub(crate) fn is_sound(list: &[SharedEntry]) -> bool {
-    let order = (0..list.len()).all(|at| stands(&list[at], &list[..at], &list[at + 1..]));
+/// Whether keys and uids are unique, and every reference and provider id matches an earlier entry.
+pub(crate) fn is_valid(list: &[SharedEntry]) -> bool {
+    let order = (0..list.len()).all(|at| references_are_met(&list[at], &list[..at], &list[at + 1..]));
     let providers = (0..list.len()).all(|at| has_its_provider(&list[at], &list[..at]));
-    // Two oracles that know nothing of each other: one that errs is found out.
+    // Two independent oracles must agree, so that an error in one of them is detected.
     assert_eq!(
         order,
         oracle::is_topological(list) && providers,
@@ -16,13 +16,13 @@ pub(crate) fn is_sound(list: &[SharedEntry]) -> bool {
     order && is_distinct(list) && list.iter().all(|entry| is_whole(entry))
 }
 
-/// A resource has a kind; what isn't ours is neither changed nor replaced.
+/// Whether an entry is consistent: a resource has a kind, and an external entry has no pending changes.
 pub(crate) fn is_whole(entry: &Entry) -> bool {
     let has_kind = entry.kind.as_ref().is_some_and(|kind| !kind.is_empty());
     has_kind && !(entry.external && (entry.pending_replacement || entry.tainted))
 }
 
-/// No key and no uid is there twice.
+/// Whether all keys and uids are unique.
 pub(crate) fn is_distinct(list: &[SharedEntry]) -> bool {
     list.iter().enumerate().all(|(at, entry)| {
         list[..at].iter().all(|other| {
@@ -32,8 +32,8 @@ pub(crate) fn is_distinct(list: &[SharedEntry]) -> bool {
     })
 }
 
-/// Whether an entry may stand between these.
-fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
+/// Whether an entry may come between these entries.
+fn references_are_met(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
     let met = |to: &Dependency| match to {
         Dependency::Entry(address) => before.iter().any(|other| other.address == *address),
         Dependency::Group(group) => {
@@ -59,8 +59,8 @@ fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool 
         && has_its_provider(entry, before)
 }
 
-/// Whether the provider that stands earlier is the one with the id that is named. One that awaits replacement is
-/// free: its provider may be gone.
+/// Whether an earlier provider has the id that the entry names. An entry that awaits replacement may name a missing
+/// provider.
 fn has_its_provider(entry: &Entry, before: &[SharedEntry]) -> bool {
     let Some(provider) = entry.provider.as_ref().filter(|_| !entry.pending_replacement) else {
         return true;

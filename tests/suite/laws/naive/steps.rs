@@ -1,7 +1,7 @@
-//! Steps that are one record, and changes by hand.
+//! Steps of a single record, and edits.
 
 use super::judge::{is_distinct, is_whole};
-use super::{Broken, Change, Naive, Place, require};
+use super::{Change, Naive, Place, RuleViolation, require};
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
 use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ impl Naive {
             StepChange::Same(entry) => {
                 let key = entry.key();
                 require(matches!(self.place(&key), Some(Place::Base(_))))?;
-                let old = self.remove(&key).ok_or(Broken)?;
+                let old = self.remove(&key).ok_or(RuleViolation)?;
                 let uid = old.uid;
                 self.new.push(Arc::new(Entry {
                     uid,
@@ -25,7 +25,7 @@ impl Naive {
                 target,
                 entry: Some(entry),
             } => {
-                let old = self.get(target).ok_or(Broken)?;
+                let old = self.get(target).ok_or(RuleViolation)?;
                 let seen = Entry {
                     uid: old.uid,
                     address: old.address.clone(),
@@ -44,7 +44,7 @@ impl Naive {
                 outputs,
                 sensitive,
             } => {
-                let mut old = Entry::clone(&*self.get(target).ok_or(Broken)?);
+                let mut old = Entry::clone(&*self.get(target).ok_or(RuleViolation)?);
                 old.outputs = Some(outputs.clone());
                 old.sensitive_outputs.clone_from(sensitive);
                 self.set(target, old);
@@ -54,11 +54,11 @@ impl Naive {
         Ok(())
     }
 
-    /// What stands before every other generation of its address refers to it no more, for nothing earlier meets the
-    /// reference; a child moves to the nearest ancestor. What this very object managed has no provider, unless another
-    /// generation with its id stands earlier.
+    /// Removes an entry. Entries before every other generation of its address lose their references to it, because no earlier
+    /// entry satisfies them; a child moves to the nearest ancestor. Resources that this provider managed lose it, unless an
+    /// earlier generation has the same id.
     fn gone(&mut self, target: &EntryKey) -> Change {
-        let gone = self.remove(target).ok_or(Broken)?;
+        let gone = self.remove(target).ok_or(RuleViolation)?;
         let name = &gone.address;
         let list = self.entries();
         let twin = list.iter().position(|entry| entry.address == *name);
@@ -90,7 +90,7 @@ impl Naive {
         for change in &edit.changes {
             match change {
                 EditChange::Remove(key) => {
-                    self.remove(key).ok_or(Broken)?;
+                    self.remove(key).ok_or(RuleViolation)?;
                 }
                 EditChange::Put { target, entry } => {
                     require(self.get(target).is_some() && is_whole(entry))?;
@@ -108,7 +108,7 @@ impl Naive {
     }
 }
 
-/// The entry without any reference to the address of one that is gone.
+/// Removes all references to the address of a removed entry.
 fn prune(entry: &mut Entry, gone: &Entry) {
     let name = &gone.address;
     let reference = Dependency::Entry(name.clone());

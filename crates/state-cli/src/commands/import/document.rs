@@ -7,7 +7,7 @@ use crate::formats::{self, Format, REPAIR, failed};
 use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
-use state_formats::{Imported, Packing, ReadOptions, unpack};
+use state_formats::{Compression, Imported, ReadOptions, decompress};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
@@ -118,12 +118,12 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
         CliError::io(name.clone(), &source).with_hint("name a readable file, or `-` for stdin")
     })?;
     let mut notes = Vec::new();
-    if let Some(packing) = Packing::of(&packed) {
+    if let Some(packing) = Compression::of(&packed) {
         notes.push(format!(
             "the file was compressed with {packing}; `statectl export` writes it uncompressed"
         ));
     }
-    let mut bytes = unpack(packed).map_err(|error| failed(&name, error))?;
+    let mut bytes = decompress(packed).map_err(|error| failed(&name, error))?;
     if let Some(decrypted) = args.passphrase.decrypt(&name, &bytes)? {
         bytes = decrypted.bytes;
         notes.push(format!(

@@ -1,4 +1,4 @@
-//! Work on a sealed stack from this process: steps that fail, what providers say, a step that never ends.
+//! Work on a sealed stack from the test process: failing steps, log lines of providers, and a step that never ends.
 
 use super::CANARY;
 use state_core::{

@@ -1,4 +1,4 @@
-//! Addresses are what Terraform prints, and can be read again.
+//! Tests that addresses are printed like Terraform's and parsed back.
 
 use super::{InstanceAddress, Key, Mode, ModulePath, ResourceAddress};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ fn with_key(key: Option<Key>) -> InstanceAddress {
 }
 
 #[test]
-fn keys_are_quoted_as_terraform_state_list_prints_them() {
+fn keys_are_quoted_like_terraform_state_list() {
     for (key, printed) in [
         ("a.b", "a.b"),
         ("a\"b", "a\\\"b"),
@@ -50,7 +50,7 @@ fn keys_are_quoted_as_terraform_state_list_prints_them() {
 }
 
 #[test]
-fn segments_tell_data_and_modules_from_types_of_these_names() {
+fn types_named_data_and_module_are_parsed_as_types() {
     for (text, module, mode, kind) in [
         ("data.t.n", "", Mode::Data, "t"),
         ("data.n", "", Mode::Managed, "data"),
@@ -77,7 +77,7 @@ fn segments_tell_data_and_modules_from_types_of_these_names() {
 }
 
 #[test]
-fn what_is_no_address_is_refused() {
+fn invalid_addresses_are_refused() {
     for text in [
         "",
         "t",
@@ -99,13 +99,13 @@ fn what_is_no_address_is_refused() {
 }
 
 #[test]
-fn a_group_has_no_keys() {
+fn group_address_has_no_instance_keys() {
     let address = InstanceAddress::parse("module.a[0].module.b[\"x\"].data.t.n[3]").expect("an address");
     assert_eq!(address.resource.group(), "module.a.module.b.data.t.n");
 }
 
 #[test]
-fn instances_sort_none_then_numbers_then_strings() {
+fn instance_keys_sort_none_then_numbers_then_strings() {
     let keys = [
         None,
         Some(Key::Number(2)),
@@ -117,7 +117,7 @@ fn instances_sort_none_then_numbers_then_strings() {
 
 proptest! {
     #[test]
-    fn an_address_is_read_back_as_it_was_written(text in any::<String>(), number in any::<i64>(), plain in any::<bool>()) {
+    fn printed_address_parses_back(text in any::<String>(), number in any::<i64>(), plain in any::<bool>()) {
         let key = if plain { Key::Number(number) } else { Key::Text(text) };
         let address = with_key(Some(key));
         let written = address.to_string();

@@ -1,5 +1,5 @@
-//! The objects of one resource. Attributes are a flat map of strings: `tags.%` counts a map, `tags.Name` is a member,
-//! `rules.#` counts a list.
+//! Upgrades the objects of one resource. Their attributes are a flat map of strings: `tags.%` is the size of a map,
+//! `tags.Name` one of its members, `rules.#` the length of a list.
 
 use crate::error::Result;
 use crate::fields::Fields;
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use state_core::json::{self, Document, Kind, ObjectWriter, Style, View};
 use std::collections::BTreeMap;
 
-/// The instances of version 4, each with its deposed key, which is empty for the live one.
+/// The instances in version 4 as JSON, each with its deposed key, which is empty for the live instance.
 pub(super) fn read_all<'a>(
     document: Document<'a>,
     fields: &mut Fields<'a>,
@@ -27,7 +27,8 @@ pub(super) fn read_all<'a>(
     if let Some(primary) = fields.take("primary") {
         push(primary, String::new(), false)?;
     }
-    // Version 1 kept objects that were to be replaced apart. Terraform drops them; they may still be there and cost.
+    // Version 1 kept objects that await replacement in a list of their own. Terraform drops that list, but the objects
+    // may still exist and cost money, so they are imported as deposed objects.
     let lists = [("deposed", false), ("tainted", true)];
     let mut count = 0;
     for (name, is_tainted) in lists {
@@ -39,7 +40,7 @@ pub(super) fn read_all<'a>(
     Ok(read)
 }
 
-/// One object, by version 4's names.
+/// One object with the field names of version 4.
 struct Object {
     is_tainted: bool,
     schema_version: u64,
@@ -89,7 +90,7 @@ impl Object {
     }
 }
 
-/// The version of the schema, and what the provider kept beside it: base64 of JSON as Go writes it.
+/// Reads the schema version and the provider's private data, which becomes base64 of JSON as Go writes it.
 fn read_meta<'a>(document: Document<'a>, fields: &mut Fields<'a>) -> Result<(u64, Option<String>)> {
     let Some(meta) = fields.take_kind("meta", Kind::Object)? else {
         return Ok((0, None));
@@ -115,7 +116,7 @@ fn read_meta<'a>(document: Document<'a>, fields: &mut Fields<'a>) -> Result<(u64
     Ok((schema_version, private))
 }
 
-/// The attributes of an instance, with the id that stands beside them.
+/// Reads the attributes of an instance, and adds the id, which is stored beside them.
 fn read_attributes(fields: &mut Fields<'_>, id: &str, version: u64) -> Result<BTreeMap<String, String>> {
     let mut attributes = BTreeMap::new();
     let given = fields.take_kind("attributes", Kind::Object)?;
@@ -138,8 +139,8 @@ fn read_attributes(fields: &mut Fields<'_>, id: &str, version: u64) -> Result<BT
     Ok(attributes)
 }
 
-/// Until version 2 maps were counted like lists: `x.#`. What has members that aren't called by numbers is a map; what
-/// has no members goes, for nothing says what it was.
+/// Renames the counts of maps: until version 2, maps had a count `x.#` as lists have. A collection with a member that isn't
+/// a number is a map. An empty collection is dropped, because it could be either.
 fn count_maps(attributes: &mut BTreeMap<String, String>) {
     let counts: Vec<String> = attributes
         .keys()
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_get_their_own_count_and_empty_collections_go() {
+    fn map_counts_are_renamed_and_empty_collections_dropped() {
         let mut attributes: BTreeMap<String, String> = [
             ("tags.#", "1"),
             ("tags.Name", "x"),

@@ -1,4 +1,4 @@
-//! Writes resources and their instances, field by field in the order that Terraform writes.
+//! Writes resources and their instances, with the fields in Terraform's order.
 
 use crate::error::Result;
 use crate::terraform::address::{InstanceAddress, Key, Mode, ResourceAddress};
@@ -8,30 +8,30 @@ use crate::terraform::{attributes, sensitive};
 use state_core::json::{Json, ObjectWriter};
 use state_core::{Address, Entry, EntryType, Snapshot};
 
-/// Takes the text, piece by piece.
+/// Receives the text in pieces.
 pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
 
-/// Adds the members of an object that was kept.
+/// Adds the members of a kept object.
 pub(super) fn write_rest(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
     object.members(rest.and_then(|rest| rest.view().members()).into_iter().flatten());
 }
 
-/// One instance on its way out.
+/// An instance to be written.
 struct Member<'a> {
     key: Option<Key>,
     entry: &'a Entry,
     facts: Option<EntryFacts>,
 }
 
-/// A resource on its way out.
+/// A resource to be written.
 struct Resource<'a> {
     address: ResourceAddress,
     members: Vec<&'a Entry>,
-    /// What was kept of it when it had none.
+    /// The facts of the resource, if it had no instances when it was imported.
     empty: Option<&'a ResourceFacts>,
 }
 
-/// Writes the elements of the list of resources. No more than one of them is held.
+/// Writes the elements of the list of resources, holding the text of only one at a time.
 pub(super) fn write_resources(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
     let mut expansion = Expansion::over(&snapshot.entries);
     let parts = sorted_parts(snapshot, facts)?;
@@ -50,7 +50,7 @@ pub(super) fn write_resources(snapshot: &Snapshot, facts: &StateFacts, out: &mut
     Ok(())
 }
 
-/// Writes one; `unknown` is what was kept of it when it had no instances.
+/// Writes one resource; `unknown` has its unknown fields if it had no instances when it was imported.
 fn write_resource<'a>(
     resource: Resource<'a>,
     unknown: Option<&Json>,
@@ -73,7 +73,7 @@ fn write_resource<'a>(
     if let (Some(first), None, None) = (members.first(), known().next(), empty) {
         return Err(not_exportable(
             first.entry.key().to_string(),
-            "it has no provider in it: Terraform never knew this resource",
+            "no provider is recorded for it: the resource wasn't imported from Terraform",
         ));
     }
     let provider = known().find_map(|facts| facts.provider.clone());
@@ -102,8 +102,8 @@ fn write_resource<'a>(
     Ok(())
 }
 
-/// An entry, or what was kept of a resource without any, with what Terraform sorts resources by. Small: there are as many
-/// as entries.
+/// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because there
+/// is one for each entry.
 struct Part<'a> {
     module: &'a str,
     mode: Mode,
@@ -128,13 +128,13 @@ impl<'a> Part<'a> {
     }
 }
 
-/// All of them in Terraform's order; those of one resource in any.
+/// All parts in Terraform's order of resources; the parts of one resource are in arbitrary order.
 fn sorted_parts<'a>(snapshot: &'a Snapshot, facts: &'a StateFacts) -> Result<Vec<Part<'a>>> {
     let mut parts = Vec::with_capacity(snapshot.entries.len() + facts.resources.len());
     for entry in &snapshot.entries {
         let address = address_of(entry)?;
         let text = entry.address.as_str();
-        // The address is canonical: what it was read from is what its parts are written as.
+        // The address is canonical, so slices of the text equal its printed parts, and nothing has to be allocated.
         let (module, rest) = match address.resource.module.len() {
             0 => ("", text),
             end => (&text[..end], &text[end + 1..]),
@@ -166,7 +166,7 @@ fn sorted_parts<'a>(snapshot: &'a Snapshot, facts: &'a StateFacts) -> Result<Vec
 }
 
 impl<'a> Resource<'a> {
-    /// Of its parts.
+    /// Collects the parts of one resource.
     fn of(parts: &[Part<'a>]) -> Result<Self> {
         let (mut members, mut empty, mut address) = (Vec::with_capacity(parts.len()), None, None);
         for part in parts {
@@ -195,18 +195,18 @@ impl<'a> Resource<'a> {
 fn address_of(entry: &Entry) -> Result<InstanceAddress> {
     let refuse = |reason: &str| Err(not_exportable(entry.key().to_string(), reason));
     if entry.entry_type != EntryType::Leaf {
-        return refuse("Terraform knows resources only, neither library calls nor actions");
+        return refuse("Terraform has resources only, neither library calls nor actions");
     }
     if entry.deposed.as_ref().is_some_and(|key| key.as_str().len() != 8) {
-        return refuse("Terraform's deposed keys have exactly 8 characters");
+        return refuse("a deposed key of Terraform must have exactly 8 characters");
     }
     match InstanceAddress::parse(entry.address.as_str()) {
         Some(address) => Ok(address),
-        None => refuse("its address isn't one of Terraform's"),
+        None => refuse("its address isn't a Terraform address"),
     }
 }
 
-/// Fields that the model doesn't know and Terraform writes in the middle.
+/// Fields without an equivalent in the model that Terraform writes between other fields.
 const IDENTITY: [&str; 2] = ["identity_schema_version", "identity"];
 
 /// Writes an instance and closes its object.

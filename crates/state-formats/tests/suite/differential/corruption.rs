@@ -1,4 +1,4 @@
-//! Ways to break a state, each with what must be said of it.
+//! Ways to corrupt a state, each with the expected error.
 
 use super::plan::{Dice, Plan};
 use state_core::verify::Rule;
@@ -27,9 +27,9 @@ pub(crate) enum Corruption {
 }
 
 pub(crate) enum Expected {
-    /// An error with line, column and path, and these words.
+    /// An error with line, column, path and this text.
     Malformed(&'static str),
-    /// A violation of this rule.
+    /// A violation of this integrity rule.
     Violation(Rule),
 }
 
@@ -64,19 +64,19 @@ impl Corruption {
             Self::BadPrivate => Expected::Malformed("base64"),
             Self::BadProvider => Expected::Malformed("isn't a provider reference"),
             Self::BadSensitivePath => Expected::Malformed("path step"),
-            Self::BothAttributes => Expected::Malformed("not both"),
+            Self::BothAttributes => Expected::Malformed("must not have both"),
             Self::ByteOrderMark => Expected::Malformed("byte order mark"),
             Self::CutShort => Expected::Malformed(""),
             Self::DuplicateKey => Expected::Malformed("duplicate key"),
             Self::HugeSerial | Self::NegativeSerial => Expected::Malformed("`serial` must be a whole number"),
             Self::TrailingBytes => Expected::Malformed("more text follows"),
-            Self::UnknownMode => Expected::Malformed("an unknown `mode`"),
+            Self::UnknownMode => Expected::Malformed("unknown `mode`"),
             Self::WrongKind => Expected::Malformed("must be of kind"),
             Self::WrongVersion => Expected::Malformed("positive whole number"),
         }
     }
 
-    /// The state, broken somewhere.
+    /// Writes the state with this corruption at a random place.
     pub(crate) fn apply(self, plan: &Plan, dice: &mut Dice) -> String {
         let text = plan.text();
         let put = |dice: &mut Dice, fields: &str| {
@@ -100,14 +100,14 @@ impl Corruption {
             Self::BadSensitivePath => anywhere(&text, "\"get_attr\"", "\"splat\"", dice),
             Self::BothAttributes => put(dice, "\"attributes_flat\":{\"a\":\"hunter2\"}"),
             Self::ByteOrderMark => format!("\u{feff}{text}"),
-            Self::Circle => circle(plan, 2, dice),
-            Self::CircleOfThree => circle(plan, 3, dice),
+            Self::Circle => cycle(plan, 2, dice),
+            Self::CircleOfThree => cycle(plan, 3, dice),
             Self::CutShort => text[..1 + dice.below(text.len() - 1)].to_owned(),
             Self::DuplicateKey => put(dice, "\"schema_version\":1"),
             Self::HugeSerial => text.replace("\"serial\":3", "\"serial\":18446744073709551616"),
             Self::NegativeSerial => text.replace("\"serial\":3", "\"serial\":-3"),
             Self::TrailingBytes => format!("{text}\n{}", ["x", "{}", "\u{0}"][dice.below(3)]),
-            Self::Twin => twin(plan, dice),
+            Self::Twin => duplicate(plan, dice),
             Self::UnknownMode => anywhere(&text, "\"managed\"", "\"hunter2\"", dice),
             Self::WrongKind => anywhere(
                 &text,
@@ -124,15 +124,15 @@ impl Corruption {
     }
 }
 
-/// The text with one of the places where `from` stands replaced.
+/// Replaces a random occurrence of `from`.
 fn anywhere(text: &str, from: &str, to: &str, dice: &mut Dice) -> String {
     let places: Vec<_> = text.match_indices(from).map(|(at, _)| at).collect();
     let at = places[dice.below(places.len())];
     format!("{}{to}{}", &text[..at], &text[at + from.len()..])
 }
 
-/// The same plan, with so many resources that depend on each other.
-fn circle(plan: &Plan, length: usize, dice: &mut Dice) -> String {
+/// The state of the plan with a dependency cycle of `length` resources.
+fn cycle(plan: &Plan, length: usize, dice: &mut Dice) -> String {
     let count = plan.resources.len();
     let first = dice.below(count - length + 1);
     let mut lists: Vec<BTreeSet<usize>> = (0..count).map(|at| plan.ancestors(at)).collect();
@@ -142,8 +142,8 @@ fn circle(plan: &Plan, length: usize, dice: &mut Dice) -> String {
     plan.text_with(&lists)
 }
 
-/// The same plan, with an instance that stands twice.
-fn twin(plan: &Plan, dice: &mut Dice) -> String {
+/// The state of the plan with a duplicate instance.
+fn duplicate(plan: &Plan, dice: &mut Dice) -> String {
     let at = dice.below(plan.resources.len());
     let mut again = plan.clone();
     let resource = &mut again.resources[at];

@@ -1,9 +1,9 @@
-//! What a state is about: resources that depend on earlier ones, and what each of its instances looks like.
+//! Generates states: resources that depend on earlier ones, with random instances.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Numbers that look random and are the same on every run (SplitMix64).
+/// A pseudorandom generator (SplitMix64) that gives the same numbers on every run.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-/// Resources; their names sort as they stand.
+/// The resources of a state, sorted by name.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) resources: Vec<Resource>,
@@ -28,9 +28,9 @@ pub(crate) struct Plan {
 
 #[derive(Clone)]
 pub(crate) struct Resource {
-    /// The fields of each instance before its dependencies.
+    /// For each instance the fields before its dependencies.
     pub(crate) instances: Vec<String>,
-    /// Those that it was made to depend on; its ancestors are more.
+    /// Direct dependencies, as indices of earlier resources.
     parents: BTreeSet<usize>,
 }
 
@@ -51,17 +51,17 @@ impl Plan {
         }
     }
 
-    /// The address of a resource.
+    /// The address of the resource at an index.
     pub(crate) fn address(&self, at: usize) -> String {
         format!("thing.r{at:02}")
     }
 
-    /// The resource with an address.
+    /// The index of the resource with an address.
     pub(crate) fn named(&self, address: &str) -> Option<usize> {
         (0..self.resources.len()).find(|at| self.address(*at) == address)
     }
 
-    /// All that a resource depends on, directly or not.
+    /// All direct and indirect dependencies of a resource.
     pub(crate) fn ancestors(&self, at: usize) -> BTreeSet<usize> {
         let mut all = self.resources[at].parents.clone();
         for parent in &self.resources[at].parents {
@@ -70,13 +70,13 @@ impl Plan {
         all
     }
 
-    /// As Terraform writes it: every instance lists all its ancestors.
+    /// The state as Terraform writes it: every instance lists all its ancestors.
     pub(crate) fn text(&self) -> String {
         let lists: Vec<_> = (0..self.resources.len()).map(|at| self.ancestors(at)).collect();
         self.text_with(&lists)
     }
 
-    /// The same with other dependencies.
+    /// The state with the given dependency lists.
     pub(crate) fn text_with(&self, lists: &[BTreeSet<usize>]) -> String {
         let mut resources = Vec::new();
         for (at, resource) in self.resources.iter().enumerate() {
@@ -112,7 +112,7 @@ fn document(resources: &[String]) -> String {
 fn instance(dice: &mut Dice, index: Option<usize>) -> String {
     let mut fields = String::new();
     if let Some(index) = index {
-        write!(fields, "\"index_key\":{index},").expect("a string takes all");
+        write!(fields, "\"index_key\":{index},").expect("writing to a string succeeds");
     }
     if dice.below(6) == 0 {
         fields.push_str("\"status\":\"tainted\",");
@@ -123,6 +123,6 @@ fn instance(dice: &mut Dice, index: Option<usize>) -> String {
         r#""schema_version":{},"attributes":{{"id":"i-{number}","password":"hunter2","size":{number}.50}},"sensitive_attributes":[[{{"type":"get_attr","value":"password"}}]]"#,
         dice.below(3)
     )
-    .expect("a string takes all");
+    .expect("writing to a string succeeds");
     fields
 }

@@ -1,9 +1,9 @@
-//! States with all the fields that there are, and some that there aren't, in Terraform's own order.
+//! Generates states with all known fields and some unknown ones, in Terraform's order.
 
 use super::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tape of decisions; at its end all are 0, the simplest.
+/// The random choices of a generator. After the last one all choices are 0, the simplest.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     tape: std::vec::IntoIter<u8>,
@@ -47,7 +47,7 @@ const PROVIDERS: [&str; 4] = [
     "provider.null",
     "provider[\"registry.opentofu.org/hashicorp/aws\"].by_region[\"eu\"]",
 ];
-/// The groups, each after those that it may depend on.
+/// The groups; each may depend on the earlier ones.
 const GROUPS: [(&str, &str, &str, &str); 5] = [
     ("", "managed", "t", "base"),
     ("", "data", "t", "read"),
@@ -68,7 +68,7 @@ fn value(choices: &mut Choices, depth: usize) -> Node {
     }
 }
 
-/// What Terraform writes for a value of open type: the one object that isn't sorted.
+/// The wrapper that Terraform writes around a value of dynamic type: the only object whose keys aren't sorted.
 fn wrapped(choices: &mut Choices) -> Node {
     let (value, kind) = match choices.below(3) {
         0 => (Node::text(choices.of(&TEXTS)), Node::text("string")),
@@ -80,7 +80,7 @@ fn wrapped(choices: &mut Choices) -> Node {
     };
     let mut members = vec![("value".to_owned(), value), ("type".to_owned(), kind)];
     if choices.yes() {
-        // A real object with just these two fields is sorted.
+        // A real object with exactly these two fields is sorted.
         members.reverse();
     }
     Node::Object(members)
@@ -93,14 +93,14 @@ fn object(choices: &mut Choices, depth: usize) -> Node {
         .map(|name| (name.to_owned(), value(choices, depth)))
         .collect();
     let mut node = Node::Object(members);
-    // Sorted by chance, `{"type": "string", "value": …}` is such an object as well: fine as it is.
+    // A random object may equal such a wrapper with sorted keys, which is valid too.
     if let Node::Object(all) = &mut node {
         all.sort_by(|a, b| a.0.cmp(&b.0));
     }
     node
 }
 
-/// Fields that nobody knows; kept sorted, behind the others.
+/// Adds unknown fields after the others, in sorted order.
 fn unknown(choices: &mut Choices, object: &mut Vec<(String, Node)>) {
     for name in ["x_future", "y_future"] {
         if choices.yes() {
@@ -114,7 +114,7 @@ fn unknown(choices: &mut Choices, object: &mut Vec<(String, Node)>) {
     }
 }
 
-/// A whole state.
+/// Generates a whole state.
 pub(crate) fn state(choices: &mut Choices) -> Node {
     let mut top = vec![
         ("version".to_owned(), Node::raw(&4)),
@@ -302,7 +302,7 @@ fn path(choices: &mut Choices) -> Node {
     Node::Array(steps)
 }
 
-/// Some of the groups below, or all of them, or what isn't there; rarely in disorder.
+/// Generates a dependency list: some or all lower groups, or missing groups; rarely unsorted.
 fn dependencies(choices: &mut Choices, rank: usize) -> Node {
     let all = choices.yes();
     let mut names = BTreeSet::new();

@@ -1,10 +1,10 @@
-//! JSON whose members keep their order, printed as Go prints: written here again, apart from the code under test.
+//! JSON whose members keep their order, printed like Go, implemented independently of the code under test.
 
 use super::generate::Choices;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    /// A scalar as it is written.
+    /// A scalar in its JSON notation.
     Raw(String),
     Text(String),
     Array(Vec<Node>),
@@ -20,7 +20,7 @@ impl Node {
         Self::Raw(text.to_string())
     }
 
-    /// As Terraform writes a file.
+    /// Prints the value as Terraform writes a file.
     pub(crate) fn indented(&self) -> String {
         let mut out = String::new();
         self.print(Some(0), &mut out);
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// Puts members in another order, and resources and instances too.
+    /// Shuffles the members of objects, the resources and the instances.
     pub(crate) fn shuffle(&mut self, choices: &mut Choices) {
         match self {
             Self::Object(all) => {

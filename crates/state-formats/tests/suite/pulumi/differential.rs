@@ -1,7 +1,7 @@
-//! The verifier and the repair against Pulumi's rules, stated here again over the JSON.
+//! Compares the verifier and the repair with Pulumi's rules, implemented here independently over the JSON.
 
 use super::generate::resources;
-use super::given::{export, import, text_of, urn, value};
+use super::support::{export, import, text_of, urn, value};
 use crate::properties::generate::Choices;
 use serde_json::{Value, json};
 use state_core::repair::repair;
@@ -9,10 +9,10 @@ use state_core::testkit::run::scaled;
 use state_core::verify::{Rule, verify};
 use std::collections::BTreeSet;
 
-/// How many states; every second one is corrupt.
+/// Number of states; every second one is corrupt.
 const STATES: u32 = 320;
 
-/// What can be made wrong, the rule that it breaks, and whether a repair mends it.
+/// Corruptions, each with the rule that it violates, and whether a repair can fix it.
 type Corruption = (&'static str, fn(&mut Vec<Value>, &mut Choices), Rule, bool);
 
 const CORRUPTIONS: [Corruption; 12] = [
@@ -23,37 +23,37 @@ const CORRUPTIONS: [Corruption; 12] = [
         true,
     ),
     (
-        "a parent that is gone",
+        "a missing parent",
         |list, c| last(list, c)["parent"] = gone(),
         Rule::ReferenceExists,
         true,
     ),
     (
-        "a dependency that is gone",
+        "a missing dependency",
         |list, c| last(list, c)["dependencies"] = json!([gone()]),
         Rule::ReferenceExists,
         true,
     ),
     (
-        "a property dependency that is gone",
+        "a missing property dependency",
         |list, c| last(list, c)["propertyDependencies"] = json!({"a": [gone()]}),
         Rule::ReferenceExists,
         true,
     ),
     (
-        "deletedWith that is gone",
+        "a missing deletedWith",
         |list, c| last(list, c)["deletedWith"] = gone(),
         Rule::ReferenceExists,
         true,
     ),
     (
-        "replaceWith that is gone",
+        "a missing replaceWith",
         |list, c| last(list, c)["replaceWith"] = json!([gone()]),
         Rule::ReferenceExists,
         true,
     ),
     (
-        "a provider that is gone",
+        "a missing provider",
         |list, c| last(list, c)["provider"] = format!("{}::1", urn("pulumi:providers:x", "gone")).into(),
         Rule::ReferenceExists,
         true,
@@ -64,13 +64,13 @@ const CORRUPTIONS: [Corruption; 12] = [
         Rule::ProviderId,
         true,
     ),
+    ("a duplicate live URN", live_twice, Rule::UniqueKey, true),
     (
-        "a live URN that is there twice",
-        live_twice,
-        Rule::UniqueKey,
+        "two resources that depend on each other",
+        cycle,
+        Rule::Acyclic,
         true,
     ),
-    ("two that need each other", cycle, Rule::Acyclic, true),
     (
         "a component with an id",
         |list, c| {
@@ -92,7 +92,7 @@ fn gone() -> Value {
     urn("a:b:C", "gone").into()
 }
 
-/// A resource of its own at the end.
+/// Appends a new resource and returns it.
 fn last<'a>(list: &'a mut Vec<Value>, _: &mut Choices) -> &'a mut Value {
     list.push(json!({"urn": urn("t:i:Last", "last"), "custom": true, "id": "l", "type": "t:i:Last"}));
     list.last_mut().expect("just pushed")
@@ -125,7 +125,7 @@ fn cycle(list: &mut Vec<Value>, _: &mut Choices) {
     list.extend([resource("one", "two"), resource("two", "one")]);
 }
 
-/// Pulumi's rules, the first that is broken: in the order of its list, one resource after the other.
+/// Checks Pulumi's rules in list order, and describes the first violation.
 fn pulumi_objects(list: &[Value]) -> Option<String> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut providers: BTreeSet<String> = BTreeSet::new();
@@ -156,7 +156,7 @@ fn pulumi_objects(list: &[Value]) -> Option<String> {
             .filter(|name| !name.is_empty());
         for name in named.chain(single) {
             if !seen.contains(name) {
-                return Some(format!("{urn} names {name}, which doesn't stand earlier"));
+                return Some(format!("{urn} names {name}, which isn't earlier in the list"));
             }
         }
         if text("type").starts_with("pulumi:providers:") {
@@ -169,7 +169,7 @@ fn pulumi_objects(list: &[Value]) -> Option<String> {
         same.filter(|resource| resource["delete"] != true).count()
     };
     let twice = seen.iter().find(|urn| live(urn) > 1);
-    twice.map(|urn| format!("{urn} is there twice"))
+    twice.map(|urn| format!("{urn} occurs twice"))
 }
 
 fn choices(seed: u64) -> Choices {
@@ -184,7 +184,7 @@ fn choices(seed: u64) -> Choices {
 }
 
 #[test]
-fn verifier_and_repair_agree_with_pulumis_rules_on_states_that_are_corrupt_in_a_known_way() {
+fn verifier_and_repair_agree_with_pulumi_rules() {
     let mut broken = 0;
     for seed in 0..u64::from(scaled(STATES)) {
         let mut choices = choices(seed);

@@ -1,8 +1,8 @@
-//! What the model says of a state, and what becomes of it when the model changes.
+//! How Pulumi states are mapped to the model, and how changed snapshots are exported.
 
-use super::given::{AWS, AWS_ID, SECRET, SIGNATURE, STACK, export, import, shop, text_of, urn, value};
+use super::support::{AWS, AWS_ID, SECRET, SIGNATURE, STACK, export, import, shop, text_of, urn, value};
 use super::text::{compact, exported};
-use crate::given::{check_import, entry, export_as, stored, try_import_as, with_resources};
+use crate::support::{check_import, entry, export_as, stored, try_import_as, with_resources};
 use serde_json::json;
 use state_core::entry::Provider;
 use state_core::{Dependency, EntryType, Json, Snapshot};
@@ -14,7 +14,7 @@ fn database() -> String {
 }
 
 #[test]
-fn a_state_is_mapped_field_by_field() {
+fn state_is_mapped_field_by_field() {
     let imported = import(&text_of(&shop()));
     let snapshot = &imported.snapshot;
     let names: Vec<_> = snapshot
@@ -39,7 +39,7 @@ fn a_state_is_mapped_field_by_field() {
     assert_eq!(root.entry_type, EntryType::LibraryCall);
     assert_eq!(root.library.as_deref(), Some("pulumi"));
     assert_eq!(root.library_type.as_deref(), Some("pulumi:pulumi:Stack"));
-    assert_eq!(root.outputs, None, "its outputs are those of the stack");
+    assert_eq!(root.outputs, None, "its outputs were moved to the stack");
     assert_eq!(snapshot.outputs["url"].as_str(), "\"https://shop.example\"");
     assert_eq!(snapshot.sensitive_outputs, ["/token"]);
 
@@ -69,7 +69,7 @@ fn a_state_is_mapped_field_by_field() {
 }
 
 #[test]
-fn outputs_that_are_named_as_secret_are_sensitive_without_an_envelope() {
+fn additional_secret_outputs_are_sensitive() {
     let mut list = shop();
     list[3]["outputs"]["password"] = "hunter2-hunter2".into();
     let snapshot = import(&text_of(&list)).snapshot;
@@ -78,7 +78,7 @@ fn outputs_that_are_named_as_secret_are_sensitive_without_an_envelope() {
 }
 
 #[test]
-fn each_mutation_changes_its_field_and_nothing_else() {
+fn each_mutation_changes_only_its_field() {
     let mut snapshot = stored(&import(&text_of(&shop())).snapshot);
     let changed = Arc::make_mut(&mut snapshot.entries[3]);
     changed.protect = false;
@@ -102,7 +102,7 @@ fn each_mutation_changes_its_field_and_nothing_else() {
 }
 
 #[test]
-fn tombstones_of_one_urn_stay_apart_and_keep_their_keys_when_others_go() {
+fn tombstones_of_one_urn_have_distinct_stable_keys() {
     let mut list = shop();
     for id in ["db-old", "db-older", "db-old"] {
         let mut tombstone = list[3].clone();
@@ -131,11 +131,11 @@ fn tombstones_of_one_urn_stay_apart_and_keep_their_keys_when_others_go() {
     list.remove(4);
     list.pop();
     let fewer = keys(&import(&text_of(&list)).snapshot);
-    assert_eq!(fewer, [all[1].clone()], "the key depends on nothing but the id");
+    assert_eq!(fewer, [all[1].clone()], "the key depends on the id alone");
 }
 
 #[test]
-fn what_awaits_its_replacement_may_name_a_provider_that_is_gone() {
+fn pending_replacement_may_name_a_missing_provider() {
     let mut list = shop();
     list.remove(1);
     list.remove(1);
@@ -155,7 +155,7 @@ fn what_awaits_its_replacement_may_name_a_provider_that_is_gone() {
 }
 
 #[test]
-fn a_feature_that_comes_about_is_declared_as_pulumi_would() {
+fn newly_used_feature_is_declared() {
     let mut snapshot = import(&text_of(&shop())).snapshot;
     Arc::make_mut(&mut snapshot.entries[3]).tainted = true;
     let document = value(&export(&snapshot));
@@ -180,7 +180,7 @@ fn a_feature_that_comes_about_is_declared_as_pulumi_would() {
 }
 
 #[test]
-fn a_stack_that_was_never_updated_takes_entries() {
+fn stack_without_deployment_accepts_entries() {
     let entries = import(&text_of(&shop())).snapshot.entries;
     let forms = [
         "{\n    \"version\": 3,\n    \"checkpoint\": {\n        \"stack\": \"dev\"\n    }\n}\n",
@@ -199,7 +199,7 @@ fn a_stack_that_was_never_updated_takes_entries() {
 }
 
 #[test]
-fn a_state_is_refused_as_one_of_another_system() {
+fn export_as_another_system_is_refused() {
     let pulumi = import(&text_of(&shop())).snapshot;
     for format in ["terraform", "unobin"] {
         let error = export_as(&pulumi, format)
@@ -207,7 +207,7 @@ fn a_state_is_refused_as_one_of_another_system() {
             .to_string();
         assert!(error.contains("it is a Pulumi state"), "{error}");
     }
-    let terraform = crate::given::import(&with_resources("[]")).snapshot;
+    let terraform = crate::support::import(&with_resources("[]")).snapshot;
     let error = export_as(&terraform, "pulumi").expect_err("another system");
     assert!(error.to_string().contains("it is a Terraform state"), "{error}");
     let native = export_as(&pulumi, "native").expect("always possible");
@@ -218,12 +218,12 @@ fn a_state_is_refused_as_one_of_another_system() {
         "s",
         state_core::Timestamp::new(""),
     );
-    let error = export_as(&none, "pulumi").expect_err("never was Pulumi's");
+    let error = export_as(&none, "pulumi").expect_err("not imported from Pulumi");
     assert!(matches!(error, Error::NotExportable { .. }));
 }
 
 #[test]
-fn what_pulumi_has_no_words_for_is_refused_with_the_entry() {
+fn unrepresentable_entry_is_refused_by_name() {
     let refused = |change: fn(&mut state_core::Entry), part: &str| {
         let mut snapshot = import(&text_of(&shop())).snapshot;
         change(Arc::make_mut(&mut snapshot.entries[3]));
@@ -241,16 +241,16 @@ fn what_pulumi_has_no_words_for_is_refused_with_the_entry() {
     );
     refused(
         |entry| entry.provider.as_mut().expect("it has one").id = None,
-        "without an id",
+        "has no id",
     );
     let mut snapshot = import(&text_of(&shop())).snapshot;
     snapshot.entries.remove(0);
     let error = export_as(&snapshot, "pulumi").expect_err("no root").to_string();
-    assert!(error.contains("no root resource"), "{error}");
+    assert!(error.contains("no root stack resource"), "{error}");
 }
 
 #[test]
-fn one_stack_takes_no_other_and_none_that_would_undo_what_was_done_here() {
+fn import_over_another_or_changed_stack_is_refused() {
     let mut existing = import(&text_of(&shop())).snapshot;
     let new = import(&text_of(&shop()[..3]));
     let verdict = |existing: &Snapshot, new| check_import(Some(existing), new).expect("readable");
@@ -271,7 +271,7 @@ fn one_stack_takes_no_other_and_none_that_would_undo_what_was_done_here() {
         verdict(&existing, &new),
         ImportVerdict::Refused(Refusal::ChangedHere)
     );
-    let terraform = crate::given::import(&with_resources("[]"));
+    let terraform = crate::support::import(&with_resources("[]"));
     assert_eq!(
         verdict(&existing, &terraform),
         ImportVerdict::Refused(Refusal::OtherSystem)
@@ -279,13 +279,13 @@ fn one_stack_takes_no_other_and_none_that_would_undo_what_was_done_here() {
 }
 
 #[test]
-fn plain_secrets_of_an_export_stay_in_their_envelopes() {
+fn plain_secrets_stay_in_their_envelopes() {
     let mut list = shop();
     list[3]["inputs"]["password"] = json!({SIGNATURE: SECRET, "plaintext": "\"hunter2-hunter2\""});
     let snapshot = import(&text_of(&list)).snapshot;
     assert_eq!(entry(&snapshot, &database()).sensitive_inputs, ["/password"]);
     assert_eq!(export(&stored(&snapshot)), text_of(&list));
-    let document = super::given::deployment(&list);
+    let document = super::support::deployment(&list);
     assert_eq!(export(&import(&compact(&document)).snapshot), compact(&document));
     assert_eq!(exported(&document), text_of(&list));
 }

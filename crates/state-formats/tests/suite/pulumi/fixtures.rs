@@ -1,12 +1,12 @@
-//! The real files.
+//! Tests with the real checkpoints of the shared data.
 
-use super::given::{export, import, repaired, shared, try_import, value};
-use crate::given::{detect, stored};
+use super::support::{export, import, repaired, shared, try_import, value};
+use crate::support::{detect, stored};
 use state_core::verify::{self, Rule};
 use state_formats::Error;
 
 #[test]
-fn a_real_checkpoint_comes_back_byte_for_byte() {
+fn real_checkpoint_roundtrips_byte_for_byte() {
     for name in ["checkpoint-v1.json", "checkpoint-v3.json"] {
         let Some(text) = shared(name) else { return };
         assert_eq!(detect(text.as_bytes()).expect("a state"), "pulumi");
@@ -15,13 +15,13 @@ fn a_real_checkpoint_comes_back_byte_for_byte() {
         assert!(export(&imported.snapshot) == text, "{name}");
         assert!(
             export(&stored(&imported.snapshot)) == text,
-            "{name} after a store"
+            "{name} after being stored"
         );
     }
 }
 
 #[test]
-fn a_real_checkpoint_is_the_same_value_without_its_original_text() {
+fn real_checkpoint_is_equal_without_original_text() {
     for name in ["checkpoint-v1.json", "checkpoint-v3.json"] {
         let Some(text) = shared(name) else { return };
         let mut snapshot = import(&text).snapshot;
@@ -40,7 +40,7 @@ fn a_real_checkpoint_is_the_same_value_without_its_original_text() {
 }
 
 #[test]
-fn the_real_checkpoints_break_rules_and_a_repair_mends_them() {
+fn violations_of_real_checkpoints_are_repaired() {
     for name in ["checkpoint-v1.json", "checkpoint-v3.json"] {
         let Some(text) = shared(name) else { return };
         let snapshot = import(&text).snapshot;

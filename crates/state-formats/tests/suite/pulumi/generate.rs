@@ -1,6 +1,6 @@
-//! Valid states with all the fields that there are, and some that there aren't.
+//! Generates valid states with all known fields and some unknown ones.
 
-use super::given::{SIGNATURE, secret, urn};
+use super::support::{SIGNATURE, secret, urn};
 use super::text::NUMBER;
 use crate::properties::generate::Choices;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ const TYPES: [&str; 4] = [
     "pulumi-nodejs:dynamic:Resource",
 ];
 const OPERATIONS: [&str; 5] = ["creating", "updating", "deleting", "reading", "importing"];
-/// The signatures of special values, and a member that each may have.
+/// Signatures of special values, each with a valid member.
 const SPECIAL: [(&str, &str, &str); 5] = [
     ("c44067f5952c0a294b673a41bacd8c17", "text", "hello"),
     ("0def7320c3a5731c473e5ecbe6d01bc7", "path", "./dir"),
@@ -32,7 +32,7 @@ const SPECIAL: [(&str, &str, &str); 5] = [
 ];
 const UNKNOWN: &str = "04da6b54-80e4-46f7-96ec-b56ff0331ba9";
 
-/// One in three.
+/// True in one of three cases.
 fn yes(choices: &mut Choices) -> bool {
     choices.below(3) == 2
 }
@@ -67,7 +67,7 @@ fn properties(choices: &mut Choices, depth: usize) -> Value {
     members.into()
 }
 
-/// A list of some of these, perhaps with one twice.
+/// Chooses some of the texts; one may occur twice.
 fn some(choices: &mut Choices, pool: &[String]) -> Vec<String> {
     let count = if pool.is_empty() { 0 } else { choices.below(3) };
     (0..count)
@@ -75,7 +75,7 @@ fn some(choices: &mut Choices, pool: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// What a generated state is built of.
+/// A state under construction.
 struct Build {
     resources: Vec<Value>,
     urns: Vec<String>,
@@ -168,7 +168,7 @@ impl Build {
     }
 }
 
-/// Fields that the model doesn't have.
+/// Adds fields that the model doesn't have.
 fn others(choices: &mut Choices, resource: &mut Map<String, Value>) {
     let known: [(&str, Value); 15] = [
         ("initErrors", json!(["it broke"])),
@@ -219,7 +219,7 @@ fn provider(choices: &mut Choices, build: &mut Build, name: &str) {
     }
 }
 
-/// The resources of a valid state.
+/// Generates the resources of a valid state.
 pub(crate) fn resources(choices: &mut Choices) -> Vec<Value> {
     let mut build = Build {
         resources: Vec::new(),
@@ -228,7 +228,7 @@ pub(crate) fn resources(choices: &mut Choices) -> Vec<Value> {
     };
     if choices.below(4) != 3 {
         let mut root = Map::new();
-        root.insert("urn".to_owned(), super::given::STACK.into());
+        root.insert("urn".to_owned(), super::support::STACK.into());
         root.insert("custom".to_owned(), false.into());
         root.insert("type".to_owned(), "pulumi:pulumi:Stack".into());
         if yes(choices) {
@@ -244,7 +244,7 @@ pub(crate) fn resources(choices: &mut Choices) -> Vec<Value> {
     for number in 0..choices.below(7) {
         let name = format!("r{number}");
         let resource = build.resource(choices, &name);
-        // Tombstones of the same URN, some with one id, stand before it or behind it.
+        // Tombstones of the same URN, some with the same id, come before or after it.
         for _ in 0..choices.below(4).saturating_sub(1) {
             let mut twin = resource.clone();
             twin.insert("delete".to_owned(), true.into());
@@ -258,7 +258,7 @@ pub(crate) fn resources(choices: &mut Choices) -> Vec<Value> {
     build.resources
 }
 
-/// A whole document, in one of its forms.
+/// Generates a whole document in one of its forms.
 pub(crate) fn document(choices: &mut Choices) -> Value {
     let resources = resources(choices);
     let mut deployment = Map::new();

@@ -1,8 +1,8 @@
-//! Operations that Pulumi left pending.
+//! Imports and exports of pending operations.
 
-use super::given::{deployment, export, import, shop, value};
+use super::support::{deployment, export, import, shop, value};
 use super::text::compact;
-use crate::given::stored;
+use crate::support::stored;
 use serde_json::{Value, json};
 use state_core::{Op, verify};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn with(operations: &Value) -> Value {
 }
 
 #[test]
-fn each_kind_is_kept_and_goes_out_as_it_came() {
+fn each_kind_of_pending_operation_roundtrips() {
     let types = ["creating", "updating", "deleting", "reading", "importing"];
     let operations: Value = types
         .iter()
@@ -44,17 +44,17 @@ fn each_kind_is_kept_and_goes_out_as_it_came() {
     let again = import(&text).snapshot.pending_operations;
     assert!(
         again.iter().all(|operation| ids.contains(&operation.id)),
-        "the ids are made from the content"
+        "the ids are derived from the content"
     );
     let secret = snapshot.pending_operations[0]
         .entry
         .as_ref()
-        .expect("what is created");
+        .expect("the created resource");
     assert_eq!(secret.sensitive_inputs, ["/password"]);
 }
 
 #[test]
-fn one_that_is_settled_goes_and_the_others_stay() {
+fn settled_pending_operation_is_removed_alone() {
     let resource = &shop()[3];
     let operations = json!([
         {"resource": resource, "type": "deleting", "x_future": 1},
@@ -74,7 +74,7 @@ fn one_that_is_settled_goes_and_the_others_stay() {
 }
 
 #[test]
-fn a_tombstone_is_the_target_of_its_own_deletion() {
+fn pending_deletion_targets_its_tombstone() {
     let mut tombstone = shop()[3].clone();
     tombstone["delete"] = true.into();
     tombstone["id"] = "db-old".into();
@@ -88,7 +88,7 @@ fn a_tombstone_is_the_target_of_its_own_deletion() {
 }
 
 #[test]
-fn what_was_begun_here_goes_out_as_pulumi_calls_it() {
+fn new_pending_operations_are_exported_with_pulumi_names() {
     let mut snapshot = import(&compact(&with(&json!([])))).snapshot;
     let template = import(&compact(&with(
         &json!([{"resource": shop()[3], "type": "creating"}]),

@@ -1,11 +1,11 @@
-//! Every state, whatever its fields, comes back: as Pulumi lays it out from the model alone, and in any other layout
-//! byte for byte until it changes.
+//! Properties of generated Pulumi states: a state in Pulumi's layout is rendered without its original text, and a state in
+//! any other layout is exported byte for byte until it changes.
 
 use super::generate::document;
-use super::given::{export, import, value};
+use super::support::{export, import, value};
 use super::text::{compact, exported, indented, numbered};
-use crate::given::{detect, encrypted_secrets, stored};
 use crate::properties::generate::Choices;
+use crate::support::{detect, encrypted_secrets, stored};
 use proptest::prelude::*;
 use state_core::testkit::run::scaled;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn choices() -> impl Strategy<Value = Choices> {
     proptest::collection::vec(any::<u8>(), 0..600).prop_map(Choices::new)
 }
 
-/// The resources of a document, wherever they stand.
+/// The resources of a document in any form.
 fn resources(document: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> {
     let deployment = if document.get("deployment").is_some() {
         &mut document["deployment"]
@@ -30,7 +30,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
 
     #[test]
-    fn a_state_in_pulumis_layout_is_rendered_from_the_model_alone(mut choices in choices()) {
+    fn state_in_pulumi_layout_needs_no_original_text(mut choices in choices()) {
         let document = document(&mut choices);
         for text in [compact(&document), indented(&document), exported(&document)] {
             let snapshot = import(&text).snapshot;
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn a_state_in_any_layout_comes_back_byte_for_byte(mut choices in choices()) {
+    fn state_in_any_layout_roundtrips_byte_for_byte(mut choices in choices()) {
         let document = numbered(&document(&mut choices));
         let sorted = serde_json::to_string(&document).expect("JSON");
         for text in [sorted.clone(), format!("\n {sorted} "), sorted.replace('u', "\\u0075").replace("n\\u0075ll", "null").replace("tr\\u0075e", "true")] {
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn after_an_edit_all_else_keeps_its_value_and_its_text(mut choices in choices()) {
+    fn edited_state_keeps_all_other_values_and_texts(mut choices in choices()) {
         let mut document = document(&mut choices);
         let at = choices.below(100);
         let mut snapshot = stored(&import(&compact(&document)).snapshot);
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_is_in_a_debug_text(mut choices in choices()) {
+    fn debug_output_contains_no_values(mut choices in choices()) {
         let snapshot = import(&compact(&document(&mut choices))).snapshot;
         let shown = format!("{:?}", snapshot.entries);
         prop_assert!(!shown.contains("AAAA") && !shown.contains("DDDD"));
@@ -77,15 +77,15 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_bytes_are_nothing_panics(mut choices in choices(), cut in 0_usize..4000, byte in any::<u8>()) {
+    fn arbitrary_changes_never_panic(mut choices in choices(), cut in 0_usize..4000, byte in any::<u8>()) {
         let mut bytes = compact(&document(&mut choices)).into_bytes();
         let at = cut % bytes.len();
         bytes[at] = byte;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Ok(imported) = super::given::try_import(&text) {
-            // What is accepted comes back.
+        if let Ok(imported) = super::support::try_import(&text) {
+            // An accepted state must be exported byte for byte.
             prop_assert_eq!(export(&imported.snapshot), text);
         }
-        prop_assert!(detect(&bytes[..at]).is_err(), "a part of an object is no state");
+        prop_assert!(detect(&bytes[..at]).is_err(), "a truncated object isn't a state");
     }
 }

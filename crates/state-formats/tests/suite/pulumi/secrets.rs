@@ -1,9 +1,9 @@
-//! Secrets under a passphrase. The salt is the one of Pulumi's own tests; the ciphertexts were made by another program,
-//! Node's `crypto`, under the key that it gives.
+//! Decryption of secrets with a passphrase. The salt is from Pulumi's own tests; the ciphertexts were created with the
+//! derived key by another implementation (Node's `crypto`).
 
-use super::given::{SECRET, SIGNATURE, deployment, export, import, secret, shop, value};
+use super::support::{SECRET, SIGNATURE, deployment, export, import, secret, shop, value};
 use super::text::compact;
-use crate::given::{encrypted_secrets, entry, stored};
+use crate::support::{encrypted_secrets, entry, stored};
 use serde_json::{Value, json};
 use state_core::{ErrorKind, Json, Properties, Snapshot};
 use state_formats::{Error, Pulumi, StateFormat};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 const SALT: &str = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ==";
 const PASSPHRASE: &str = "password";
-/// `"hunter2-secret"`
+/// Ciphertext of the JSON text `"hunter2-secret"`.
 const TEXT: &str = "v1:AAECAwQFBgcICQoL:NavUG4PWZstRlfyVRc/N3IBV03i0d2H3Fc38b5oYLOc=";
-/// `{"a":[1,"<x>"]}`
+/// Ciphertext of the JSON text `{"a":[1,"<x>"]}`.
 const OBJECT: &str = "v1:CwoJCAcGBQQDAgEA:hhcHNsnv/+XqOf4KB6CVNiM1Bt0cqfTgC5P5c5nv9g==";
-/// `12.50`
+/// Ciphertext of the JSON text `12.50`.
 const NUMBER: &str = "v1:EBESExQVFhcYGRob:Z5hBYNWlWBqPqKXKI8HXoTCthh+g";
 
 fn document() -> Value {
@@ -40,10 +40,10 @@ fn opened() -> Snapshot {
 }
 
 #[test]
-fn the_passphrase_opens_all_secrets_and_their_paths_stay_sensitive() {
+fn passphrase_decrypts_secrets_and_paths_stay_sensitive() {
     let snapshot = opened();
     assert_eq!(encrypted_secrets(&snapshot), 0);
-    let database = entry(&snapshot, &super::given::urn("aws:rds/instance:Instance", "db"));
+    let database = entry(&snapshot, &super::support::urn("aws:rds/instance:Instance", "db"));
     let side = |side: &Option<Properties>| side.as_ref().expect("there").json().as_str().to_owned();
     assert_eq!(
         side(&database.inputs),
@@ -60,12 +60,12 @@ fn the_passphrase_opens_all_secrets_and_their_paths_stay_sensitive() {
 }
 
 #[test]
-fn what_did_not_change_goes_out_in_the_envelope_that_it_came_in() {
+fn unchanged_secret_keeps_its_envelope() {
     assert_eq!(export(&stored(&opened())), compact(&document()));
 }
 
 #[test]
-fn what_changed_goes_out_in_a_plain_envelope_and_the_rest_as_it_was() {
+fn changed_secret_is_exported_in_a_plain_envelope() {
     let mut snapshot = opened();
     let database = Arc::make_mut(&mut snapshot.entries[3]);
     let inputs = database.inputs.take().expect("there");
@@ -83,7 +83,7 @@ fn what_changed_goes_out_in_a_plain_envelope_and_the_rest_as_it_was() {
 }
 
 #[test]
-fn a_wrong_passphrase_or_another_provider_opens_nothing_and_changes_nothing() {
+fn failed_decryption_leaves_the_snapshot_unchanged() {
     let refused = |document: &Value, passphrase: &str, part: &str| {
         let mut snapshot = import(&compact(document)).snapshot;
         let before = snapshot.clone();
@@ -112,9 +112,9 @@ fn a_wrong_passphrase_or_another_provider_opens_nothing_and_changes_nothing() {
     ] {
         let mut odd = document();
         odd["deployment"]["secrets_providers"]["state"]["salt"] = salt.into();
-        refused(&odd, PASSPHRASE, "isn't in a form");
+        refused(&odd, PASSPHRASE, "has an unknown form");
     }
     let mut moved = document();
     moved["deployment"]["resources"][3]["inputs"]["password"] = secret(&TEXT.replace("NavU", "NavV"));
-    refused(&moved, PASSPHRASE, "/password doesn't open");
+    refused(&moved, PASSPHRASE, "/password can't be decrypted");
 }

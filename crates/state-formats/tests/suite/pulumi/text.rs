@@ -1,8 +1,8 @@
-//! Prints documents as Pulumi does: written here again, apart from the code under test.
+//! Prints documents like Pulumi, implemented independently of the code under test.
 
 use serde_json::Value;
 
-/// The keys of all structs, in an order that holds in each of them. All other objects are sorted.
+/// The keys of all structs, in an order that is correct for each of them. The keys of all other objects are sorted.
 const ORDER: [&str; 63] = [
     "name",
     "path",
@@ -69,7 +69,7 @@ const ORDER: [&str; 63] = [
     "y_future",
 ];
 
-/// The members that are maps, whose keys are sorted.
+/// Members that are maps, whose keys are sorted.
 const MAPS: [&str; 9] = [
     "inputs",
     "outputs",
@@ -82,20 +82,20 @@ const MAPS: [&str; 9] = [
     "replacementTrigger",
 ];
 
-/// A string that is printed as a number with these digits.
+/// Prefix of a string that is printed as a number with the digits that follow.
 pub(crate) const NUMBER: &str = "@number:";
 
-/// As `pulumi stack export` prints.
+/// Prints a document as `pulumi stack export` does.
 pub(crate) fn exported(document: &Value) -> String {
     print(document, Some(4), true) + "\n"
 }
 
-/// As the file backend wrote checkpoints until it stopped to indent them.
+/// Prints a document as older versions of the file backend wrote checkpoints: indented.
 pub(crate) fn indented(document: &Value) -> String {
     print(document, Some(4), false) + "\n"
 }
 
-/// As the file backend writes checkpoints.
+/// Prints a document as the file backend writes checkpoints.
 pub(crate) fn compact(document: &Value) -> String {
     print(document, None, false)
 }
@@ -188,7 +188,7 @@ impl Printer {
     }
 }
 
-/// The document with numbers in the place of their digits.
+/// Replaces the strings that stand for numbers by these numbers.
 pub(crate) fn numbered(document: &Value) -> Value {
     serde_json::from_str(&compact(document)).expect("it was printed as JSON")
 }

@@ -1,7 +1,7 @@
-//! What can be said only when all resources are read: keys of tombstones, providers of those that await their
-//! replacement, the outputs of the stack.
+//! The steps of an import that need all resources: unique deposed keys, missing providers of resources that await
+//! replacement, and the outputs of the stack.
 
-use super::facts::{EXTENSION, EntryFacts, Kept};
+use super::facts::{EXTENSION, EntryFacts, KeptField};
 use super::{field, urn};
 use crate::error::Result;
 use state_core::json::{Json, ObjectWriter, Properties};
@@ -9,14 +9,15 @@ use state_core::{DeposedKey, Entry, EntryKey, SharedEntry, Snapshot};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Settles the keys and references of all entries.
-pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
-    // How many have the same URN and id already.
+/// Makes the deposed keys unique, and moves references to missing providers into the extension.
+pub(super) fn resolve(snapshot: &mut Snapshot) -> Result<()> {
+    // Number of deposed entries so far with the same URN and id.
     let mut taken: HashMap<EntryKey, usize> = HashMap::new();
     let mut seen = HashSet::new();
     for entry in &mut snapshot.entries {
         if entry.deposed.is_some() {
-            // The key depends on nothing but the object's id, as long as ids differ.
+            // Only entries with an id that occurred before get a number, so that the key of an entry depends on
+            // its id alone as long as ids differ.
             let count = taken.entry(entry.key()).or_default();
             *count += 1;
             if let (2.., Some(first)) = (*count, &entry.deposed) {
@@ -35,7 +36,7 @@ pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Whether an external resource awaits its replacement: a mark that the model doesn't have there.
+/// Whether an external resource awaits replacement, which only its extension records.
 fn awaits_replacement(entry: &Entry) -> Result<bool> {
     let known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let mark = known
@@ -45,25 +46,28 @@ fn awaits_replacement(entry: &Entry) -> Result<bool> {
     Ok(mark.is_some_and(|mark| mark.as_str() == "true"))
 }
 
-/// What awaits its replacement may name a provider that is gone: legal there, so it is kept and not judged.
+/// Moves the provider reference of an entry into its extension. Pulumi allows a resource that awaits replacement to name a
+/// missing provider, which our integrity rules would refuse.
 fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let was = field::value(entry, &known, "provider");
-    known.kept.insert("provider".to_owned(), Kept { was, ours: None });
+    known
+        .kept
+        .insert("provider".to_owned(), KeptField { was, ours: None });
     let entry = Arc::make_mut(entry);
     entry.provider = None.into();
     EXTENSION.store_in_entry(entry, &known)
 }
 
-/// The one resource that stands for the stack.
+/// The position of the root stack resource; None if there is none or several.
 pub(super) fn root(entries: &[SharedEntry]) -> Option<usize> {
     let is_root = |entry: &SharedEntry| entry.is_live() && entry.kind.as_deref() == Some(urn::ROOT_TYPE);
     let first = entries.iter().position(is_root)?;
     (!entries[first + 1..].iter().any(is_root)).then_some(first)
 }
 
-/// Makes the outputs of the root resource those of the snapshot. Whether it did.
-pub(super) fn lift_outputs(snapshot: &mut Snapshot) -> bool {
+/// Moves the outputs of the root resource to the snapshot. Returns whether it had any.
+pub(super) fn move_outputs_to_stack(snapshot: &mut Snapshot) -> bool {
     let Some(root) = root(&snapshot.entries) else {
         return false;
     };
@@ -78,8 +82,8 @@ pub(super) fn lift_outputs(snapshot: &mut Snapshot) -> bool {
     true
 }
 
-/// The snapshot's outputs as those of the root resource.
-pub(super) fn lowered_outputs(snapshot: &Snapshot) -> Properties {
+/// The outputs of the snapshot as properties of the root resource.
+pub(super) fn root_outputs(snapshot: &Snapshot) -> Properties {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
     for (name, value) in &snapshot.outputs {
@@ -89,7 +93,7 @@ pub(super) fn lowered_outputs(snapshot: &Snapshot) -> Properties {
     Properties::new(Json::from_canonical(&text)).unwrap_or_default()
 }
 
-/// What a person should know about the entries.
+/// Remarks about the entries for the user.
 pub(super) fn notes(snapshot: &Snapshot) -> Vec<String> {
     let stacks: BTreeSet<_> = snapshot
         .entries

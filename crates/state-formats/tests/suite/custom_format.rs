@@ -1,6 +1,6 @@
-//! A format from outside joins with one type and one line, and is found, read and written like the others.
+//! Tests that a format of another crate, added with one type and one line, is detected, read and written like the others.
 
-use crate::given::{Still, with_instance};
+use crate::support::{FixedClock, with_instance};
 use crate::toy::Toy;
 use state_core::{Json, Serial, Snapshot};
 use state_formats::{Formats, ImportVerdict, ReadOptions, Refusal};
@@ -10,10 +10,10 @@ const FILE: &[u8] = b"toy 1\nhouse\ngarden\n";
 #[test]
 fn added_format_is_detected_read_and_written() {
     let formats = Formats::standard().with(Toy);
-    let detected = formats.detect(FILE).expect("its first line says so");
+    let detected = formats.detect(FILE).expect("its first line names the format");
     assert_eq!(detected.format.name(), "toy");
     assert_eq!(detected.description, "a state of Toy");
-    let options = ReadOptions::new(&Still);
+    let options = ReadOptions::new(&FixedClock);
     let imported = formats.import(FILE, detected.format, &options).expect("names");
     assert_eq!(imported.snapshot.entries.len(), 2);
     let origin = formats.origin(&imported.snapshot);
@@ -27,7 +27,7 @@ fn added_format_is_detected_read_and_written() {
 }
 
 #[test]
-fn added_format_is_listed_wherever_formats_are() {
+fn added_format_is_listed_everywhere() {
     let formats = Formats::standard().with(Toy);
     assert_eq!(
         formats.names(),
@@ -50,7 +50,7 @@ fn added_format_is_listed_wherever_formats_are() {
 }
 
 fn snapshot(formats: &Formats) -> Snapshot {
-    let imported = formats.import(FILE, &Toy, &ReadOptions::new(&Still));
+    let imported = formats.import(FILE, &Toy, &ReadOptions::new(&FixedClock));
     imported.expect("names").snapshot
 }
 
@@ -58,7 +58,7 @@ fn snapshot(formats: &Formats) -> Snapshot {
 fn added_format_follows_the_rules_of_imports_and_exports() {
     let formats = Formats::standard().with(Toy);
     let imported = formats
-        .import(FILE, &Toy, &ReadOptions::new(&Still))
+        .import(FILE, &Toy, &ReadOptions::new(&FixedClock))
         .expect("names");
     let verdict = |existing: &Snapshot| {
         formats
@@ -74,14 +74,14 @@ fn added_format_follows_the_rules_of_imports_and_exports() {
         .import(
             terraform.as_bytes(),
             formats.named("terraform").expect("standard"),
-            &ReadOptions::new(&Still),
+            &ReadOptions::new(&FixedClock),
         )
         .expect("a state");
     assert_eq!(
         verdict(&terraform.snapshot),
         ImportVerdict::Refused(Refusal::OtherSystem)
     );
-    // What knows nothing of Terraform's states may still write them; Pulumi's mean nothing elsewhere.
+    // Any format may write a snapshot from Terraform, but only Pulumi and native can represent one from Pulumi.
     formats
         .export(&terraform.snapshot, &Toy)
         .expect("names are enough");

@@ -1,7 +1,7 @@
-//! Deployments to start from.
+//! Sample deployments for the tests of Pulumi states.
 
 use super::text::exported;
-use crate::given::{export_as, try_import_as};
+use crate::support::{export_as, try_import_as};
 use serde_json::{Value, json};
 use state_core::testkit::run::skip;
 use state_core::{Snapshot, repair};
@@ -14,17 +14,17 @@ pub(crate) const AWS_ID: &str = "5f1b1f8e-6b2c-4b1d-9a39-0b6a3f6f0a01";
 pub(crate) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
 pub(crate) const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 
-/// The URN of a resource of this type and name.
+/// The URN of a resource with this type and name.
 pub(crate) fn urn(kind: &str, name: &str) -> String {
     format!("urn:pulumi:dev::shop::{kind}::{name}")
 }
 
-/// A secret in its envelope.
+/// The envelope of an encrypted secret.
 pub(crate) fn secret(ciphertext: &str) -> Value {
     json!({SIGNATURE: SECRET, "ciphertext": ciphertext})
 }
 
-/// The root of a stack, a provider, a network and a database in it, in Pulumi's order of keys.
+/// A root stack resource, a provider, a network and a database, with Pulumi's order of keys.
 pub(crate) fn shop() -> Vec<Value> {
     let provider = format!("{AWS}::{AWS_ID}");
     vec![
@@ -51,7 +51,7 @@ pub(crate) fn shop() -> Vec<Value> {
     ]
 }
 
-/// A deployment of these resources.
+/// A deployment with these resources.
 pub(crate) fn deployment(resources: &[Value]) -> Value {
     json!({
         "version": 3,
@@ -77,7 +77,7 @@ pub(crate) fn export(snapshot: &Snapshot) -> String {
     String::from_utf8(bytes).expect("a state is UTF-8")
 }
 
-/// A deployment of these resources as `pulumi stack export` prints it.
+/// A deployment with these resources, as `pulumi stack export` prints it.
 pub(crate) fn text_of(resources: &[Value]) -> String {
     exported(&deployment(resources))
 }
@@ -86,14 +86,14 @@ pub(crate) fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The snapshot, repaired; it verifies.
+/// Repairs a snapshot, and asserts that the result is valid.
 pub(crate) fn repaired(snapshot: &Snapshot) -> repair::RepairResult {
     let repaired = repair::repair(snapshot);
     assert!(repaired.is_valid(), "{:?}", repaired.remaining);
     repaired
 }
 
-/// A file beside the workspace. None, loudly, if it isn't there.
+/// Reads a file beside the workspace. Records a skip and returns None if it is missing.
 pub(crate) fn shared(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data/pulumi")

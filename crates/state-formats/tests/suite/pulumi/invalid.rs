@@ -1,40 +1,40 @@
-//! What isn't a state that we can keep is refused: which, where and why, and never with a value in the message. What is
-//! well formed and breaks rules comes in, with all violations, to be repaired.
+//! Invalid Pulumi states are refused with reason and position, and never with a value in the message. A well-formed state
+//! that violates integrity rules is read with all violations, to be repaired.
 
-use super::given::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
+use super::support::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
 use super::text::compact;
-use crate::given::{detect, try_import_as};
+use crate::support::{detect, try_import_as};
 use serde_json::{Value, json};
 use state_core::ErrorKind;
 use state_core::verify::{Rule, verify};
 use std::io::Write;
 
-/// The message of the refusal, which must hold `part`.
+/// Imports an invalid state, and returns the error message, which must contain `part`.
 #[track_caller]
 fn refused(text: &str, part: &str) -> String {
     let error = match try_import(text) {
         Ok(_) => panic!("accepted: {text}"),
         Err(error) => error.to_string(),
     };
-    assert!(error.contains(part), "`{error}` doesn't say `{part}`");
-    assert!(!error.contains("hunter2"), "`{error}` shows a secret");
-    assert!(!error.contains("Terraform"), "`{error}` speaks of another system");
+    assert!(error.contains(part), "`{error}` doesn't contain `{part}`");
+    assert!(!error.contains("hunter2"), "`{error}` contains a secret");
+    assert!(!error.contains("Terraform"), "`{error}` names another system");
     error
 }
 
-/// The same for one field of the database; the message names place and path.
+/// Sets one field of the database to an invalid value; the message must contain position and path.
 #[track_caller]
 fn field_refused(key: &str, value: Value, part: &str, below: &str) {
     let mut list = shop();
     list[3][key] = value;
     let error = refused(&text_of(&list), part);
     let path = format!("($.deployment.resources[3]{below})");
-    assert!(error.contains(&path), "`{error}` doesn't say `{path}`");
-    assert!(error.contains("at line "), "`{error}` doesn't say where");
+    assert!(error.contains(&path), "`{error}` doesn't contain `{path}`");
+    assert!(error.contains("at line "), "`{error}` has no position");
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn invalid_json_is_refused_with_its_position() {
     let whole = text_of(&shop());
     refused("", "0 bytes");
     refused(&whole[..whole.len() / 2], "at line ");
@@ -53,12 +53,15 @@ fn what_is_not_json_is_refused_with_its_place() {
 }
 
 #[test]
-fn forms_and_versions_that_are_not_read_are_named() {
+fn unsupported_forms_and_versions_are_named() {
     refused("[]", "must be an object, found array at line 1, column 1 ($)");
-    refused("{}", "there is neither");
-    refused(r#"{"version":3}"#, "there is neither");
-    refused(r#"{"deployment":{}}"#, "there is none");
-    refused(r#"{"version":3,"checkpoint":{},"deployment":{}}"#, "not both");
+    refused("{}", "must have a `checkpoint` or a `deployment`");
+    refused(r#"{"version":3}"#, "must have a `checkpoint` or a `deployment`");
+    refused(r#"{"deployment":{}}"#, "must have a `version`");
+    refused(
+        r#"{"version":3,"checkpoint":{},"deployment":{}}"#,
+        "must not have both",
+    );
     refused(r#"{"version":3,"deployment":null}"#, "($.deployment)");
     refused(r#"{"version":3,"checkpoint":[]}"#, "($.checkpoint)");
     refused(
@@ -109,7 +112,7 @@ fn forms_and_versions_that_are_not_read_are_named() {
 }
 
 #[test]
-fn a_field_of_the_wrong_type_is_refused_with_its_path() {
+fn field_of_wrong_type_is_refused_with_its_path() {
     let strings = [
         "urn",
         "id",
@@ -156,11 +159,11 @@ fn a_field_of_the_wrong_type_is_refused_with_its_path() {
 }
 
 #[test]
-fn a_name_that_names_nothing_is_refused_with_its_path() {
+fn invalid_reference_is_refused_with_its_path() {
     field_refused(
         "propertyDependencies",
         json!({"a": [7]}),
-        "a URN is a string",
+        "a URN must be a string",
         ".propertyDependencies.a[0]",
     );
     field_refused("dependencies", json!([""]), "not empty", ".dependencies[0]");
@@ -185,7 +188,7 @@ fn a_name_that_names_nothing_is_refused_with_its_path() {
 }
 
 #[test]
-fn a_special_value_that_is_none_is_refused_with_its_path() {
+fn invalid_special_value_is_refused_with_its_path() {
     let input = |value: Value, part: &str, below: &str| {
         field_refused(
             "inputs",
@@ -196,12 +199,12 @@ fn a_special_value_that_is_none_is_refused_with_its_path() {
     };
     input(
         json!({SIGNATURE: "hunter2"}),
-        "an unknown signature",
+        "unknown signature",
         &format!("[\"{SIGNATURE}\"]"),
     );
     input(
         json!({SIGNATURE: 7}),
-        "an unknown signature",
+        "unknown signature",
         &format!("[\"{SIGNATURE}\"]"),
     );
     input(json!({SIGNATURE: SECRET}), "exactly one of", "");
@@ -212,12 +215,12 @@ fn a_special_value_that_is_none_is_refused_with_its_path() {
     );
     input(
         json!({SIGNATURE: SECRET, "ciphertext": 7}),
-        "is a string",
+        "must be a string",
         ".ciphertext",
     );
     input(
         json!({SIGNATURE: SECRET, "plaintext": 7}),
-        "is a string",
+        "must be a string",
         ".plaintext",
     );
     input(
@@ -227,7 +230,7 @@ fn a_special_value_that_is_none_is_refused_with_its_path() {
     );
     input(
         json!({SIGNATURE: "5cf8f73096256a8f31e491e813e4eb8e"}),
-        "has a `urn`",
+        "must have a `urn`",
         "",
     );
     input(
@@ -242,25 +245,25 @@ fn a_special_value_that_is_none_is_refused_with_its_path() {
     );
     input(
         json!({SIGNATURE: "d0e6a833031e9bbcd3f4e8bde6ca49a4"}),
-        "a state holds none",
+        "must not be in a state",
         "",
     );
 }
 
 #[test]
-fn a_pending_operation_says_what_it_does_to_which_resource() {
+fn pending_operation_must_have_type_and_resource() {
     let with = |operation: Value| {
-        let mut document = super::given::deployment(&shop());
+        let mut document = super::support::deployment(&shop());
         document["deployment"]["pending_operations"] = json!([operation]);
         compact(&document)
     };
     let resource = shop()[3].clone();
     refused(&with(json!(7)), "($.deployment.pending_operations[0])");
-    refused(&with(json!({"resource": resource})), "has a `type`");
-    refused(&with(json!({"type": "creating"})), "has a `resource`");
+    refused(&with(json!({"resource": resource})), "must have a `type`");
+    refused(&with(json!({"type": "creating"})), "must have a `resource`");
     refused(
         &with(json!({"resource": resource, "type": "hunter2"})),
-        "an unknown type of operation",
+        "unknown type of operation",
     );
     refused(
         &with(json!({"resource": {"urn": "x"}, "type": "creating"})),
@@ -269,7 +272,7 @@ fn a_pending_operation_says_what_it_does_to_which_resource() {
 }
 
 #[test]
-fn what_breaks_rules_comes_in_with_all_violations_and_can_be_repaired() {
+fn violations_are_all_reported_and_repaired() {
     let mut list = shop();
     list.swap(1, 3);
     list[2]["dependencies"] = json!([urn("a:b:C", "gone"), urn("aws:ec2/vpc:Vpc", "net")]);
@@ -297,14 +300,14 @@ fn what_breaks_rules_comes_in_with_all_violations_and_can_be_repaired() {
     ] {
         assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");
     }
-    let text = super::given::export(&repaired.snapshot);
+    let text = super::support::export(&repaired.snapshot);
     assert_eq!(text.matches("\"delete\": true").count(), 1, "{text}");
 }
 
 #[test]
-fn a_magic_that_does_not_fit_is_told_and_a_repair_mends_it() {
+fn wrong_magic_is_noted_and_corrected_by_a_repair() {
     let good = "3ff53efef69f38d19e364655131bbb113e416d3bf64bfb819065fa12acb29250";
-    let mut document = super::given::deployment(&shop());
+    let mut document = super::support::deployment(&shop());
     document["deployment"]["manifest"]["version"] = "v3.100.0".into();
     document["deployment"]["manifest"]["magic"] = good.into();
     let right = compact(&document);
@@ -317,14 +320,14 @@ fn a_magic_that_does_not_fit_is_told_and_a_repair_mends_it() {
         "{:?}",
         imported.notes
     );
-    assert_eq!(super::given::export(&imported.snapshot), wrong);
-    let mended = crate::given::try_import_broken(wrong.as_bytes(), "pulumi").expect("it is well formed");
-    // The text that came in doesn't hold any more: what is mended goes out.
-    assert_eq!(super::given::export(&mended.snapshot), right);
+    assert_eq!(super::support::export(&imported.snapshot), wrong);
+    let repaired = crate::support::try_import_broken(wrong.as_bytes(), "pulumi").expect("it is well formed");
+    // The original text is outdated after a repair, so the repaired state is exported.
+    assert_eq!(super::support::export(&repaired.snapshot), right);
 }
 
 #[test]
-fn packed_states_are_unpacked_and_bombs_refused() {
+fn compressed_states_are_read_and_bombs_refused() {
     let text = text_of(&shop());
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).expect("in memory");
@@ -333,11 +336,11 @@ fn packed_states_are_unpacked_and_bombs_refused() {
     for packed in [gzip, zstd] {
         assert_eq!(detect(&packed).expect("a state"), "pulumi");
         let imported = try_import_as(&packed, "pulumi").expect("a state");
-        assert_eq!(super::given::export(&imported.snapshot), text);
+        assert_eq!(super::support::export(&imported.snapshot), text);
         let cut = try_import_as(&packed[..packed.len() - 3], "pulumi").expect_err("cut short");
         assert_eq!(cut.kind(), ErrorKind::Invalid, "{cut}");
     }
     let bomb = zstd::bulk::compress(&vec![b' '; 80 << 20], 1).expect("in memory");
     let error = detect(&bomb).expect_err("a bomb").to_string();
-    assert!(error.contains("no state packs so well"), "{error}");
+    assert!(error.contains("which is too much for a state"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What the tests start from: a still clock, counted randomness, the real states beside the workspace.
+//! Support for the tests: a fixed clock, imports and exports by format name, and the real states beside the workspace.
 
 use state_core::testkit::run::skip;
 use state_core::{Clock, Json, Snapshot, Timestamp};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(crate) struct Still;
+pub(crate) struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::new("2026-05-30T12:00:00Z")
     }
@@ -25,10 +25,10 @@ pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
 
 pub(crate) fn try_import_as(bytes: &[u8], format: &str) -> Result<Imported, Error> {
     let formats = Formats::standard();
-    formats.import(bytes, formats.named(format)?, &ReadOptions::new(&Still))
+    formats.import(bytes, formats.named(format)?, &ReadOptions::new(&FixedClock))
 }
 
-/// Reads a state that breaks rules.
+/// Imports a state that violates integrity rules.
 pub(crate) fn import_broken(text: &str) -> Imported {
     try_import_broken(text.as_bytes(), "terraform").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
@@ -37,12 +37,12 @@ pub(crate) fn try_import_broken(bytes: &[u8], format: &str) -> Result<Imported, 
     let formats = Formats::standard();
     let options = ReadOptions {
         broken: true,
-        ..ReadOptions::new(&Still)
+        ..ReadOptions::new(&FixedClock)
     };
     formats.import(bytes, formats.named(format)?, &options)
 }
 
-/// The name of the format that a file has.
+/// Detects the format of a file and returns its name.
 pub(crate) fn detect(bytes: &[u8]) -> Result<&'static str, Error> {
     let formats = Formats::standard();
     formats.detect(bytes).map(|detected| detected.format.name())
@@ -75,18 +75,18 @@ pub(crate) fn export(snapshot: &Snapshot) -> String {
     String::from_utf8(bytes).expect("a state is UTF-8")
 }
 
-/// What a snapshot keeps of its state.
+/// The Terraform extension of a snapshot.
 pub(crate) fn extension(snapshot: &Snapshot) -> &Json {
     &snapshot.extensions["terraform"]
 }
 
-/// The snapshot after a store wrote and read it.
+/// The snapshot after it was encoded and decoded as in a store.
 pub(crate) fn stored(snapshot: &Snapshot) -> Snapshot {
     let bytes = state_core::codec::encode_stored(snapshot);
     state_core::codec::decode("snapshot", &bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The entry of an address.
+/// The entry with an address.
 pub(crate) fn entry<'a>(snapshot: &'a Snapshot, address: &str) -> &'a state_core::Entry {
     let mut entries = snapshot.entries.iter();
     entries
@@ -94,7 +94,7 @@ pub(crate) fn entry<'a>(snapshot: &'a Snapshot, address: &str) -> &'a state_core
         .unwrap_or_else(|| panic!("no entry {address}"))
 }
 
-/// A state of one instance, given by its fields.
+/// A state with one instance that has these fields.
 pub(crate) fn with_instance(instance: &str) -> String {
     with_resources(&format!(
         r#"[{{"mode": "managed", "type": "terraform_data", "name": "a",
@@ -102,14 +102,14 @@ pub(crate) fn with_instance(instance: &str) -> String {
     ))
 }
 
-/// A state of these resources.
+/// A state with these resources.
 pub(crate) fn with_resources(resources: &str) -> String {
     format!(
         r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {{}}, "resources": {resources}, "check_results": null}}"#
     )
 }
 
-/// The states in one folder of the shared data. None, loudly, if it isn't there.
+/// The states in a folder of the shared data. Records a skip and returns None if the folder is missing.
 pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data")
@@ -129,11 +129,11 @@ pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
         })
         .collect();
     states.sort();
-    assert!(!states.is_empty(), "{} holds no states", root.display());
+    assert!(!states.is_empty(), "{} contains no states", root.display());
     Some(states)
 }
 
-/// Every entry stands after what it depends on: judged naively, without a look at the code under test, and by the verifier.
+/// Asserts that every entry comes after its dependencies, with a naive check and with the verifier.
 pub(crate) fn assert_topological(snapshot: &Snapshot) {
     let report = state_core::verify::verify(snapshot);
     assert!(report.violations.is_empty(), "{report:?}");
@@ -142,7 +142,7 @@ pub(crate) fn assert_topological(snapshot: &Snapshot) {
             let late = snapshot.entries[at..]
                 .iter()
                 .find(|other| other.is_live() && other.group.as_ref() == Some(dependency.address()));
-            assert!(late.is_none(), "{} stands before {late:?}", entry.key());
+            assert!(late.is_none(), "{} comes before {late:?}", entry.key());
         }
     }
 }
