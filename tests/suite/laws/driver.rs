@@ -221,12 +221,12 @@ impl Driver {
         let state = self.session.state();
         let may =
             state.update().is_none() && state.invalidated().is_some() && state.pending().next().is_none();
-        let vouched = self
+        let marked = self
             .session
             .mark_reliable(UpdateRequest::new(UpdateKind::Edit))
             .await;
-        prop_assert_eq!(vouched.is_ok(), may, "{:?}", vouched);
-        self.made(tolerated(vouched)?).await
+        prop_assert_eq!(marked.is_ok(), may, "{:?}", marked);
+        self.made(tolerated(marked)?).await
     }
 
     async fn finish(&mut self, result: UpdateResult) -> Checked {

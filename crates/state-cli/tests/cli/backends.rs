@@ -85,10 +85,10 @@ fn secrets_in_urls_are_not_printed() {
         let refused = sandbox
             .run(&[command, &["--backend", "file://nowhere?token=hunter2"]].concat())
             .exits(2);
-        let told = refused.stdout + &refused.stderr;
+        let text = refused.stdout + &refused.stderr;
         assert!(
-            told.contains("unknown key `token`") && !told.contains("hunter2"),
-            "{told}"
+            text.contains("unknown key `token`") && !text.contains("hunter2"),
+            "{text}"
         );
     }
 }

@@ -59,10 +59,10 @@ fn flags_win_over_the_environment_and_that_over_files() {
     let shown = run(both.args(["--backend", "/flag"]).env("STATECTL_BACKEND", "/env")).data("config");
     assert_eq!(setting(&shown, "backend")["origin"], "flag");
     assert_eq!(setting(&shown, "backend")["source"], "--backend");
-    let told = sandbox.run(&["config", "show", "--origin"]).exits(0);
+    let text = sandbox.run(&["config", "show", "--origin"]).exits(0);
     assert!(
-        told.stdout.contains("statectl.toml") && told.stdout.contains("not set"),
-        "{told:?}"
+        text.stdout.contains("statectl.toml") && text.stdout.contains("not set"),
+        "{text:?}"
     );
 }
 

@@ -52,11 +52,11 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
 fn steps(done: &Value) -> Vec<String> {
     let all = done["steps"].as_array().unwrap().iter();
     let word = |step: &Value, name: &str| step[name].as_str().unwrap().to_owned();
-    let mut told: Vec<String> = all
+    let mut text: Vec<String> = all
         .map(|step| format!("{} {}", word(step, "op"), word(step, "address")))
         .collect();
-    told.sort();
-    told
+    text.sort();
+    text
 }
 
 /// The previewed steps that were performed: an input that was unknown in the preview may turn out unchanged.
@@ -68,17 +68,17 @@ fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
         .filter(|step| is_open(step))
         .map(|step| step["address"].as_str().unwrap().to_owned())
         .collect();
-    let mut told = steps(said);
+    let mut text = steps(said);
     for address in open {
         let (update, same) = (format!("update {address}"), format!("same {address}"));
         if came.contains(&update) {
             continue;
         }
-        told.retain(|step| *step != update);
-        told.extend(came.contains(&same).then_some(same));
+        text.retain(|step| *step != update);
+        text.extend(came.contains(&same).then_some(same));
     }
-    told.sort();
-    told
+    text.sort();
+    text
 }
 
 /// Runs a command with `--preview`, then for real: the same steps.

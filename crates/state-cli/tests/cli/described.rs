@@ -264,7 +264,7 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
 #[test]
 fn long_help_contains_the_full_description() {
     let sandbox = Sandbox::new();
-    for (command, told) in [
+    for (command, text) in [
         ("find", "mark:tainted"),
         ("apply-edits", "\"operations\""),
         ("import", "a higher serial"),
@@ -275,6 +275,6 @@ fn long_help_contains_the_full_description() {
     ] {
         let help = sandbox.run(&["help", command]).exits(0).stdout;
         let words: Vec<&str> = help.split_whitespace().collect();
-        assert!(words.join(" ").contains(told), "{command}: {help}");
+        assert!(words.join(" ").contains(text), "{command}: {help}");
     }
 }

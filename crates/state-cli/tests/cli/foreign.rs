@@ -62,9 +62,9 @@ fn auto_names_the_detected_format_or_the_problem() {
     ] {
         let sandbox = Sandbox::new();
         let file = format_fixture(name);
-        let told = sandbox.run(&["import", &file, "--format", "auto"]).exits(0);
-        assert!(told.stdout.contains(found), "{told:?}");
-        assert!(told.stderr.contains("to version 4"), "{told:?}");
+        let text = sandbox.run(&["import", &file, "--format", "auto"]).exits(0);
+        assert!(text.stdout.contains(found), "{text:?}");
+        assert!(text.stderr.contains("to version 4"), "{text:?}");
         let again = sandbox.run(&["import", &file, "--json"]).data("import");
         assert_eq!(again["found"], found);
         let named = sandbox.run(&["import", &file, "--format", "terraform", "--json"]);

@@ -129,14 +129,14 @@ fn dry_run_reports_and_changes_nothing() {
     let sandbox = sandbox(4);
     let before = files(&sandbox);
     let arguments = ["gc", "--keep-days", "0", "--keep-revisions", "1", "--dry-run"];
-    let told = sandbox.run(&arguments).exits(0);
+    let text = sandbox.run(&arguments).exits(0);
     assert!(
-        told.stdout.contains("would be dropped: 3 revisions, 1-"),
-        "{told:#?}"
+        text.stdout.contains("would be dropped: 3 revisions, 1-"),
+        "{text:#?}"
     );
     assert!(
-        told.stdout.contains("would be in the grace period: "),
-        "{told:#?}"
+        text.stdout.contains("would be in the grace period: "),
+        "{text:#?}"
     );
     let data = sandbox
         .run(&[&arguments[..], &["--json"]].concat())

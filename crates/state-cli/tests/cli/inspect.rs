@@ -339,8 +339,8 @@ fn no_way_of_reading_shows_or_finds_a_secret() {
             );
         }
     }
-    let told = sandbox.run(&["diff"]).exits(0).stdout;
-    assert!(told.contains("password: (sensitive, changed)"), "{told}");
+    let text = sandbox.run(&["diff"]).exits(0).stdout;
+    assert!(text.contains("password: (sensitive, changed)"), "{text}");
     assert_eq!(sandbox.run(&["find", "battery"]).exits(0).stdout, "");
     assert_eq!(
         sandbox

@@ -94,14 +94,14 @@ fn wait(child: &mut Child, dice: &Dice) {
     let most = if dice.below(4) == 0 {
         100_000
     } else {
-        let told = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut told = told.map_while(Result::ok);
+        let text = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut text = text.map_while(Result::ok);
         // What it is about to do ends with counts.
-        let has_begun = told.any(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+        let has_begun = text.any(|line| line.starts_with(|c: char| c.is_ascii_digit()));
         let steps = usize::try_from(dice.below(PAGES)).unwrap();
         // A round without changes reports no steps.
         if has_begun {
-            told.take(steps).for_each(drop);
+            text.take(steps).for_each(drop);
         }
         5_000
     };

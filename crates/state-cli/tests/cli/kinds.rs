@@ -12,8 +12,8 @@ fn kinds_are_listed_and_described_without_a_store() {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{listed}");
     }
     let all = sandbox.run(&["kinds", "--json"]).exits(0).data("kinds");
-    let told: Vec<_> = all.as_array().unwrap().iter().map(|kind| &kind["kind"]).collect();
-    assert_eq!(told, names);
+    let text: Vec<_> = all.as_array().unwrap().iter().map(|kind| &kind["kind"]).collect();
+    assert_eq!(text, names);
     let password = sandbox.run(&["kinds", "random:password", "--json"]).exits(0);
     let password = &password.data("kinds")[0];
     let named = |side: &str, name: &str| {

@@ -102,8 +102,8 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     let up = started(&sandbox, "touch running; sleep 2; echo made");
     sandbox.run(&["lock", "break", "--yes"]).exits(0);
     let output = up.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(17), "{told}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(17), "{text}");
     let pending = sandbox.run(&["pending", "list", "--json"]).exits(0);
     let pending = pending.data("pending-list");
     assert_eq!(
@@ -112,11 +112,11 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     );
     assert!(!sandbox.path().join("later").exists(), "nothing more was begun");
     assert!(
-        told.contains("another client took over the lock") && told.contains("`statectl lock status`"),
-        "{told}"
+        text.contains("another client took over the lock") && text.contains("`statectl lock status`"),
+        "{text}"
     );
     // The hint's way to record what came too late.
-    let file = told.split(" is kept in ").nth(1).unwrap();
+    let file = text.split(" is kept in ").nth(1).unwrap();
     let file = format!("{}.json", file.split(".json").next().unwrap());
     sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);
     sandbox.run(&["show", "slow"]).exits(0);

@@ -19,7 +19,7 @@ pub(crate) fn command(name: &str, script: &str, more: &str) -> String {
 
 #[test]
 fn program_errors_are_reported_with_position_before_changes() {
-    for (program, told) in [
+    for (program, text) in [
         ("resources:\n  a: [", "state.yaml:3:1: syntax error"),
         (
             "resources:\n  a: { kind: fil, inputs: {} }",
@@ -34,8 +34,8 @@ fn program_errors_are_reported_with_position_before_changes() {
             "circle",
         ),
         (
-            "resources:\n  a: { kind: file, inputs: { path: \"${nobody.path}\" } }",
-            "nobody",
+            "resources:\n  a: { kind: file, inputs: { path: \"${absent.path}\" } }",
+            "absent",
         ),
         ("config:\n  token: { type: string }\nresources: {}", "token"),
         (
@@ -46,8 +46,8 @@ fn program_errors_are_reported_with_position_before_changes() {
         let sandbox = Sandbox::new();
         let ran = up(&sandbox, program, &[]).exits(1);
         assert!(
-            ran.stderr.starts_with("error: state.yaml") && ran.stderr.contains(told),
-            "{told}: {ran:?}"
+            ran.stderr.starts_with("error: state.yaml") && ran.stderr.contains(text),
+            "{text}: {ran:?}"
         );
         assert!(!sandbox.path().join(".state").exists(), "{program}");
         let json = up(&sandbox, program, &["--json"]).exits(1).json();
@@ -77,9 +77,9 @@ fn unknown_property_is_reported_before_changes() {
     let sandbox = Sandbox::new();
     let program = "resources:\n  a: { kind: file, inputs: { path: a, content: x } }\n  b: { kind: file, inputs: { path: b, contnt: x } }";
     let ran = up(&sandbox, program, &[]).exits(1);
-    let told =
+    let text =
         "state.yaml:3:47: resources.b.inputs.contnt: `file` has no input `contnt`; did you mean `content`?";
-    assert!(ran.stderr.contains(told), "{ran:?}");
+    assert!(ran.stderr.contains(text), "{ran:?}");
     assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
     assert!(!sandbox.path().join("a").exists());
     // Errors that only the provider can detect are reported by the preview.
@@ -219,13 +219,13 @@ fn first_interrupt_finishes_running_steps_only() {
     let child = started(&sandbox, "touch running; sleep 1");
     signal(&child, "-INT");
     let output = child.wait_with_output().unwrap();
-    let (told, said) = (
+    let (text, said) = (
         String::from_utf8(output.stdout).unwrap(),
         String::from_utf8(output.stderr).unwrap(),
     );
-    assert_eq!(output.status.code(), Some(130), "{told} {said}");
+    assert_eq!(output.status.code(), Some(130), "{text} {said}");
     assert!(said.contains("stopping after the steps in flight"), "{said}");
-    assert!(told.contains("interrupted: 1 created"), "{told}");
+    assert!(text.contains("interrupted: 1 created"), "{text}");
     sandbox.run(&["show", "slow"]).exits(0);
     assert!(!sandbox.path().join("later").exists());
     let again = sandbox.run(&["up", "--yes"]).exits(0);
@@ -240,22 +240,22 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     std::thread::sleep(Duration::from_millis(300));
     signal(&child, "-TERM");
     let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("pending: create of slow"), "{told}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("pending: create of slow"), "{text}");
     let pending = sandbox.run(&["pending", "list"]).exits(0).stdout;
     assert!(pending.contains("slow"), "{pending}");
     let asked = sandbox.run(&["refresh", "--yes"]).exits(18);
     let still = asked.stdout.contains("pending: create of slow");
-    assert!(still, "its provider can't tell: {asked:?}");
+    assert!(still, "its provider can't determine it: {asked:?}");
     sandbox.run(&["up", "--yes"]).exits(18);
     sandbox.run(&["refresh", "--preview"]).exits(0);
-    let nobody = ["refresh", "--import-pending", "nobody=1", "--yes"];
-    sandbox.run(&nobody).exits(10);
+    let absent = ["refresh", "--import-pending", "absent=1", "--yes"];
+    sandbox.run(&absent).exits(10);
     let cleared = sandbox.run(&["refresh", "--clear-pending", "--yes"]).exits(0);
-    let told = cleared.stdout.contains("resolved the pending create of slow");
+    let text = cleared.stdout.contains("resolved the pending create of slow");
     let said = cleared.stdout.contains("nothing else to do: now revision 2-");
-    assert!(told && said, "{cleared:?}");
+    assert!(text && said, "{cleared:?}");
     let pending = sandbox.run(&["pending", "list"]).exits(0);
     assert_eq!(pending.stdout, "no pending operations\n");
     for answer in [&["--import-pending", "slow=1"][..], &["--clear-pending"]] {
@@ -263,7 +263,7 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
             let ran = sandbox.run(&[&["refresh", more][..], answer].concat()).exits(10);
             assert!(
                 ran.stderr.contains("pending"),
-                "an answer to nothing is told: {ran:?}"
+                "an unused answer is reported: {ran:?}"
             );
         }
     }

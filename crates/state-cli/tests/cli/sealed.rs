@@ -191,7 +191,7 @@ fn a_plain_stack_is_sealed_by_encrypt_and_a_passphrase_will_do() {
     );
     let with_passphrase = |passphrase: &str, arguments: &[&str]| {
         let mut command = sandbox.sealing(arguments);
-        command.env("XDG_CONFIG_HOME", sandbox.path().join("nobody"));
+        command.env("XDG_CONFIG_HOME", sandbox.path().join("stranger"));
         run(command.env("STATECTL_PASSPHRASE", passphrase))
     };
     with_passphrase("", &["list"]).exits(12);

@@ -75,15 +75,15 @@ fn malformed_file_error_has_position_and_no_content() {
 #[test]
 fn secret_encrypt_without_a_stack_hints_at_stack_new() {
     let sandbox = Sandbox::new();
-    let told = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
-    let hint = told.lines().find(|line| line.starts_with("hint: ")).unwrap();
+    let text = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
+    let hint = text.lines().find(|line| line.starts_with("hint: ")).unwrap();
     assert!(
         hint.contains("`statectl init` and `statectl stack new NAME`"),
-        "{told}"
+        "{text}"
     );
     sandbox.run(&["init"]).exits(0);
-    let told = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
-    assert!(told.contains("`statectl stack new NAME`"), "{told}");
+    let text = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
+    assert!(text.contains("`statectl stack new NAME`"), "{text}");
     run(&mut sandbox.sealing(&["stack", "new", "default"])).exits(0);
     run(&mut sandbox.sealing(&["secret", "encrypt", "token"])).exits(0);
 }

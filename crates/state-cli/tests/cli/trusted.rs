@@ -73,10 +73,10 @@ fn restored_store_is_written_only_after_trust_accept() {
     assert!(listed.stderr.contains("was rolled back"), "{listed:?}");
     let refused = anna(&["taint", "terraform_data.database", "--yes"]).exits(12);
     assert!(refused.stderr.contains("statectl trust --accept"), "{refused:?}");
-    let told = anna(&["trust", "--json"]).exits(0).data("trust");
+    let text = anna(&["trust", "--json"]).exits(0).data("trust");
     assert!(
-        told["distrusted"].as_str().unwrap().contains("rolled back"),
-        "{told}"
+        text["distrusted"].as_str().unwrap().contains("rolled back"),
+        "{text}"
     );
     anna(&["trust", "--accept"]).exits(4);
     anna(&["trust", "--accept", "--yes"]).exits(0);
@@ -108,8 +108,8 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
         assert!(ran.stderr.contains("statectl trust"), "{ran:?}");
         assert!(!ran.stdout.contains(SECRET));
     }
-    let told = anna(&["trust"]).exits(0);
-    assert!(told.stderr.contains("foreign"), "{told:?}");
+    let text = anna(&["trust"]).exits(0);
+    assert!(text.stderr.contains("foreign"), "{text:?}");
     // A key that was communicated otherwise is pinned instead of the first one.
     let newcomer = |arguments: &[&str]| as_user(&sandbox, "newcomer", arguments);
     let stranger = "0123456789abcdef0123456789abcdef";
@@ -155,7 +155,7 @@ fn output_readers_can_read_only_outputs() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "nothing is published to nobody"
+        "nothing is published without recipients"
     );
 }
 
@@ -203,9 +203,9 @@ fn secret_that_is_not_utf8_is_refused_in_json() {
         (&["secret", "decrypt", "--batch"], &*batch),
     ] {
         let refused = anna(arguments, input.as_bytes()).exits(1);
-        let told = [refused.stdout, refused.stderr].concat();
-        assert!(told.contains("isn't UTF-8"), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let text = [refused.stdout, refused.stderr].concat();
+        assert!(text.contains("isn't UTF-8"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }
 

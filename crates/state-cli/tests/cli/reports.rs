@@ -64,7 +64,7 @@ fn preview_of_a_held_stack_without_a_run_says_so() {
 
 #[test]
 fn recorded_failure_is_reported_with_its_revision() {
-    for (script, more, code, told) in [
+    for (script, more, code, text) in [
         (
             "exit 1",
             "1h",
@@ -82,7 +82,7 @@ fn recorded_failure_is_reported_with_its_revision() {
         sandbox.write("state.yaml", command("bad", script, ""));
         let ran = sandbox.run(&["up", "--yes", "--timeout", more]).exits(code);
         let last = ran.stdout.lines().last().unwrap();
-        assert!(last.starts_with(told), "{ran:?}");
+        assert!(last.starts_with(text), "{ran:?}");
         assert!(!ran.stdout.contains("nothing"), "{ran:?}");
         let sandbox = Sandbox::new();
         sandbox.write("state.yaml", command("bad", script, ""));
@@ -113,10 +113,10 @@ fn a_refresh_says_in_json_what_is_gone() {
         .exits(0)
         .data("refresh");
     let gone = |step: &Value| (step["address"].clone(), step.get("gone").cloned());
-    let mut told: Vec<_> = done["steps"].as_array().unwrap().iter().map(gone).collect();
-    told.sort_by_key(|(address, _)| address.to_string());
+    let mut text: Vec<_> = done["steps"].as_array().unwrap().iter().map(gone).collect();
+    text.sort_by_key(|(address, _)| address.to_string());
     assert_eq!(
-        told,
+        text,
         [("a".into(), Some(true.into())), ("b".into(), None)],
         "{done}"
     );
@@ -179,7 +179,7 @@ fn steps_skipped_after_a_failure_are_reported_in_one_line() {
     assert_eq!(
         one["skipped"].as_array().unwrap().len(),
         1,
-        "what is no target isn't told: {one}"
+        "untargeted resources are not reported: {one}"
     );
 }
 
