@@ -1,6 +1,7 @@
 //! `cargo xtask shape`: what no lint checks: how a file begins, how long it is, how it is called, where it lies.
 
 mod imports;
+mod prose;
 mod rules;
 
 #[cfg(test)]
@@ -12,7 +13,7 @@ use std::path::Path;
 use crate::process::{Failure, root};
 
 /// Folders with files of ours; what else lies at the root may be anything.
-const FOLDERS: [&str; 3] = ["crates", "tests", "xtask"];
+const FOLDERS: [&str; 4] = ["crates", "docs", "tests", "xtask"];
 
 /// Folders that hold no source of ours, wherever they lie.
 const SKIPPED: [&str; 3] = ["target", "fixtures", "proptest-regressions"];
@@ -24,7 +25,13 @@ pub(crate) fn check() -> Result<(), Failure> {
     for folder in FOLDERS {
         walk(&root, folder, &mut files)?;
     }
-    for file in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
+    for file in [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "Cargo.toml",
+    ] {
         files.push(file.to_owned());
     }
     let mut found = Vec::new();
