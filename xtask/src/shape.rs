@@ -1,6 +1,7 @@
 //! `cargo xtask shape`: rules that no lint checks: module docs, length, name, depth and imports of files.
 
 mod imports;
+mod prose;
 mod rules;
 
 #[cfg(test)]
@@ -12,7 +13,7 @@ use std::path::Path;
 use crate::process::{Failure, root};
 
 /// Folders with files of this project. The root may contain other folders.
-const FOLDERS: [&str; 3] = ["crates", "tests", "xtask"];
+const FOLDERS: [&str; 4] = ["crates", "docs", "tests", "xtask"];
 
 /// Folders without sources of this project, at any depth.
 const SKIPPED: [&str; 3] = ["target", "fixtures", "proptest-regressions"];

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::prose;
+
 /// Largest number of code lines in a file.
 const MAX_LINES: usize = 400;
 
@@ -44,7 +46,10 @@ pub(super) fn applies_to(path: &str) -> bool {
 /// Returns all findings in a file.
 pub(super) fn findings(path: &str, text: &str) -> Vec<Finding> {
     let mut found = homes(text);
+    found.extend(prose::stand_ins(text));
     if is_rust(path) {
+        found.extend(prose::short_docs(text));
+        found.extend(prose::test_names(text));
         found.extend(docs(text));
         found.extend(length(text));
         found.extend(name(path));
@@ -62,7 +67,8 @@ pub(super) fn findings(path: &str, text: &str) -> Vec<Finding> {
         .collect()
 }
 
-type Found = (Option<usize>, String);
+/// The line, if the finding has one, and what is wrong.
+pub(super) type Found = (Option<usize>, String);
 
 fn is_rust(path: &str) -> bool {
     path.ends_with(".rs")

@@ -32,9 +32,9 @@ fn file_has_at_most_four_hundred_lines_of_code() {
 #[test]
 fn blank_lines_comments_and_tests_are_no_code() {
     let text = "\
-//! Docs.
+//! Documents what the file contains.
 
-/// More docs.
+/// Documents what the function does.
 fn one() {
     // Why.
 
