@@ -78,7 +78,7 @@ pub(super) const PARTS: &[Part] = &[
         work: Work::Rounds(Rounds {
             tests: Tests {
                 cargo: &["-p", "state-tests", "--test", "suite"],
-                filters: &["every_acknowledged_mutation_survives_kill_nine_at_200_moments"],
+                filters: &["acknowledged_mutations_survive_200_random_kills"],
             },
             rounds: 50,
             unit: "kills",
@@ -106,7 +106,7 @@ pub(super) const PARTS: &[Part] = &[
         work: Work::Rounds(Rounds {
             tests: Tests {
                 cargo: &["-p", "state-tests", "--test", "suite"],
-                filters: &["a_flipped_bit_or_a_cut_gives_an_error"],
+                filters: &["damaged_file_is_named_in_an_error_or_changes_nothing"],
             },
             rounds: 50,
             unit: "damages",
