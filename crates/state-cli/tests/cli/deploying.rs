@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The example that ships.
-fn example() -> String {
+/// Path of the example program in this repository.
+pub(crate) fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/site.yaml");
     path.to_str().unwrap().to_owned()
 }

@@ -1,6 +1,6 @@
 //! The first `up` creates store, identity and stack, but only after a confirmation.
 
-use crate::deploying::PAGES;
+use crate::deploying::{PAGES, example};
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::run::skip;
 use std::io::Write;
@@ -19,6 +19,18 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The preview and the plan of the new stack list parallel resources in different orders: that is no other plan.
+#[test]
+fn first_up_shows_the_plan_of_parallel_resources_once() {
+    for _ in 0..4 {
+        let sandbox = Sandbox::new();
+        let example = example();
+        let up = ["up", &*example, "--config", "dir=site", "--yes"];
+        let ran = sandbox.run(&up).exits(0);
+        assert_eq!(ran.stderr.matches("8 to create").count(), 1, "{ran:?}");
+    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn note(step: &StepView) -> Option<String> {
         StepOp::Refresh => Some("changed outside of statectl".to_owned()),
         StepOp::Same => Some("only the state changes".to_owned()),
         StepOp::Discard => Some("removed from the state, not deleted".to_owned()),
-        _ if !step.why.is_empty() => Some(format!("replacement forced by {}", step.why.join(", "))),
+        _ if !step.why.is_empty() => Some(format!("must be replaced: {}", step.why.join(", "))),
         _ => None,
     }
 }
