@@ -35,7 +35,7 @@ impl Enveloped for Layout {
     const KIND: &'static str = "format";
 }
 
-/// Content of `meta.json`.
+/// Content of the file `meta.json` of a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Meta {

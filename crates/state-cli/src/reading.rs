@@ -7,7 +7,7 @@ use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::{RevisionSpec, Stack};
 use std::sync::Arc;
 
-/// The flag `--at`.
+/// Arguments of the flag `--at`, shared by reading commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct At {
     /// Read this revision [default: the latest state]

@@ -99,7 +99,7 @@ impl CallContext {
     }
 }
 
-/// Request of [`Provider::configure`].
+/// Arguments of a call of [`Provider::configure`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConfigureRequest {
@@ -113,7 +113,7 @@ pub struct ConfigureRequest {
     pub context: CallContext,
 }
 
-/// Request of [`Provider::check`].
+/// Arguments of a call of [`Provider::check`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckRequest {
@@ -155,7 +155,7 @@ impl CheckedInputs {
     }
 }
 
-/// Request of [`Provider::diff`].
+/// Arguments of a call of [`Provider::diff`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DiffRequest {
@@ -215,7 +215,7 @@ impl Diff {
     }
 }
 
-/// Request of [`Provider::create`].
+/// Arguments of a call of [`Provider::create`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CreateRequest {
@@ -232,7 +232,7 @@ pub struct CreateRequest {
     pub context: CallContext,
 }
 
-/// Request of [`Provider::read`].
+/// Arguments of a call of [`Provider::read`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadRequest {
@@ -254,7 +254,7 @@ pub struct ReadRequest {
     pub context: CallContext,
 }
 
-/// Request of [`Provider::update`].
+/// Arguments of a call of [`Provider::update`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpdateRequest {
@@ -274,7 +274,7 @@ pub struct UpdateRequest {
     pub context: CallContext,
 }
 
-/// Request of [`Provider::delete`].
+/// Arguments of a call of [`Provider::delete`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeleteRequest {
@@ -319,7 +319,7 @@ impl Object {
     }
 }
 
-/// Result of [`Provider::read`].
+/// Result of a call of [`Provider::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {

@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn stand_ins_are_found_as_whole_words_only() {
-        let told = concat!("// No", "body was to", "ld.\n// A teller toldest storytelling.\n");
-        let lines: Vec<_> = stand_ins(told).into_iter().map(|(line, _)| line).collect();
+        let text = concat!("// No", "body was to", "ld.\n// A teller toldest storytelling.\n");
+        let lines: Vec<_> = stand_ins(text).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [Some(1), Some(1)]);
         assert_eq!(stand_ins(concat!("fn te", "ll() {}\n")).len(), 1);
     }

@@ -93,7 +93,7 @@ fn silenced_lint_requires_a_reason() {
 }
 
 #[test]
-fn no_path_on_a_machine_is_told() {
+fn paths_of_a_machine_are_refused() {
     let path = ["", "home", "ana", "x"].join("/");
     assert_eq!(
         said("README.md", &format!("a\nsee {path}\n")),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The number of a file or a folder, like an inode number.
 pub(super) type NodeId = u64;
 
-/// The folder `/`.
+/// The root folder of the simulated disk, `/`.
 pub(super) const ROOT: NodeId = 0;
 
 /// Files and folders. A clone shares all content until one of the two changes.

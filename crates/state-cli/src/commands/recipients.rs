@@ -35,7 +35,7 @@ pub(crate) enum Command {
         /// The recipients to remove, as in `recipients list`
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
-        /// Remove output-only recipients
+        /// Remove recipients that read outputs only
         #[arg(long)]
         outputs: bool,
     },

@@ -152,8 +152,8 @@ fn sealed_example_leaves_no_password_in_the_store() {
     let users = std::fs::read_to_string(sandbox.path().join("site/members/.users")).unwrap();
     let password = users.trim().strip_prefix("member:").unwrap().as_bytes();
     for (path, (bytes, _)) in files(&sandbox.path().join(".state")) {
-        let stands_there = bytes.windows(password.len()).any(|part| part == password);
-        assert!(!stands_there, "{}", path.display());
+        let is_stored = bytes.windows(password.len()).any(|part| part == password);
+        assert!(!is_stored, "{}", path.display());
     }
     let preview =
         run(&mut sandbox.sealing(&["preview", &example, "--config", "dir=site", "--detailed-exitcode"]));

@@ -126,7 +126,7 @@ fn numbers_keep_their_digits_in_json() {
 }
 
 #[test]
-fn an_entry_says_what_it_is_and_stands_for() {
+fn show_prints_type_and_purpose_of_a_resource() {
     let sandbox = Sandbox::with_shop();
     let data = sandbox
         .run(&["show", "terraform_data.migration", "--json"])

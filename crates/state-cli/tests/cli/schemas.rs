@@ -138,7 +138,7 @@ fn the_check_finds_what_does_not_fit() {
 }
 
 #[test]
-fn every_kind_has_a_schema_that_stands_alone() {
+fn every_schema_is_self_contained() {
     let sandbox = Sandbox::new();
     let kinds = sandbox.run(&["schema"]).exits(0).stdout;
     assert!(kinds.lines().count() > 20, "{kinds}");

@@ -36,7 +36,7 @@ struct MoveSide {
     changes: Vec<EntryChange>,
 }
 
-/// Runs `mv --to-stack`.
+/// Runs the command `mv --to-stack` and returns its report.
 pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> CommandResult {
     let stacks = context.store.open().await?;
     let source = context.store.chosen(&stacks).await?;

@@ -36,7 +36,7 @@ impl Request {
     }
 }
 
-/// The flag `--message`.
+/// Arguments of the flag `--message`, shared by all edits.
 #[derive(Debug, Args)]
 pub(crate) struct MessageArg {
     /// Message to record in the history

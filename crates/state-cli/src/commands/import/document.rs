@@ -13,7 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Value of `--format`.
+/// Value of the flag `--format`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FormatArg {
     /// Detect the format from the content.
