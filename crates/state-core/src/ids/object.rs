@@ -51,18 +51,18 @@ impl ObjectKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ObjectName {
-    /// Stored as `snapshots/<slot:020>-<digest16>.json.zst`
+    /// Stored in the file `snapshots/<slot:020>-<digest16>.json.zst`.
     Snapshot {
         /// Slot of the first frame that is not part of the snapshot.
         slot: Slot,
         /// First 16 hexadecimal digits of the snapshot's digest.
         short: String,
     },
-    /// Stored as `updates/<serial:020>-<rev16>.json`
+    /// Stored in the file `updates/<serial:020>-<rev16>.json`.
     Update(RevisionId),
-    /// Stored as `logs/<serial:020>.jsonl.zst`
+    /// Stored in the file `logs/<serial:020>.jsonl.zst`.
     Log(Serial),
-    /// Stored as `keys/<number:020>-<key-id:32>.age`
+    /// Stored in the file `keys/<number:020>-<key-id:32>.age`.
     Key {
         /// Sequence number of the stack's wrapped key files.
         number: u64,
