@@ -8,7 +8,7 @@
 //!
 //! 1. `base` and `new` are each in topological order;
 //! 2. removing the entries in `done` leaves no gap: whenever a remaining entry of `base` refers to an address, some
-//!   entry with that address is in `new`, or remains in `base` and comes earlier there;
+//!    entry with that address is in `new`, or remains in `base` and comes earlier there;
 //! 3. a group that an entry of `new` depends on has no remaining live member in `base`.
 //!
 //! Then every entry of the result comes after its dependencies:

@@ -67,7 +67,7 @@ impl State {
             Op::Create | Op::Import => match (old, deposes) {
                 (None, Some(_)) => reject(Rule::Target, "the resource to replace does not exist"),
                 (Some(old), None) if !old.pending_replacement => {
-                    reject(Rule::Target, "the resource already exists")
+                    reject(Rule::Target, "the resource already exists");
                 }
                 (Some(_) | None, _) => {}
             },
@@ -87,7 +87,7 @@ impl State {
                 reject(Rule::Target, "the requested resource doesn't match the target");
             }
             None if !matches!(op, Op::Delete | Op::Discard) => {
-                reject(Rule::Target, "the requested resource is missing")
+                reject(Rule::Target, "the requested resource is missing");
             }
             _ => {}
         }

@@ -192,7 +192,8 @@ impl Frame {
         }
         let header = match Header::read(&rest) {
             Ok(header) => header,
-            Err(problem) => return problem,
+            Err(reason) if rest.len() < HEADER => return ParsedFrame::Short { reason },
+            Err(reason) => return bad(reason),
         };
         if rest.len() < header.total() {
             return ParsedFrame::Short {
@@ -299,38 +300,37 @@ struct Header {
 }
 
 impl Header {
-    fn read(bytes: &[u8]) -> Result<Self, ParsedFrame> {
+    /// Reads the header at the start of `bytes`; the error is the failed check.
+    fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some(header) = bytes.first_chunk::<HEADER>() else {
-            return Err(ParsedFrame::Short {
-                reason: "fewer bytes than a header",
-            });
+            return Err("fewer bytes than a header");
         };
         if &header[..4] != MAGIC {
-            return Err(bad("the bytes are not a frame header"));
+            return Err("the bytes are not a frame header");
         }
         // The checksum comes before the fields: a flipped bit must be reported as damage, not as an unknown version.
         if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
-            return Err(bad("the header's checksum doesn't match"));
+            return Err("the header's checksum doesn't match");
         }
         let kind = match header[5] {
             1 => FrameKind::Data,
             2 => FrameKind::Fence,
             _ => {
-                return Err(bad("this build doesn't know the kind of frame"));
+                return Err("this build doesn't know the kind of frame");
             }
         };
         if header[4] != VERSION
             || DigestAlgorithm::from_code(header[6]).is_none()
             || header[7] & !FLAG_MAC != 0
         {
-            return Err(bad("this build doesn't know the version of the frame"));
+            return Err("this build doesn't know the version of the frame");
         }
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let bits = |at: usize| std::array::from_fn(|i| header[at + i]);
         let length = u32::from_be_bytes(std::array::from_fn(|i| header[24 + i])) as usize;
         // A forged length must not make the reader wait for, or allocate, gigabytes.
         if length > MAX_PAYLOAD {
-            return Err(bad("the payload exceeds the size limit"));
+            return Err("the payload exceeds the size limit");
         }
         Ok(Self {
             kind,
