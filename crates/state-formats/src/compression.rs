@@ -57,8 +57,7 @@ pub fn decompress(bytes: Vec<u8>) -> Result<Vec<u8>> {
 fn max_decompressed(packed: u64) -> u64 {
     packed
         .saturating_mul(MAX_RATIO)
-        .max(RATIO_FREE_BYTES)
-        .min(MAX_BYTES)
+        .clamp(RATIO_FREE_BYTES, MAX_BYTES)
 }
 
 fn decompress_up_to(bytes: &[u8], packing: Compression, cap: u64) -> Result<Vec<u8>> {

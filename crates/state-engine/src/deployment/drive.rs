@@ -48,7 +48,7 @@ impl Deployment {
             {
                 match source.next(ledger).await {
                     Ok(Next::Ready(registration)) => {
-                        self.start_goal(registration.into_goal(), ledger, &mut in_flight)
+                        self.start_goal(registration.into_goal(), ledger, &mut in_flight);
                     }
                     Ok(Next::Refreshed(refreshed)) => {
                         let key = refreshed.entry().key();
@@ -174,7 +174,7 @@ impl Deployment {
         let task_failure = |error| Err(task_failure(&EntryKey::live(address.clone()), &error));
         match ended.unwrap_or_else(task_failure) {
             Ok(StepOutcome::Committed(committed)) => {
-                ledger.set(address, ResourceStatus::Committed(committed))
+                ledger.set(address, ResourceStatus::Committed(committed));
             }
             Ok(StepOutcome::NotTargeted) => ledger.set(address, ResourceStatus::NotTargeted),
             Ok(StepOutcome::NeedsExclusive(planned)) => in_flight.exclusive.push_back(*planned),

@@ -149,7 +149,7 @@ pub(super) fn lay_out(
 fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
     let mut digester = Digester::default();
     lay_out(snapshot, facts, layout, &mut |piece| {
-        digester.add(piece.as_bytes())
+        digester.add(piece.as_bytes());
     })?;
     Ok(digester.finish())
 }
