@@ -14,7 +14,7 @@ use state_manager::client_lock;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Show who holds the stack's locks
-    StatusReport,
+    Status,
     Acquire(client::AcquireArgs),
     Release(client::ReleaseArgs),
     /// Take the writer lock away from its holder
@@ -42,7 +42,7 @@ struct StatusReport {
 /// Runs a subcommand of `lock`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
-        Command::StatusReport => status(context).await,
+        Command::Status => status(context).await,
         Command::Acquire(args) => client::acquire(context, args).await,
         Command::Release(args) => client::release(context, args).await,
         Command::Break { id: Some(id), .. } => client::break_by_id(context, id).await,

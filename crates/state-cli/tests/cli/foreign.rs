@@ -84,7 +84,10 @@ fn auto_names_the_detected_format_or_the_problem() {
         assert!(refused.stderr.contains(part), "{refused:?}");
     }
     let unknown = sandbox.run(&["import", "x", "--format", "yaml"]).exits(2);
-    assert!(unknown.stderr.contains("the formats are: "), "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("the formats are native, terraform, "),
+        "{unknown:?}"
+    );
     assert_nothing_written(&sandbox);
 }
 

@@ -31,7 +31,7 @@ fn program_errors_are_reported_with_position_before_changes() {
         ),
         (
             "resources:\n  a: { kind: file, inputs: { path: \"${b.path}\" } }\n  b: { kind: file, inputs: { path: \"${a.path}\" } }",
-            "circle",
+            "dependency cycle",
         ),
         (
             "resources:\n  a: { kind: file, inputs: { path: \"${absent.path}\" } }",

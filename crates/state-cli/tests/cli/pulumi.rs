@@ -207,7 +207,12 @@ fn move_and_remove_change_only_the_named_resources() {
         (&json!(4), &json!(["taint"]))
     );
     let refused = sandbox.run(&["import", "dev.json"]).exits(13);
-    assert!(refused.stderr.contains("changed here"), "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("the stack has changed since its last import"),
+        "{refused:?}"
+    );
     sandbox.run(&["rollback", "1-", "--yes"]).exits(0);
     assert_eq!(exported(&sandbox), document(&resources()));
 }

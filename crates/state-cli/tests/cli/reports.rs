@@ -30,7 +30,10 @@ fn preview_during_a_run_names_the_lock_holder() {
     );
     assert!(seen.stdout.contains("hint: wait until the other run"), "{seen:?}");
     assert!(
-        !seen.stdout.contains("pending resolve") && !seen.stdout.contains("of a run before"),
+        !seen.stdout.contains("pending resolve")
+            && !seen
+                .stdout
+                .contains("the outcome of an earlier create is unknown"),
         "{seen:?}"
     );
     let pending = sandbox.run(&["pending", "list"]).exits(0);
@@ -53,7 +56,8 @@ fn preview_of_a_held_stack_without_a_run_says_so() {
         let seen = sandbox.run(&["preview"]).exits(1);
         assert!(seen.stderr.contains("locked by ana@ci-17"), "{seen:?}");
         assert!(
-            seen.stdout.contains("of a run before"),
+            seen.stdout
+                .contains("the outcome of an earlier create is unknown"),
             "it isn't ana's: {seen:?}"
         );
         let pending = sandbox.run(&["pending", "list"]).exits(0);

@@ -217,10 +217,10 @@ fn a_new_stack_is_sealed_unless_plaintext_is_asked_for() {
         run(command.env_remove("STATECTL_POLICY"))
     };
     let made = anna(&["init"]).exits(0);
-    assert!(made.stderr.contains("back it up"), "{made:?}");
+    assert!(made.stderr.contains("back up this file"), "{made:?}");
     assert!(made.stderr.contains("recipients add"), "{made:?}");
     let again = anna(&["init"]).exits(0);
-    assert!(!again.stderr.contains("back it up"), "{again:?}");
+    assert!(!again.stderr.contains("back up this file"), "{again:?}");
     anna(&["import", fixture("shop.tfstate").to_str().unwrap()]).exits(0);
     let listed = anna(&["recipients", "list", "--json"])
         .exits(0)

@@ -58,7 +58,12 @@ fn snapshot_roundtrips_and_its_secrets_stay_masked() {
     sandbox.run(&["import", "newer.json"]).exits(0);
     sandbox.run(&["rollback", "1-", "--yes"]).exits(0);
     let refused = sandbox.run(&["import", "newer.json"]).exits(13);
-    assert!(refused.stderr.contains("changed here"), "{refused:?}");
+    assert!(
+        refused
+            .stderr
+            .contains("the stack has changed since its last import"),
+        "{refused:?}"
+    );
 }
 
 #[test]

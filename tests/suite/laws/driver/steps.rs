@@ -8,8 +8,8 @@ use proptest::sample::Index;
 use state_core::mutation::StackOutputs;
 use state_core::snapshot::Plugin;
 use state_core::target::SnapshotPersister;
-use state_core::{Entry, RevisionId, Snapshot, UpdateKind};
-use state_manager::UpdateRequest;
+use state_core::{Entry, Result, RevisionId, Snapshot, UpdateKind};
+use state_manager::{Update, UpdateRequest};
 
 impl Driver {
     pub(super) async fn turn_back(&mut self, action: &Action) -> Checked {
@@ -70,6 +70,16 @@ impl Driver {
         snapshot
     }
 
+    /// Replaces the state within the update by the first resources of a revision, if there is a revision.
+    async fn save(&self, update: &Update, which: &Index, length: &Index) -> Result<()> {
+        let revisions = self.reader.revisions();
+        if revisions.is_empty() {
+            return Ok(());
+        }
+        let snapshot = self.first_of(which.get(&revisions), length);
+        update.save(snapshot).await.map(drop)
+    }
+
     pub(super) async fn step(&mut self, action: &Action) -> Checked {
         let Some(update) = self.update.clone() else {
             return Ok(());
@@ -104,13 +114,7 @@ impl Driver {
                     .await
             }
             Action::Invalidate => update.invalidate().await,
-            Action::Save(which, length) => match self.reader.revisions() {
-                made if made.is_empty() => Ok(()),
-                made => {
-                    let snapshot = self.first_of(which.get(&made), length);
-                    update.save(snapshot).await.map(drop)
-                }
-            },
+            Action::Save(which, length) => self.save(&update, which, length).await,
             Action::Edit(hands) => {
                 let changes = hands.iter().map(|hand| resolver.hand(hand)).collect();
                 update.edit(changes).await

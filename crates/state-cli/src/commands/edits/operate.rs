@@ -187,12 +187,9 @@ pub(super) fn refusal_to_error(
     };
     let new = |code, message: &str| CliError::new(code, object.as_str(), message);
     match refusal {
-        Refusal::NoEntry { ref address, .. } => {
+        Refusal::NoEntry { address, live } => {
             let candidates = state.entries().map(|entry| entry.address.as_str());
-            let live = match refusal {
-                Refusal::NoEntry { live: true, .. } => "live ",
-                _ => "",
-            };
+            let live = if live { "live " } else { "" };
             let message = match number {
                 None => format!("no {live}resource `{address}` in {stack}"),
                 Some(_) => format!("{object}: no {live}resource `{address}` in {stack}"),
@@ -201,12 +198,8 @@ pub(super) fn refusal_to_error(
                 message,
                 ..new(ExitCode::NotFound, "")
             };
-            error.with_nearest(
-                address.as_str(),
-                candidates,
-                "list all resources with `statectl list`",
-                "list all resources with `statectl list`",
-            )
+            let hint = "list all resources with `statectl list`";
+            error.with_nearest(address.as_str(), candidates, hint, hint)
         }
         Refusal::Dependents(dependents) => {
             let dependent = count(dependents.len(), "resource depends", "resources depend");
