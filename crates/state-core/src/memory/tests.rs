@@ -142,7 +142,7 @@ fn wrong_capability_claims_fail_conformance() {
     for (claimed, broken) in [
         (Capabilities::new(true, false, true), "durable"),
         (Capabilities::new(false, true, true), "shared"),
-        (Capabilities::new(false, false, false), "dead"),
+        (Capabilities::new(false, false, false), "crashed"),
     ] {
         let results = block_on(conformance::capabilities::run_all(
             async |_place| OverclaimingBackend(MemoryBackend::new(), claimed, false),
