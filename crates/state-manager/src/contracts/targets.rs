@@ -7,7 +7,7 @@
 //! | `SnapshotMutation` | the value returned by [`Stacks::begin_mutation_for`], which holds the stack's lock |
 //! | `SnapshotPersister` | [`Update`]: `invalidate` and `save` within it, any number of times |
 //!
-//! Tools that record single steps use [`Session`](crate::Session) and [`Update`] directly, which copy no snapshot.
+//! Tools that record single steps use [`Session`] and [`Update`] directly, which copy no snapshot.
 
 use crate::intent::UpdateRequest;
 use crate::session::Session;

@@ -92,7 +92,7 @@ impl Document {
     /// Reads, parses and checks the program, as far as possible without a stack.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`] with all problems of the program.
+    /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
     pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
         let path = match &args.program {
             Some(path) => path.clone(),
@@ -121,7 +121,7 @@ impl Document {
     /// The program as the engine's source for one stack, whose crypter decrypts encrypted configuration values.
     ///
     /// # Errors
-    /// [`ExitCode::Failed`] with all problems of the program.
+    /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
     pub(super) async fn source(&self, crypter: Option<&dyn Crypter>) -> Result<ListSource, CliError> {
         let configured = self.program.configure(self.given.clone(), crypter).await?;
         Ok(configured.into_source()?)
