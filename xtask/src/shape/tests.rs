@@ -24,7 +24,12 @@ fn file_without_module_docs_is_found() {
 
 #[test]
 fn file_has_at_most_four_hundred_lines_of_code() {
-    let lines = |count: usize| format!("//! A file of many lines.\n{}", "const X: u8 = 1;\n".repeat(count));
+    let lines = |count: usize| {
+        format!(
+            "//! A file of many lines.\n{}",
+            "const X: u8 = 1;\n".repeat(count)
+        )
+    };
     assert!(said("tests/suite/a.rs", &lines(400)).is_empty());
     assert!(said("tests/suite/a.rs", &lines(401))[0].contains("401 lines"));
 }
