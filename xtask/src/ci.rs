@@ -71,13 +71,13 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "features",
         about: "crates build without their features",
-        budget: 180,
+        budget: 200,
         run: |_| steps::features(),
     },
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 1_600,
+        budget: 1_580,
         run: steps::test,
     },
 ];
