@@ -398,7 +398,7 @@ impl Owner {
     /// Refuses to write after a failed append, a fence or a release.
     ///
     /// # Errors
-    /// `Fenced` after another owner took over; `CloseReason` after a failure or a release.
+    /// `Fenced` after another owner took over; `Closed` after a failure or a release.
     pub fn check_open(&self) -> Result<()> {
         match lock(&self.closed).clone() {
             None => Ok(()),

@@ -136,7 +136,7 @@ impl Writer for ObjectWriter {
         .await
     }
 
-    /// Does nothing: a journal of single frames has no segments.
+    /// Only checks that `tail` is the end of the journal: a journal of single frames has no segments.
     async fn rotate(&self, tail: Tail, _nonce: Nonce) -> Result<Tail> {
         self.owner.check_tail(tail).await
     }

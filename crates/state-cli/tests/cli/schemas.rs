@@ -158,7 +158,7 @@ fn every_schema_is_self_contained() {
     assert!(unknown.stderr.contains("did you mean `history`?"), "{unknown:?}");
 }
 
-/// Kinds are literals behind `Report::new(context, `.
+/// The sources name the kinds of documents as literals in calls of `report`.
 #[test]
 fn every_kind_in_the_source_has_a_schema() {
     fn walk(folder: &std::path::Path, found: &mut Vec<String>) {

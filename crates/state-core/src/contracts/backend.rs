@@ -212,7 +212,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// The epoch of this lock.
     fn epoch(&self) -> Epoch;
 
-    /// Appends one frame: one write, one sync, then a check of the head's epoch, then the acknowledgment. Frames are
+    /// Appends one frame. `Ok` means that the frame is durable and that no other owner had taken over before it was
+    /// written: a backend checks the epoch after the write, or relies on a lease that is still valid. Frames are
     /// appended one at a time, each in the slot after its predecessor.
     ///
     /// # Errors

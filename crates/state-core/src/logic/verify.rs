@@ -1,8 +1,8 @@
 //! The verifier: all integrity rules in one place. It reports all violations.
 //!
-//! [`verify`] checks a whole snapshot in one pass over its references, without looking at property values. A state
-//! checks only what a mutation touched, with the same functions. The rules of mutations ([`Rule::StillReferenced`] to
-//! [`Rule::Size`]) are checked where mutations are applied.
+//! [`verify`] checks a whole snapshot in one pass over its references, without looking at property values. [`State`](crate::State)
+//! rechecks only the entries that a mutation changed, with the same functions. The rules about mutations, such as
+//! [`Rule::StillReferenced`] and [`Rule::Size`], are checked where mutations are applied.
 //!
 //! # Pulumi's fifteen rules
 //!
@@ -13,15 +13,15 @@
 //! | 3 | a name is not empty | [`Address`] can't be empty |
 //! | 4 | a type is not empty | [`Rule::TypeFields`] |
 //! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has none |
-//! | 6 | a provider has an id to refer to | [`Rule::ProviderId`], where an id is referred to |
 //! | 6 | a referenced provider has an id | [`Rule::ProviderId`], where an id is referred to |
 //! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
 //! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | the same two rules, which distinguish "missing" from "later"; an address is opaque and contains no type |
 //! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | the same two rules, and [`Rule::Acyclic`] if no order exists |
-//! | 14 | of the entries with one name, all but one are to be deleted | [`Rule::UniqueKey`]: all but one are deposed, each under its own key |
+//! | 14 | of the entries that share a name, all but one are marked for deletion | [`Rule::UniqueKey`]: all but one are deposed, each under its own key |
 //! | 15 | snippets have unique ids | not applicable: there are no snippets |
-//! Beyond them: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].
+//!
 //! Additional rules: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].
+//!
 //! ```
 //! use state_core::{Address, Dependency, Entry, FactoryInfo, Snapshot, Timestamp, verify};
 //!

@@ -6,8 +6,7 @@
 //! | create | pending | the entry is added; a tombstone at its address is removed; a live entry becomes deposed if the step replaces it | the entry is added with reasons | – |
 //! | update | pending | the new entry replaces the old one | the new entry is recorded with the old inputs and with reasons | – |
 //! | delete, discard | pending; a delete is refused for a protected live entry | the entry is removed, or stays as a tombstone in a delete-before-replace | the entry stays, with reasons | – |
-//! | read | pending | the new entry replaces the old one, if there is one | the new entry is recorded with reasons |
-//! – |
+//! | read | pending | the new entry replaces the old one, if there is one | the new entry is recorded with reasons | – |
 //! | import | pending | as create | as create | – |
 //! | replace | – | no change: a marker | – | – |
 //! | refresh | – | the entry is updated in place, or removed and references to it are pruned | – | – |

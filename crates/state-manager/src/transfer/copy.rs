@@ -35,6 +35,7 @@ pub struct CopyReport {
 /// The complete content of a stack.
 struct StackContents {
     view: JournalView,
+    /// Position in the journal before the first copied frame.
     before: Tail,
     objects: BTreeMap<ObjectName, Digest>,
 }
