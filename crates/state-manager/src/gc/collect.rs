@@ -134,7 +134,11 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             forgotten: cut.forgotten,
         };
         // The base's snapshot is durable before the head names it as the floor.
-        locked.swap_head(&|head| raise_floor(head, &collection)).await?;
+        let change = |head: &mut Head| {
+            raise_floor(head, &collection);
+            Ok(())
+        };
+        locked.swap_head(&change).await?;
         delete(writer, &plan.at_once).await?;
     }
     Ok(plan.report)

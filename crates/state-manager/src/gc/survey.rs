@@ -2,13 +2,14 @@
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
+use crate::keys::authenticate::{OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
 use crate::read::history_floor::whole_journal;
-use crate::read::replay::{self, checkpoints, frame_object, rebases};
+use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
-use state_core::backend::{JournalView, ObjectName, StoredItem, StoredItemName};
+use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writer};
@@ -20,7 +21,7 @@ const MAX_FORGOTTEN: usize = 1000;
 
 /// The remaining history of a stack.
 pub(super) struct Survey {
-    view: JournalView,
+    journal: OpenedJournal,
     pub(super) tip: Tip,
     /// The revisions that were not deleted, oldest first.
     pub(super) documents: Vec<RevisionDocument>,
@@ -60,19 +61,19 @@ impl HistoryCut {
 impl Survey {
     /// Reads head, journal and documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
-        let view = whole_journal(stack.backend(), stack.lineage()).await?;
-        let tip = Tip::of(stack, &view).await?;
+        let journal = whole_journal(stack).await?;
+        let tip = Tip::of(stack, &journal).await?;
         let documents = history::documents(stack, &tip).await?;
         let mut survey = Self {
             bases: BTreeMap::new(),
             needed: Vec::new(),
             tip,
             documents,
-            view,
+            journal,
         };
-        let head = &survey.view.head;
+        let head = &survey.journal.head;
         let mut candidates = vec![survey.tip.floor.beginning(stack.lineage()), head.base.clone()];
-        for frame in &survey.view.frames {
+        for frame in &survey.journal.frames {
             let object = frame_object(stack.lineage(), frame);
             for reference in rebases(stack.lineage(), frame)? {
                 survey.needed.push((frame.slot(), reference.object(), None));
@@ -116,7 +117,7 @@ impl Survey {
             Some(first) if behind > 0 => (first.revision.serial(), start, chain),
             // No revision would be dropped, so history keeps its present beginning.
             _ => {
-                let beginning = self.tip.floor.beginning(self.view.head.lineage);
+                let beginning = self.tip.floor.beginning(self.journal.head.lineage);
                 (self.tip.floor.serial(), beginning.start, beginning.chain)
             }
         };
@@ -137,17 +138,17 @@ impl Survey {
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
-        let fences = self.view.frames.iter().filter(|frame| frame.slot() <= limit);
+        let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
         // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
             Some(frame) => {
-                let object = frame_object(self.view.head.lineage, frame);
+                let object = frame_object(self.journal.head.lineage, frame);
                 Some((frame.slot(), Fence::decode(&object, frame.payload())?.chain))
             }
         };
-        let beginning = self.tip.floor.beginning(self.view.head.lineage);
+        let beginning = self.tip.floor.beginning(self.journal.head.lineage);
         let borders = [Some((beginning.start, beginning.chain)), fence, base];
         Ok(borders
             .into_iter()
@@ -169,14 +170,14 @@ impl Survey {
         if nearest.start == cut.start {
             return Ok(nearest);
         }
-        let frames = &self.view.frames;
+        let frames = &self.journal.frames;
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
         // Dated by the last record it contains, not by the clock: a repeated run then writes identical bytes.
         let mut snapshot = led_to
             .state
-            .snapshot(self.view.head.name.to_string(), led_to.moment);
+            .snapshot(self.journal.head.name.to_string(), led_to.moment);
         snapshot.continuation = Some(led_to.state.continuation());
         let reference = snapshots::store(writer, Arc::new(snapshot), cut.start).await?;
         Ok(Base {

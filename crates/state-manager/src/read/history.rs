@@ -1,7 +1,7 @@
 //! Revisions of a stack: their list, the records that made them, and their content.
 
 use crate::context::StackContext;
-use crate::keys::trust;
+use crate::keys::authenticate::{self, Authenticated};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history_floor::HistoryFloor;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
-    head: Head,
+    head: Authenticated<Head>,
     floor: HistoryFloor,
     current: Option<RevisionId>,
     /// Ids of the revisions that were not returned yet.
@@ -83,7 +83,7 @@ impl Revisions {
 
     /// Whether a revision was collected since the list was made.
     async fn was_collected(&self, id: &RevisionId) -> Result<bool> {
-        let now = HistoryFloor::of(&self.stack.head().await?);
+        let now = HistoryFloor::of(&authenticate::head(&self.stack).await?.head);
         Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
     }
 
@@ -131,7 +131,11 @@ pub(crate) async fn page(
 }
 
 /// The stored document of a revision, authenticated with the key of its time.
-async fn read_document(stack: &StackContext, head: &Head, id: &RevisionId) -> Result<RevisionDocument> {
+async fn read_document(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    id: &RevisionId,
+) -> Result<RevisionDocument> {
     let name = ObjectName::Update(id.clone());
     let object = format!("stack {}: {name}", stack.lineage());
     let bytes = stack.backend().read(stack.lineage(), &name).await?;
@@ -143,7 +147,7 @@ async fn read_document(stack: &StackContext, head: &Head, id: &RevisionId) -> Re
             "it describes another revision than its name says",
         ));
     }
-    trust::authenticate_document(stack, head, &document).await?;
+    authenticate::check_document(stack, head, &document).await?;
     Ok(document)
 }
 
@@ -222,9 +226,8 @@ async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base
 }
 
 async fn frames_until(stack: &StackContext, base: &Base, last: Slot) -> Result<Vec<Frame>> {
-    let from = Some(base.start);
-    let view = stack.backend().read_journal(stack.lineage(), from).await?;
-    let frames = view.frames.into_iter();
+    let journal = authenticate::journal(stack, Some(base.start)).await?;
+    let frames = journal.frames.into_iter();
     Ok(frames.take_while(|frame| frame.slot() <= last).collect())
 }
 

@@ -1,14 +1,12 @@
 //! Turns stored bytes into a state: base snapshot, frames, replay.
 
 use crate::context::StackContext;
+use crate::keys::authenticate::frame_object;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
-use state_core::sealing::StackKey;
 use state_core::state::{LoadedSnapshots, replay};
-use state_core::{
-    Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
-};
+use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -73,25 +71,6 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
-}
-
-/// Checks that each data frame since the stack has a key is tagged with this key. Fences have no tag: see
-/// [`Frame::tagged`].
-pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
-    // Frames before this slot were written while the stack had no key, so they have no tag.
-    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
-    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
-    match frames
-        .iter()
-        .filter(is_tagged)
-        .find(|frame| !frame.is_authentic(key))
-    {
-        None => Ok(()),
-        Some(frame) => Err(Error::sealed(
-            frame_object(head.lineage, frame),
-            "its tag doesn't match the data key: the store was altered",
-        )),
-    }
 }
 
 /// The results of `pick` on the state at each update end in these frames, the first of which follows the base; oldest
@@ -198,9 +177,4 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
         0,
         "it doesn't continue the chain of its base",
     ))
-}
-
-/// Name of a frame in error messages.
-pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
-    format!("journal frame {} of stack {lineage}", frame.slot())
 }

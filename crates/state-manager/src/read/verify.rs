@@ -1,15 +1,16 @@
 //! Reads a whole stack and checks everything that can be checked.
 
 use crate::context::StackContext;
-use crate::keys::wrapped;
+use crate::keys::authenticate::{self, OpenedJournal, UncheckedJournal, frame_object};
+use crate::keys::reveal::reveal;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
-use crate::read::replay::{self, frame_object};
+use crate::read::replay;
 use crate::read::tip::Tip;
 use serde::Serialize;
-use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::backend::{ObjectName, Tail};
 use state_core::head::Collection;
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, Slot, State, Timestamp};
@@ -40,10 +41,10 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
         let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
             return verified;
         };
-        let now = stack.backend().read_journal(stack.lineage(), None).await?;
+        let now = UncheckedJournal::read(stack, None).await?.end();
         // A concurrent collection may have deleted objects that this attempt needed. The failure is real only if the
         // stack didn't change during the attempt.
-        if (now.tail, now.head.collection) == end {
+        if now == end {
             return verified;
         }
         attempt += 1;
@@ -56,13 +57,13 @@ async fn verify_once(
     deep: bool,
     read_to: &mut Option<(Tail, Option<Collection>)>,
 ) -> Result<VerifyReport> {
-    let view = if deep {
-        whole_journal(stack.backend(), stack.lineage()).await?
+    let journal = if deep {
+        whole_journal(stack).await?
     } else {
-        stack.backend().read_journal(stack.lineage(), None).await?
+        authenticate::journal(stack, None).await?
     };
-    *read_to = Some((view.tail, view.head.collection.clone()));
-    let tip = Tip::of(stack, &view).await?;
+    *read_to = Some((journal.tail, journal.head.collection.clone()));
+    let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
     let replayed = tip.replayed;
     let mut read = replayed.snapshots;
@@ -74,13 +75,13 @@ async fn verify_once(
             }
         }
         let from = tip.floor.beginning(stack.lineage());
-        compare_documents(stack, &view.frames, &revisions)?;
-        compare_checkpoints(stack, &view, from, &replayed.state, &mut read).await?;
+        compare_documents(stack, &journal.frames, &revisions)?;
+        compare_checkpoints(stack, &journal, from, &replayed.state, &mut read).await?;
     }
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
     Ok(VerifyReport {
         report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
-        frames: view.frames.len() as u64,
+        frames: journal.frames.len() as u64,
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: replayed.state.len() as u64,
@@ -110,12 +111,12 @@ fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[Revisi
 /// state.
 async fn compare_checkpoints(
     stack: &StackContext,
-    view: &JournalView,
+    journal: &OpenedJournal,
     mut from: Base,
     tip: &State,
     read: &mut BTreeSet<Digest>,
 ) -> Result<()> {
-    let (frames, base) = (&view.frames, &view.head.base);
+    let (frames, base) = (&journal.frames, &journal.head.base);
     let mut checkpoints: BTreeMap<Slot, Base> = BTreeMap::new();
     for frame in frames {
         let noted = replay::checkpoints(stack.lineage(), frame)?.into_iter();
@@ -165,8 +166,8 @@ async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Res
         return Ok(false);
     }
     let snapshot = |state: &State| state.snapshot(String::new(), Timestamp::new(""));
-    let open = wrapped::reveal(stack, snapshot(one)).await;
-    match (open, wrapped::reveal(stack, snapshot(other)).await) {
+    let open = reveal(stack, snapshot(one)).await;
+    match (open, reveal(stack, snapshot(other)).await) {
         (Ok(one), Ok(other)) => Ok(one == other),
         (Err(Error::Sealed { .. }), _) | (_, Err(Error::Sealed { .. })) => {
             let identities = |state: &State| -> Vec<_> {

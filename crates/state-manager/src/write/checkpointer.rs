@@ -5,6 +5,7 @@
 //! crash left out.
 
 use crate::environment::Environment;
+use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
@@ -53,8 +54,9 @@ pub(crate) struct CheckpointTask {
     /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
     /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Seals and signs heads and documents.
+    /// Signs documents.
     pub(crate) seal: SessionSealer,
+    pub(crate) head: Arc<SessionHead>,
     /// Recipients of the published outputs; none if nothing is published.
     pub(crate) publication: Option<Publication>,
 }
@@ -68,7 +70,7 @@ pub(crate) struct Publication {
 
 impl Publication {
     /// The publication that the head configures; none when there are no recipients for outputs.
-    pub(crate) fn of(head: &Head) -> Option<Self> {
+    pub(crate) fn of(head: &Authenticated<Head>) -> Option<Self> {
         let recipients = head.keys.as_ref().map(|keys| keys.outputs.clone())?;
         (!recipients.is_empty()).then_some(Self {
             policy: head.policy,
@@ -233,8 +235,9 @@ impl CheckpointTask {
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
             head.base = made.clone();
+            Ok(())
         };
-        self.seal.swap_head(&*self.writer, nonce, &change).await?;
+        self.head.swap(&*self.writer, nonce, &change).await?;
         Ok(made)
     }
 
