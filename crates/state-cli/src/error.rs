@@ -150,11 +150,17 @@ impl From<Error> for CliError {
             }
             cause = source.source();
         }
-        let contains = |signs: [&str; 2]| signs.iter().any(|sign| message.contains(sign));
+        let contains = |signs: &[&str]| signs.iter().any(|sign| message.contains(sign));
         let advice = match &error {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
             Error::Denied { .. } if contains(CLOCK_SKEW) => Some(CLOCK_SKEW_HINT.to_owned()),
+            Error::Distrusted { .. } | Error::Sealed { .. } if contains(FORGED) => {
+                Some(FORGED_HINT.to_owned())
+            }
+            Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
+                Some(UNEXPECTED_HINT.to_owned())
+            }
             Error::Unavailable { .. } if contains(BAD_CERTIFICATE) => Some(BAD_CERTIFICATE_HINT.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
@@ -252,10 +258,28 @@ const BAD_CERTIFICATE_HINT: &str = "the server's certificate isn't trusted; if y
                                     certificate of the authority that signed it";
 
 /// Texts of errors about a certificate that isn't trusted.
-const BAD_CERTIFICATE: [&str; 2] = ["invalid peer certificate", "UnknownIssuer"];
+const BAD_CERTIFICATE: &[&str] = &["invalid peer certificate", "UnknownIssuer"];
+
+/// Texts of errors about content that was changed without the data key.
+const FORGED: &[&str] = &[
+    "changed without the key",
+    "the store was altered",
+    "while this session held the lock",
+];
+
+/// Hint for content that was changed without the data key.
+const FORGED_HINT: &str = "find out who can write to the store; restore the changed files from a backup or from the store's \
+                           earlier versions, then check the stack with `statectl verify --deep`";
+
+/// Text of errors about a stack that differs from `--expect-key` or `--expect-revision`.
+const UNEXPECTED: &[&str] = &["is expected"];
+
+/// Hint for a stack that differs from `--expect-key` or `--expect-revision`.
+const UNEXPECTED_HINT: &str = "ask the other users of the stack; if the change was intended, pass the key that `statectl trust` \
+                               shows with `--expect-key`, and a revision of `statectl history` with `--expect-revision`";
 
 /// Error codes of stores for a request whose signature time is too old or too new.
-const CLOCK_SKEW: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];
+const CLOCK_SKEW: &[&str] = &["RequestTimeTooSkewed", "RequestExpired"];
 
 /// Hint for a rejected signature time.
 const CLOCK_SKEW_HINT: &str = "correct this machine's clock: the store refuses requests whose signature time differs from its own clock";

@@ -101,6 +101,8 @@ impl Sandbox {
             "STATECTL_PASSPHRASE",
             "STATECTL_IMPORT_PASSPHRASE",
             "STATECTL_LOCK_ID",
+            "STATECTL_EXPECT_KEY",
+            "STATECTL_EXPECT_REVISION",
             "STATECTL_PROFILE",
             "STATECTL_LOCK_TIMEOUT",
             "NO_COLOR",

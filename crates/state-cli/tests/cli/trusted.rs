@@ -1,5 +1,7 @@
 //! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
+mod pins;
+
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::io::Write;
 use std::path::Path;

@@ -171,13 +171,10 @@ impl KnownHeads {
             return Ok(());
         }
         let changed = differences(&self.acknowledged, stored);
-        Err(Error::distrusted(
-            object,
-            format!(
-                "the {changed} in its head changed in the store while this session held the lock: somebody else writes to \
-                 the store; nothing was signed. Restore head.json from a backup, or from its version before this session"
-            ),
-        ))
+        let reason = format!(
+            "its {changed} changed in the store while this session held the lock; the session didn't sign the change"
+        );
+        Err(Error::distrusted(object, reason))
     }
 
     fn add(&mut self, head: &Head) {

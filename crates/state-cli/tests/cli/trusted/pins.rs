@@ -1,0 +1,108 @@
+//! Vanished keys, changes of recipients, and expectations of clients without memory, at the command line.
+
+use super::*;
+
+fn key_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    let stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let folders = stacks.map(|stack| stack.unwrap().path().join("keys"));
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn vanished_key_file_exits_12_until_accepted() {
+    for garble in [false, true] {
+        let sandbox = sealed_shop();
+        let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+        anna(&["list"]).exits(0);
+        for file in key_files(&sandbox) {
+            match garble {
+                true => std::fs::write(file, "garbled").unwrap(),
+                false => std::fs::remove_file(file).unwrap(),
+            }
+        }
+        for refused in [
+            &["list"][..],
+            &["history"],
+            &["export"],
+            &["taint", "terraform_data.database", "--yes"],
+        ] {
+            let ran = anna(refused).exits(12);
+            assert!(
+                ran.stderr.contains("stack default") && ran.stderr.contains("statectl trust"),
+                "{ran:?}"
+            );
+        }
+        anna(&["trust", "--accept", "--yes"]).exits(0);
+        let listed = anna(&["list"]).exits(0);
+        assert!(listed.stderr.contains("authenticity not checked"), "{listed:?}");
+        anna(&["taint", "terraform_data.database", "--yes"]).exits(12);
+    }
+}
+
+#[test]
+fn change_of_recipients_is_shown_once() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let bob = |arguments: &[&str]| as_user(&sandbox, "bob", arguments);
+    let bobs = bob(&["identity", "--new"]).exits(0).stdout;
+    let carls = as_user(&sandbox, "carl", &["identity", "--new"]).exits(0).stdout;
+    anna(&["recipients", "add", bobs.trim()]).exits(0);
+    bob(&["list"]).exits(0);
+    anna(&["recipients", "add", carls.trim()]).exits(0);
+    let expected = format!("notice: stack default: recipients changed: +{}", carls.trim());
+    // A JSON report has no place for it, so that the next command shows it.
+    bob(&["list", "--json"]).exits(0).json();
+    let first = bob(&["list"]).exits(0);
+    assert!(first.stderr.contains(&expected), "{first:?}");
+    for (who, again) in [("bob", bob(&["list"])), ("anna", anna(&["list"]))] {
+        assert!(!again.stderr.contains("notice:"), "{who}: {again:?}");
+    }
+}
+
+#[test]
+fn unexpected_key_exits_12_and_unexpected_revision_13() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let trusted = anna(&["trust", "--json"]).exits(0).data("trust");
+    let key = trusted["found"]["key"].as_str().unwrap();
+    let history = anna(&["history", "--json"]).exits(0);
+    let line: serde_json::Value = serde_json::from_str(history.stdout.lines().next().unwrap()).unwrap();
+    let revision = line["data"]["revision"]
+        .as_str()
+        .or(line["data"]["id"].as_str())
+        .unwrap();
+    let (wrong_key, wrong_revision) = ("0123456789abcdef0123456789abcdef", "1-0123456789abcdef");
+    anna(&["list", "--expect-key", key, "--expect-revision", revision]).exits(0);
+    for command in [
+        &["list"][..],
+        &["export"],
+        &["taint", "terraform_data.database", "--yes"],
+    ] {
+        let refused = anna(&[command, &["--expect-key", wrong_key]].concat()).exits(12);
+        assert!(
+            refused.stderr.contains(wrong_key) && refused.stderr.contains("statectl trust"),
+            "{refused:?}"
+        );
+        let refused = anna(&[command, &["--expect-revision", wrong_revision]].concat()).exits(13);
+        assert!(refused.stderr.contains(wrong_revision), "{refused:?}");
+    }
+    let mut by_variable = user(&sandbox, "anna", &["list"]);
+    run(by_variable.env("STATECTL_EXPECT_KEY", wrong_key)).exits(12);
+    anna(&["stack", "new", "other", "--expect-key", key]).exits(12);
+    anna(&["stack", "new", "other", "--expect-revision", revision]).exits(13);
+    anna(&["list", "--expect-key", "no-key"]).exits(2);
+    // Without an identity nobody can tell who wrote the stack.
+    as_user(&sandbox, "eve", &["list", "--expect-key", key]).exits(12);
+    as_user(&sandbox, "eve", &["list", "--expect-revision", revision]).exits(0);
+    anna(&[
+        "taint",
+        "terraform_data.database",
+        "--yes",
+        "--expect-key",
+        key,
+        "--expect-revision",
+        revision,
+    ])
+    .exits(0);
+}
