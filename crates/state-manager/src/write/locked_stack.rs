@@ -43,6 +43,7 @@ impl LockedStack {
 
     /// The state after the last acknowledged batch, and the end of the journal there.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
+        // One borrow for both: a batch acknowledged between two borrows would pair an old state with a newer end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
     }
@@ -153,6 +154,7 @@ impl LockedStack {
 
     /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     pub(crate) async fn close(self) -> Result<()> {
+        // Logs can be created only while the lock is held. A failure must not keep the journal from being closed.
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) => self.set_watermark(tail).await,

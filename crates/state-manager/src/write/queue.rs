@@ -63,6 +63,8 @@ impl Queue {
             if next.is_empty() && intake.ended {
                 break;
             }
+            // A batch in which no job waits isn't sent on its own: its records need no sync before the next durable
+            // job.
             if next.must_be_sent() || intake.ended {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
@@ -75,6 +77,8 @@ impl Queue {
                 }
             }
         }
+        // The published state has the failure before the channel closes: a caller whose send fails reads the reason
+        // there.
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
@@ -175,6 +179,8 @@ impl Queue {
             // A base can start only at a segment: the rotation begins one right after the state of the checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
+            // The published state, not that of the batch: the batch isn't durable yet, and the base must not contain
+            // it.
             self.checkpointer
                 .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }

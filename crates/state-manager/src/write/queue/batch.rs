@@ -186,6 +186,8 @@ impl Batch {
     /// Acknowledges all jobs: the batch is durable.
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
         for WaitingJob { reply, job_reply, .. } in self.waiting {
+            // The caller may have dropped its future: the records are durable all the same, so a lost reply is no
+            // error.
             let _ = reply
                 .send(Ok(JobReply {
                     revision: revision.cloned(),
@@ -279,6 +281,8 @@ fn error_for_job(error: &Error, mutations: Vec<MutationId>) -> Error {
             source: source.to_string().into(),
         },
         Error::Closed { reason, .. } => Error::closed(object, reason.clone()),
+        // Appends report every possible effect as `Fenced` or `Indeterminate`: after any other error nothing was
+        // stored.
         other => Error::NotApplied {
             object,
             source: other.to_string().into(),
