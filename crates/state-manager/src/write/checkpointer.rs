@@ -152,6 +152,8 @@ impl Checkpointer {
             .snapshot
             .as_ref()
             .map_or(0, |reference| reference.length);
+        // Not before the journal is as large as the snapshot: otherwise checkpoints of a large state would write far
+        // more than its mutations do.
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
@@ -189,6 +191,8 @@ impl CheckpointTask {
                     let _ = self.publish(serial, &outputs).await.ok();
                 }
                 Task::Checkpoint { state, start, permit } => {
+                    // A failed checkpoint changes nothing: the old base stays, and the next one is due after as many
+                    // bytes.
                     if !behind && let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
                         self.note(made);
@@ -244,6 +248,8 @@ impl CheckpointTask {
         let (reply, _) = oneshot::channel();
         let work = Work::Prepared(vec![Record::Checkpoint(CheckpointNote { base }).into()]);
         if let Some(queue) = self.queue.upgrade() {
+            // A full or closed queue drops the note, because the head is sufficient: this task never waits for the
+            // queue.
             let _ = queue
                 .try_send(Request::Job(Job {
                     work,

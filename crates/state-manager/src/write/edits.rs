@@ -72,6 +72,7 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
     let state = locked.state();
     let operation = state.pending().find(|operation| operation.id == id);
     let begun = operation.and_then(|operation| operation.entry.as_ref()?.uid);
+    // A sealed value is bound to the uid of its entry, so the uid of the begin record must be set before sealing.
     let sealed = locked.seal.entry(Entry {
         uid: begun.or(entry.uid),
         ..Entry::clone(&entry)
@@ -83,6 +84,7 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
 pub(crate) async fn mark_reliable(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
     let object = locked.stack.object();
     let build = move |state: &State| {
+        // Counted when the queue reaches the job: another task of this session may begin a mutation until then.
         let pending = state.pending().count();
         if pending > 0 {
             let noun = if pending == 1 {
@@ -108,6 +110,7 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
         let reason = "it is the current revision: make another one current first";
         return Err(Error::conflict(format!("revision {revision}"), reason));
     }
+    // Deleting twice succeeds, because the answer to the first call may have been lost.
     if state.is_forgotten(revision) {
         return Ok(());
     }

@@ -150,6 +150,7 @@ pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<(
         return Ok(());
     };
     let target = locked.stack.backend().read_name(&moving.name).await?;
+    // The nonce decides, not the lineage: if only the spelling changes, the old pointer has this lineage too.
     if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
         return commit_rename(locked, &head.name, &moving.name).await;
     }
@@ -164,10 +165,12 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
         head.moving_to = None;
     };
     locked.swap_head(&change).await?;
+    // Both spellings share one pointer, which has the new name already: a tombstone would replace it.
     if from.folded() == to.folded() {
         return Ok(());
     }
     let old = stack.backend().read_name(from).await?;
+    // The old pointer no longer binds after the head swap: another client may have given the name to a new stack.
     let ours = old
         .as_ref()
         .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));

@@ -165,6 +165,7 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
         (SealingPolicy::Plaintext, None, _) | (_, None, None) => Ok(SessionSealer::new(head.policy, None)),
         (_, Some(id), _) => {
             let key = wrapped::unwrap(stack, id).await?;
+            // The head comes before the frames: its `keys.since` decides which of them need a tag.
             head.authenticate(&format!("head of {}", stack.object()), &*key)?;
             replay::authenticate(head, &acquired.frames, &*key)?;
             trust::require_key(stack, head, Some(&*key)).await?;

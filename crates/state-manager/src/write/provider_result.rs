@@ -62,6 +62,7 @@ impl ProviderResult {
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {
+            // Reasons may quote secrets of the entry, so they are sealed together with it.
             init_errors: self.reasons.clone(),
             ..entry.clone()
         };
@@ -101,6 +102,7 @@ impl ProviderResult {
         let entry = self.entry.map(|entry| Entry {
             // An id that is itself one of the secrets is left out as well.
             id: entry.id.clone().filter(|id| !secrets.contains(id)),
+            // The intent was sealed before the provider call, so its inputs can be recorded without sealing anything.
             inputs: begun.and_then(|begun| begun.inputs.clone()),
             sensitive_inputs: begun
                 .map(|begun| begun.sensitive_inputs.clone())

@@ -227,6 +227,7 @@ fn adopted(
         let Some(entry) = &mut operation.entry else {
             continue;
         };
+        // An update or a read keeps its object and so the uid; every other operation concerns another object.
         let is_same = matches!(operation.op, Op::Update | Op::Read);
         let uid = uids.get(&operation.target).copied().filter(|_| is_same);
         let mut open = Entry::clone(entry);
@@ -248,6 +249,7 @@ async fn store_as(
     snapshot.lineage = Some(locked.stack.lineage());
     snapshot.serial = Some(state.serial().next());
     snapshot.stack = locked.stack.name().to_string();
+    // A stored snapshot replaces the content only: pending operations and marks change through records.
     snapshot.continuation = None;
     snapshot.pending_operations = Vec::new();
     snapshot.invalidated = None;

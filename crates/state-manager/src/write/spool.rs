@@ -71,6 +71,7 @@ impl SpooledResult {
                 source: error.into(),
             },
         };
+        // The user names this path: a file of any size must not be read into memory.
         let length = std::fs::metadata(path).map_err(unreadable)?.len();
         if length > MAX_FILE_BYTES {
             return Err(Error::invalid(
@@ -169,6 +170,7 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
         Ok(Err(unkept)) => format!("could not be kept ({unkept})"),
         Err(_) => return error,
     };
+    // `Indeterminate` even if the append had no effect: the real resource has changed, and the store doesn't show it.
     Error::Indeterminate {
         object: format!("stack {stack}: the result of mutation {id} {kept}"),
         mutations: vec![id],
@@ -231,6 +233,7 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
 
 /// Whether the store, and not the result itself, may be the reason that the result wasn't recorded.
 fn is_store_failure(error: &Error) -> bool {
+    // After a failed append the queue refuses later results as `Closed`: the store is the reason for these too.
     matches!(
         error.kind(),
         ErrorKind::Fenced

@@ -22,6 +22,7 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
     let since = info.start.clone();
     let build = move |state: &State, _: &Base| {
         let mut records = vec![update_start_record(state, info)];
+        // In the same job: a crash between two jobs would leave an open update without the mark.
         if marked {
             records.push(Record::Invalidate(Invalidation { update: id, since }));
         }
@@ -41,6 +42,7 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
     }
     let (id, entry) = (begin.id, begin.entry.clone());
     let record = Prepared::checked(Record::Begin(begin), entry.as_deref())?;
+    // Durable before the provider is called: a crash during the call then leaves a pending operation.
     locked.submit(vec![record], true).await?;
     Ok((id, uid))
 }
@@ -50,6 +52,7 @@ pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
+    // An unchanged entry waits for no sync: a crash that loses the record loses only the entry's place in the update.
     let unchanged = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
     step(locked, change, Some(&*entry), !unchanged).await
