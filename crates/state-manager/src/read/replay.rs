@@ -62,6 +62,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
         .chain(loaded.keys().copied())
         .collect();
     let state = replay(state, frames, &loaded)?;
+    // An open update has no end time yet, so its start is the last time that the state contains.
     if let Some(update) = state.update() {
         moment = update.start.clone();
     }
@@ -114,6 +115,8 @@ pub(crate) async fn at_marks<T>(
         else {
             continue;
         };
+        // Snapshots are loaded for one stretch at a time, so that those of the whole history are never in memory at
+        // once.
         let stretch = &frames[from..=at];
         let loaded = load_rebases(stack, stretch).await?;
         state = replay(state, stretch, &loaded)?;
@@ -162,6 +165,7 @@ pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> 
 fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Record>> {
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
+        // Each record is encoded as an object with its kind as the first key, so the first bytes of a line identify it.
         let lines = frame.payload().split_inclusive(|&b| b == b'\n');
         for line in lines.filter(|line| line.starts_with(beginning)) {
             found.extend(decode_records(&frame_object(lineage, frame), line)?);
