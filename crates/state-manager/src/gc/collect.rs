@@ -164,6 +164,7 @@ fn raise_floor(head: &mut Head, collection: &Collection) {
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
     let names: Vec<StoredItemName> = stored_items.iter().map(|item| item.name.clone()).collect();
+    // Each call checks the epoch in the head first, so a fenced collector deletes at most the rest of one chunk.
     for chunk in names.chunks(CHUNK) {
         writer.delete(chunk).await?;
     }
@@ -220,6 +221,7 @@ impl Plan {
             return Ok(());
         }
         let mut stored_items = survey.unused_after(stored_items, &cut);
+        // The same run deletes the items of the earlier drop first: counting them here would report them twice.
         stored_items.retain(|item| !self.earlier.contains(item));
         self.report.dropped.clone_from(&cut.dropped);
         self.report.forgotten = cut.forgotten.iter().cloned().collect();

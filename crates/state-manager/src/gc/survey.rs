@@ -95,6 +95,7 @@ impl Survey {
             }
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
+        // A record after the floor may name a base before it, whose snapshot a collection may have deleted.
         candidates.retain(|base| base.start >= floor);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
@@ -218,6 +219,7 @@ impl Survey {
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
+            // The backend lists only those parts of the journal that lie before the cut and that fencing doesn't need.
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(ObjectName::Update(revision)) => {
                 revision.serial() < cut.serial || is_forgotten(revision)

@@ -82,6 +82,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source.backend(), source.lineage(), Some(store.backend())).await?;
     let head = &whole.view.head;
+    // The first owner of a copy would finish an announced rename, against the names of the destination store.
     if head.removed || head.moving_to.is_some() {
         let reason = "it is being renamed or was removed; lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
@@ -203,6 +204,7 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     if (source.before, &source.view.head.base) != (copy.before, &copy.view.head.base) {
         return Err(differ("its journal or its base begins at another slot"));
     }
+    // The copy may hold more objects: the source may have collected some since an earlier, interrupted copy.
     let missing = source
         .objects
         .iter()

@@ -158,6 +158,7 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
+    // Read without a lock first: a committed move needs no lock of the source, which another process may hold.
     let (source, head) = locked.stack.sibling(incoming.from.lineage).await?;
     if has_departed(&view::tip(&source).await?.state, incoming.id) {
         return Ok(SourceStatus::Left);
@@ -183,6 +184,7 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     };
     let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);
     match view::tip(&destination).await {
+        // The entries waited there before this stack committed the move, so a destination without them recorded them.
         Ok(tip) if !waits(&tip.state) => true,
         Ok(_) => complete_arrival_at(&destination, *id).await.is_ok(),
         Err(_) => false,
@@ -202,6 +204,7 @@ async fn complete_arrival_at(destination: &StackContext, id: MutationId) -> Resu
     let session = opening::acquire(destination, "settle a move", None).await?;
     let complete_incoming = match find(&session.state(), id) {
         Ok(incoming) => complete_incoming(&session, &incoming).await.map(drop),
+        // Another process completed the arrival between the read of the tip and this lock.
         Err(_) => Ok(()),
     };
     let closed = session.close().await;
