@@ -198,6 +198,7 @@ impl Owner {
         changed: Head,
         nonce: Nonce,
     ) -> Result<Option<Head>> {
+        // Taken before the request: if this future is dropped during the swap, the next change reads the head again.
         let Some(seen) = guard.take() else {
             return Ok(None);
         };
@@ -258,6 +259,8 @@ impl Owner {
                     Some(now) => self.stack.parse_head(now)?,
                     None => self.stack.head().await?,
                 };
+                // After a lost answer this head may have been stored and then replaced by the next owner: its effect is
+                // unknown.
                 self.mine(now.head.clone(), !certain)?;
                 **guard = Some(now);
                 Ok(None)
@@ -325,6 +328,7 @@ impl Owner {
         match current {
             Some((lease, _)) if lease.epoch == self.epoch => self.check_open(),
             Some((lease, _)) => Err(self.fence_off(lease.epoch)),
+            // A missing lease proves nothing, since it only makes conflicts rare: the epoch in the head decides.
             None => {
                 let head = self.stack.head().await?.head;
                 self.mine(head, false).map(drop)

@@ -181,6 +181,8 @@ impl JournalCursor<'_> {
             .stack
             .paths
             .in_journal(&JournalName::of_compaction(compaction));
+        // The head's tag doesn't cover the compaction: a forged length must not make a reader fetch any number of
+        // bytes.
         let most = compaction.length.min(MAX_OBJECT);
         let Some(found) = self.stack.store.read(&path, most).await? else {
             return Ok(());

@@ -91,6 +91,7 @@ impl SettledStore {
     async fn read_within(&self, key: &str, limit: u64, backoff: &mut Backoff<'_>) -> Result<Option<Value>> {
         loop {
             match self.store.get(key, limit).await {
+                // A store need not enforce the limit itself, so the length of the answer is checked too.
                 Ok(Some(value)) if value.bytes.len() as u64 > limit => {
                     return Err(RequestError::too_large(&self.shown(key), limit).unavailable(String::new()));
                 }
@@ -232,6 +233,7 @@ impl SettledStore {
         loop {
             let error = match self.store.delete(key).await {
                 Ok(()) => return Ok(()),
+                // A deletion can be repeated, so a refusal is returned as such even after an attempt without an answer.
                 Err(error) => self.unless_refused(error, key, true)?,
             };
             if !backoff.wait().await {

@@ -246,6 +246,7 @@ pub async fn adopt_stack(stack: &Stack, head: &Head, before: Tail, frames: &[Fra
     let slots = slots
         .into_iter()
         .map(|(path, bytes)| async move { stack.create_at(&path, &bytes).await });
+    // The slots may be created in any order: without a head, no reader and no owner looks at them.
     stream::iter(slots)
         .buffer_unordered(stack.store.concurrency())
         .try_collect::<()>()

@@ -110,6 +110,7 @@ fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<
     if head.removed {
         return Err(stack.removed());
     }
+    // A break names the epoch that the user saw: it must not take the lock from a holder that came later.
     match request.break_epoch {
         Some(seen) if seen != epoch => Err(Error::conflict(
             stack.shown(),
