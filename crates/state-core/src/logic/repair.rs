@@ -74,6 +74,8 @@ pub fn repair(snapshot: &Snapshot) -> RepairResult {
     let before = verify::verify(&snapshot).violations;
     let mut steps = Vec::new();
     if !before.is_empty() {
+        // Order matters: a cycle names its entries by key, so keys become unique first; an order exists only without
+        // cycles.
         let entries = &mut snapshot.entries;
         unique_keys(entries, &mut steps);
         unique_uids(entries, &mut steps);

@@ -27,6 +27,7 @@ pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocke
         while let Some(Reverse(rank)) = walk.ready.pop() {
             walk.place(walk.by_rank[rank as usize]);
         }
+        // Early opening is the last resort: the reverse order deletes a dependent before each generation it waited for.
         let Some(Reverse((_, _, node))) = walk.half_open.pop() else {
             break;
         };
@@ -155,6 +156,7 @@ pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
         open: vec![false; graph.nodes as usize],
         order: Vec::with_capacity(graph.entries.len()),
     };
+    // An explicit stack: a chain of dependencies may be deeper than the thread's stack allows.
     let mut stack = Vec::new();
     for entry in 0..graph.len() {
         stack.push((Visit::Entry(entry), 0));

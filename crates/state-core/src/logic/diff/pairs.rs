@@ -33,6 +33,7 @@ impl Pairs {
             is_taken[at] = true;
         }
         let mut free: BTreeMap<EntryKey, Vec<usize>> = BTreeMap::new();
+        // In reverse, because `pop` takes the last position: equal keys are then matched in list order.
         for (at, entry) in old.iter().enumerate().rev().filter(|(at, _)| !is_taken[*at]) {
             free.entry(entry.key()).or_default().push(at);
         }

@@ -103,6 +103,7 @@ fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
         .map(|reference| weight(reference.field))
         .collect();
     Some(Cost {
+        // Breaking the edge drops all its references, so the most structural of them decides the cost.
         field: *fields.iter().max()?,
         is_met,
         references: fields.len(),
@@ -158,6 +159,7 @@ fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
 /// Moves the referenced incarnation of a provider to an earlier place if possible; otherwise refers to an incarnation
 /// that comes earlier.
 pub(super) fn repair_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+    // Each incarnation is tried once: an entry that no move can repair would otherwise keep the loop running for ever.
     let mut tried = HashSet::new();
     loop {
         let next = missing_incarnations(entries).into_iter().find_map(|position| {

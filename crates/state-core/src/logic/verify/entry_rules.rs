@@ -60,6 +60,7 @@ pub(crate) fn reference<L: Lookup>(
             Rule::ReferenceEarlier,
             format!("{to}, to which the resource itself belongs"),
         ),
+        // The last live member must come earlier. A group without live members is satisfied: see `Note::DanglingGroup`.
         Dependency::Group(group) => {
             let last = list.last_member(group).filter(|last| *last >= position)?;
             let member = list.key_at(last)?;
