@@ -55,8 +55,7 @@ impl Fault {
 }
 
 /// The calls that can fail: each method of [`Backend`], [`Writer`](crate::Writer), [`CollectableStore`] and
-/// [`CopyTarget`]
-/// that accesses the store.
+/// [`CopyTarget`] that accesses the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is named after its method")]
 #[non_exhaustive]

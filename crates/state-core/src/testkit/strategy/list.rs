@@ -16,8 +16,7 @@ use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Generates up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups
-/// (some
-/// dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
+/// (some dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
 pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     vec(drafts(), 0..=max).prop_map(|drafts| {
         let mut list = List::default();
