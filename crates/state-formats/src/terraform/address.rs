@@ -1,7 +1,7 @@
 //! Parses and prints Terraform's resource addresses.
 //!
-//! The text form is the one of `terraform state list`, with keys quoted like HCL. It is injective: a different module
-//! path, mode, type, name or key gives a different text.
+//! The text form is the one of `terraform state list`, with keys quoted like HCL. The text form is injective: a different
+//! module path, mode, type, name or key gives a different text.
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +75,7 @@ pub(super) struct InstanceAddress {
 }
 
 impl InstanceAddress {
-    /// Parses the text that [`Display`](fmt::Display) writes. None if it isn't the address of a resource instance.
+    /// Parses the text that [`Display`](fmt::Display) writes. None if the text isn't the address of a resource instance.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (module, rest) = ModulePath::split_off(text)?;
         let (mode, rest) = match rest.strip_prefix("data.") {
@@ -152,13 +152,13 @@ impl ModulePath {
     }
 }
 
-/// Parses one module step. `Some(None)` if the text doesn't begin with a step, None if the step is malformed.
+/// Parses one module step, `module.x.` or `module.x[key].`. Returns None if the step is malformed, and `Some(None)` if
+/// the text doesn't begin with a step: `module.x` or `module.x[0]` without another dot is a resource of type `module`.
 fn split_step(text: &str) -> Option<Option<(&str, Option<Key>, &str)>> {
     let Some(named) = text.strip_prefix("module.") else {
         return Some(None);
     };
     let Some(end) = named.find(['.', '[']) else {
-        // `module.x` alone is a resource of type `module`.
         return Some(None);
     };
     let (name, rest) = named.split_at(end);
@@ -252,8 +252,8 @@ fn is_visible(character: char) -> bool {
     std::str::from_utf8(&pair[..length]).is_ok_and(|pair| pair.escape_debug().count() == 2)
 }
 
-/// Parses a quoted text up to the closing quote, and returns it with the rest. None if it isn't a literal string: it has
-/// an interpolation, an invalid escape or no closing quote.
+/// Parses a quoted text up to the closing quote, and returns the text with the rest. None if the text isn't a literal
+/// string, because it has an interpolation, an invalid escape or no closing quote.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut rest = quoted;

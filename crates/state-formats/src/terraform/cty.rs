@@ -1,4 +1,4 @@
-//! Type constraints as Terraform writes them beside values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
+//! Type constraints as Terraform writes them next to values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
 
 use state_core::json::{ArrayWriter, Kind, ObjectWriter, View};
 
@@ -89,7 +89,7 @@ fn fits_object(value: &View<'_>, types: &View<'_>) -> bool {
     count == types.len()
 }
 
-/// Infers the type of a value: tuples for arrays, objects for objects.
+/// Infers the type of a value: an array gets a tuple type, an object gets an object type.
 pub(super) fn type_of(value: &View<'_>) -> String {
     let mut text = String::new();
     write_type_of(value, &mut text);

@@ -133,7 +133,7 @@ fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut 
     Ok(())
 }
 
-/// Reads a resource, and returns its instances unread.
+/// Reads a resource without its instances, and returns the JSON values of the instances.
 fn read_resource<'a>(
     document: Document<'a>,
     view: View<'a>,
@@ -157,10 +157,11 @@ fn read_resource<'a>(
     Ok((resource, instances))
 }
 
-/// Number of bytes of the text that are freed at once.
+/// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the instances of a checked state in the order of the text, and frees the text.
+/// The second pass: reads the resources of a checked state from the last to the first, and frees the text behind each.
+/// Returns the instances in the order of the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);
