@@ -37,8 +37,8 @@ pub(crate) use value::ValueSealer;
 ///
 /// # Form of a sealed value
 /// A sealed value is `{"$sealed": "v1:<first 16 digits of the key id>:<base64>"}`, a sealed text `$sealed:v1:…`; see
-/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The plaintext
-/// is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
+/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The
+/// plaintext is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
 /// `derive_key` in the contexts `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///
 /// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v1`, lineage
@@ -119,7 +119,8 @@ impl Sealer {
     /// Seals the secrets of a snapshot. Entries that don't change stay shared.
     ///
     /// # Errors
-    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
+    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another
+    /// stack.
     pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.seal_outputs(&outputs_of(snapshot))?;
         let mut sealed = self.each_entry(snapshot, |entry| self.seal_entry(entry))?;
@@ -145,7 +146,8 @@ impl Sealer {
     /// Opens all sealed values of a snapshot.
     ///
     /// # Errors
-    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
+    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for a snapshot of another
+    /// stack.
     pub fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.open_outputs(&outputs_of(snapshot))?;
         let mut open = self.each_entry(snapshot, |entry| self.open_entry(entry))?;

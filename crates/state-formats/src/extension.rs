@@ -1,5 +1,5 @@
-//! Reads and writes the data for which the model has no field: JSON in `extensions[name]` of an entry or a snapshot. The
-//! code calls such data *facts*.
+//! Reads and writes the data for which the model has no field: JSON in `extensions[name]` of an entry or a snapshot.
+//! The code calls such data *facts*.
 
 use crate::error::{Error, Result};
 use crate::format::ForeignMeta;

@@ -65,8 +65,8 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Lineage and serial of the foreign state that a snapshot was imported from. None for a snapshot that wasn't imported
-    /// from this format.
+    /// Lineage and serial of the foreign state that a snapshot was imported from. None for a snapshot that wasn't
+    /// imported from this format.
     ///
     /// # Errors
     /// When the snapshot's extension can't be read.
@@ -80,17 +80,18 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         Ok(one.entries == other.entries && one.outputs == other.outputs)
     }
 
-    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method of this
-    /// format.
+    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method
+    /// of this format.
     ///
     /// # Errors
-    /// [`Error::Encrypted`] when the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a wrong
-    /// passphrase, and a build without the feature.
+    /// [`Error::Encrypted`] when the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a
+    /// wrong passphrase, and a build without the feature.
     fn decrypt(&self, _bytes: &[u8], _passphrase: &str) -> Result<Option<Decrypted>> {
         Ok(None)
     }
 
-    /// The environment variables that hold the passphrase of encrypted values. None if this build can't decrypt such values.
+    /// The environment variables that hold the passphrase of encrypted values. None if this build can't decrypt such
+    /// values.
     fn secrets_passphrase(&self) -> Option<PassphraseSource> {
         None
     }
@@ -100,8 +101,8 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         0
     }
 
-    /// Decrypts the values that the system of this format encrypted one by one. The decrypted values become plain values at
-    /// sensitive paths. A value that isn't changed afterwards is exported in its original encrypted form.
+    /// Decrypts the values that the system of this format encrypted one by one. The decrypted values become plain
+    /// values at sensitive paths. A value that isn't changed afterwards is exported in its original encrypted form.
     ///
     /// # Errors
     /// [`Error::Secrets`] when a value can't be decrypted. The snapshot is unchanged after an error.
@@ -220,8 +221,8 @@ pub enum Confidence {
 pub struct ReadOptions<'a> {
     /// Clock that supplies the time of the import.
     pub clock: &'a dyn Clock,
-    /// Whether to accept a state that violates integrity rules, for example with duplicate keys or dependency cycles. The
-    /// caller must [repair](state_core::repair) the snapshot afterwards.
+    /// Whether to accept a state that violates integrity rules, for example with duplicate keys or dependency cycles.
+    /// The caller must [repair](state_core::repair) the snapshot afterwards.
     pub broken: bool,
 }
 
@@ -258,8 +259,8 @@ pub struct Imported {
 pub struct ForeignMeta {
     /// The [name](StateFormat::name) of the format.
     pub system: &'static str,
-    /// Lineage of the state, an opaque text that may be empty. For a system without lineages, another stable name: project
-    /// and stack of Pulumi, factory and deployment of unobin.
+    /// Lineage of the state, an opaque text that may be empty. For a system without lineages, another stable name:
+    /// project and stack of Pulumi, factory and deployment of unobin.
     pub lineage: String,
     /// Serial of the state; 0 for a system without serials.
     pub serial: u64,

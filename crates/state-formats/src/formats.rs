@@ -148,8 +148,8 @@ impl Formats {
     /// Writes a snapshot in the given format; equal snapshots give equal bytes.
     ///
     /// # Errors
-    /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this format;
-    /// those of [`StateFormat::write`].
+    /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this
+    /// format; those of [`StateFormat::write`].
     pub fn export(&self, snapshot: &Snapshot, format: &dyn StateFormat) -> Result<Vec<u8>> {
         if format.name() != Native.name() && !format.came_from(snapshot) {
             let mut origins = self.iter().filter(|origin| origin.came_from(snapshot));
@@ -186,8 +186,8 @@ impl Formats {
         self.iter().map(|format| format.encrypted_secrets(snapshot)).sum()
     }
 
-    /// The [opaque parts](StateFormat::opaque) of the extensions, by format name. In the extensions of a format that isn't
-    /// returned, any part may contain secrets.
+    /// The [opaque parts](StateFormat::opaque) of the extensions, by format name. In the extensions of a format that
+    /// isn't returned, any part may contain secrets.
     pub fn opaque(&self) -> impl Iterator<Item = (&'static str, OpaquePointers<'static>)> {
         self.iter()
             .filter_map(|format| Some((format.name(), format.opaque()?)))
@@ -195,11 +195,11 @@ impl Formats {
 
     /// Decides whether an imported state may replace the state of a stack.
     ///
-    /// An empty stack, without entries and outputs, accepts any state. Otherwise the lineages must be equal, and the serial
-    /// must be higher, or equal with equal content. A state without a lineage may replace another state without one, but not
-    /// a state with a known lineage (Terraform allows the latter). For a system without lineages and serials, the names that
-    /// replace the lineage (project and stack of Pulumi, factory and deployment of unobin) must be equal, and the stack must
-    /// be unchanged since its last import. A forced import skips this check.
+    /// An empty stack, without entries and outputs, accepts any state. Otherwise the lineages must be equal, and the
+    /// serial must be higher, or equal with equal content. A state without a lineage may replace another state without
+    /// one, but not a state with a known lineage (Terraform allows the latter). For a system without lineages and
+    /// serials, the names that replace the lineage (project and stack of Pulumi, factory and deployment of unobin) must
+    /// be equal, and the stack must be unchanged since its last import. A forced import skips this check.
     ///
     /// # Errors
     /// [`Error`] when the extension of a snapshot can't be read, or the contents can't be compared.

@@ -1,7 +1,7 @@
 //! Lays out JSON like Go's encoder, and keeps the original text of a state whose layout can't be reproduced.
 //!
-//! The original text is kept together with the digest of the text that we would write instead. As long as we would write
-//! the same text, the state hasn't changed, and the original text is exported.
+//! The original text is kept together with the digest of the text that we would write instead. As long as we would
+//! write the same text, the state hasn't changed, and the original text is exported.
 
 use crate::error::{Error, Result};
 use crate::fields::scan_unlimited;

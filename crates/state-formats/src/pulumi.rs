@@ -17,12 +17,12 @@
 //! | pending operation | pending operation with an id derived from its content |
 //! | everything else | unchanged in the extension of the entry or snapshot |
 //!
-//! The order of the resources is kept. A list with a child before its parent is invalid: an import doesn't sort the list,
-//! so that the verifier can report the violation.
+//! The order of the resources is kept. A list with a child before its parent is invalid: an import doesn't sort the
+//! list, so that the verifier can report the violation.
 //!
-//! To read a state, `envelope` checks the outer document, `resource` reads each resource, and `value` checks the special
-//! values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets with a
-//! passphrase.
+//! To read a state, `envelope` checks the outer document, `resource` reads each resource, and `value` checks the
+//! special values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets
+//! with a passphrase.
 
 mod envelope;
 mod facts;
@@ -135,8 +135,8 @@ impl StateFormat for Pulumi {
             .sum()
     }
 
-    /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes, which
-    /// `pulumi stack import` encrypts; pending operations keep their envelopes.
+    /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes,
+    /// which `pulumi stack import` encrypts; pending operations keep their envelopes.
     #[cfg(feature = "pulumi-secrets")]
     fn open_secrets(&self, snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
         secrets::open(snapshot, passphrase)
@@ -181,8 +181,8 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     })
 }
 
-/// Stores the facts in the snapshot's extension, with the original text if rendering the snapshot gives a different text.
-/// After a repair of the manifest the original text is outdated, so it isn't kept.
+/// Stores the facts in the snapshot's extension, with the original text if rendering the snapshot gives a different
+/// text. After a repair of the manifest the original text is outdated, so it isn't kept.
 fn store_facts(
     snapshot: &mut Snapshot,
     mut facts: StateFacts,

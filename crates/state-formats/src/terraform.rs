@@ -1,8 +1,8 @@
 //! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 for reading only.
 //!
-//! To read a state, `version` checks the kind and version of the document, `legacy` upgrades an older version to version
-//! 4, `parse` reads resources and outputs, and `dependencies` reduces the dependency lists. To write a state, `render`
-//! writes the text and lays it out.
+//! To read a state, `version` checks the kind and version of the document, `legacy` upgrades an older version to
+//! version 4, `parse` reads resources and outputs, and `dependencies` reduces the dependency lists. To write a state,
+//! `render` writes the text and lays it out.
 
 mod address;
 mod attributes;
@@ -184,8 +184,8 @@ fn assemble(
 /// Maximum number of cycles that are reported. With more cycles, the entries stay in their original order.
 const MAX_CYCLES: usize = 100;
 
-/// The positions of the entries in topological order, and the dependency cycles. For the order, the dependencies among the
-/// members of a cycle are ignored, so that breaking the cycle later moves few entries.
+/// The positions of the entries in topological order, and the dependency cycles. For the order, the dependencies among
+/// the members of a cycle are ignored, so that breaking the cycle later moves few entries.
 fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
     let mut cycles = Vec::new();
     let mut work: Option<Vec<SharedEntry>> = None;

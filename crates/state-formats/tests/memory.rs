@@ -27,8 +27,8 @@ impl Clock for FixedClock {
     }
 }
 
-/// A deployment as the file backend writes it: on one line, with secrets, dependencies and fields that the model doesn't
-/// have. A resource has 1.9 kB, the mean of the real checkpoints.
+/// A deployment as the file backend writes it: on one line, with secrets, dependencies and fields that the model
+/// doesn't have. A resource has 1.9 kB, the mean of the real checkpoints.
 fn deployment() -> Vec<u8> {
     // Allocate all of it at once: growing the text would itself be the peak.
     let mut text = String::with_capacity(RESOURCES * 2000);

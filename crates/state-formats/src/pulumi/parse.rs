@@ -179,8 +179,8 @@ fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mu
 /// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked document from the last to the first, and frees the text behind each.
-/// Returns the entries in the order of the document.
+/// The second pass: reads the resources of a checked document from the last to the first, and frees the text behind
+/// each. Returns the entries in the order of the document.
 pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
     let mut shared = Interner::default();
     let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());

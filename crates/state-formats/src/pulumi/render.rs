@@ -96,7 +96,8 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// The original features in their order. If the snapshot needs more features, all are sorted, as Pulumi writes them.
+    /// The original features in their order. If the snapshot needs more features, all are sorted, as Pulumi writes
+    /// them.
     fn features(&self) -> Vec<String> {
         let (known, more) = (&self.facts.features, &self.declared.more);
         if more.is_empty() {

@@ -47,8 +47,8 @@ fn awaits_replacement(entry: &Entry) -> Result<bool> {
     Ok(mark.is_some_and(|mark| mark.as_str() == "true"))
 }
 
-/// Moves the provider reference of an entry into its extension. Pulumi allows a resource that awaits replacement to name a
-/// missing provider, which our integrity rules would refuse.
+/// Moves the provider reference of an entry into its extension. Pulumi allows a resource that awaits replacement to
+/// name a missing provider, which our integrity rules would refuse.
 fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let was = field::value(entry, &known, "provider");

@@ -1,8 +1,9 @@
 //! Decrypts the secrets of a stack whose secrets provider is `passphrase`.
 //!
-//! The provider's state is `{"salt": "v1:<salt>:<check>"}`. The check is a known word, encrypted with the key. The check
-//! and each encrypted value have the form `v1:<nonce>:<ciphertext>`. Salt, nonce and ciphertext are base64. The key is
-//! PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds; the cipher is AES-256-GCM without additional data.
+//! The provider's state is `{"salt": "v1:<salt>:<check>"}`. The check is a known word, encrypted with the key. The
+//! check and each encrypted value have the form `v1:<nonce>:<ciphertext>`. Salt, nonce and ciphertext are base64. The
+//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds; the cipher is AES-256-GCM without additional
+//! data.
 
 use super::facts::{EXTENSION, EntryFacts, OpenedSecret, Side, StateFacts};
 use super::resolve;
@@ -32,8 +33,8 @@ const PROVIDER: &str = "passphrase";
 /// Decrypts all secrets of a state whose secrets provider is `passphrase`.
 ///
 /// # Errors
-/// [`Error::Secrets`] when the snapshot wasn't imported from Pulumi or has another secrets provider, when the passphrase
-/// is wrong, or when a secret was modified or can't be read. The snapshot is unchanged after an error.
+/// [`Error::Secrets`] when the snapshot wasn't imported from Pulumi or has another secrets provider, when the
+/// passphrase is wrong, or when a secret was modified or can't be read. The snapshot is unchanged after an error.
 pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
     let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
     let facts = facts.ok_or_else(|| refuse_any("it wasn't imported from a Pulumi state".to_owned()))?;

@@ -1,7 +1,7 @@
 //! Parses and prints Terraform's resource addresses.
 //!
-//! The text form is the one of `terraform state list`, with keys quoted like HCL. The text form is injective: a different
-//! module path, mode, type, name or key gives a different text.
+//! The text form is the one of `terraform state list`, with keys quoted like HCL. The text form is injective: a
+//! different module path, mode, type, name or key gives a different text.
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +75,8 @@ pub(super) struct InstanceAddress {
 }
 
 impl InstanceAddress {
-    /// Parses the text that [`Display`](fmt::Display) writes. None if the text isn't the address of a resource instance.
+    /// Parses the text that [`Display`](fmt::Display) writes. None if the text isn't the address of a resource
+    /// instance.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (module, rest) = ModulePath::split_off(text)?;
         let (mode, rest) = match rest.strip_prefix("data.") {
@@ -107,8 +108,8 @@ impl fmt::Display for InstanceAddress {
     }
 }
 
-/// Whether a text can be a name in a configuration. Outside ASCII this accepts more than HCL: everything but white space
-/// and control characters.
+/// Whether a text can be a name in a configuration. Outside ASCII this accepts more than HCL: everything but white
+/// space and control characters.
 pub(super) fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
     let is_part =
@@ -239,8 +240,8 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Whether Go's `unicode.IsPrint` accepts a character (apart from differences between Unicode versions): letters, marks,
-/// numbers, punctuation, symbols and the space.
+/// Whether Go's `unicode.IsPrint` accepts a character (apart from differences between Unicode versions): letters,
+/// marks, numbers, punctuation, symbols and the space.
 fn is_visible(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();

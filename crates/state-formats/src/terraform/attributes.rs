@@ -1,9 +1,9 @@
 //! Writes attributes with Terraform's order of keys.
 //!
-//! Terraform sorts the keys of every object except the wrapper `{"value": …, "type": …}` around a value of dynamic type.
-//! Our canonical JSON sorts all keys. In every object that looks like a wrapper, an export therefore writes `value` before
-//! `type`. An import records the pointers to real objects that happen to have these two fields, and an export writes
-//! these objects with sorted keys.
+//! Terraform sorts the keys of every object except the wrapper `{"value": …, "type": …}` around a value of dynamic
+//! type. Our canonical JSON sorts all keys. In every object that looks like a wrapper, an export therefore writes
+//! `value` before `type`. An import records the pointers to real objects that happen to have these two fields, and an
+//! export writes these objects with sorted keys.
 
 use super::cty;
 use crate::fields::push_token;

@@ -123,8 +123,8 @@ fn write_type_of(value: &View<'_>, out: &mut String) {
     }
 }
 
-/// Infers the type of a value of old Terraform versions, which had only lists and maps: an array or object whose members
-/// all have the same type becomes a list or map.
+/// Infers the type of a value of old Terraform versions, which had only lists and maps: an array or object whose
+/// members all have the same type becomes a list or map.
 pub(super) fn collection_type_of(value: &View<'_>) -> String {
     let (name, members): (_, Vec<View<'_>>) = match value.kind() {
         Kind::Array => ("list", value.elements().into_iter().flatten().collect()),

@@ -1,9 +1,9 @@
 //! Reduces Terraform's dependency lists, which name all ancestors of an instance, to direct dependencies.
 //!
-//! The nodes of the graph are groups (resources of the configuration); the edges of a group are the dependencies that its
-//! live instances list. Members of a list that are reachable from other members are removed; [`Expansion`] restores them.
-//! If the expansion gives a different list (the original isn't sorted, omits an ancestor or names its own group), the
-//! original list is kept in the extension.
+//! The nodes of the graph are groups (resources of the configuration); the edges of a group are the dependencies that
+//! its live instances list. Members of a list that are reachable from other members are removed; [`Expansion`] restores
+//! them. If the expansion gives a different list (the original isn't sorted, omits an ancestor or names its own group),
+//! the original list is kept in the extension.
 
 use super::facts::KeptDependencies;
 use super::instance::Draft;
@@ -15,8 +15,8 @@ use std::ops::Range;
 /// Number of a group. A `u32` suffices, because a state of at most 1 GiB has fewer groups.
 type Node = u32;
 
-/// Lists of numbers, stored in two arrays. A state may have one list for each instance, and a vector for each list would
-/// need several times the memory.
+/// Lists of numbers, stored in two arrays. A state may have one list for each instance, and a vector for each list
+/// would need several times the memory.
 #[derive(Default)]
 struct Lists {
     ends: Vec<usize>,
@@ -292,8 +292,8 @@ impl Reducer {
         true
     }
 
-    /// Adds the reduced edges of a group. The live members of a group are consecutive, so its edges are usually at the end of
-    /// `edges` and can be extended in place.
+    /// Adds the reduced edges of a group. The live members of a group are consecutive, so its edges are usually at the
+    /// end of `edges` and can be extended in place.
     fn record_edges(&mut self, node: Node, list: &[Node], kept: &[u32]) {
         let short = &mut self.short[node as usize];
         if short.end != self.edges.len() {

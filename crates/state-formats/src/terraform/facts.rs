@@ -77,7 +77,8 @@ impl Shape {
     }
 }
 
-/// An original list of dependencies, valid as long as the entry still has the dependencies that the list was reduced to.
+/// An original list of dependencies, valid as long as the entry still has the dependencies that the list was reduced
+/// to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct KeptDependencies {

@@ -7,10 +7,10 @@
 //! | version 3 | maps count under `x.%`; empty collections are left out |
 //! | version 4 | resources are lists of instances, module paths are addresses |
 //!
-//! The result is the text that Terraform writes after reading such a state, except for three things that Terraform loses:
-//! numbers keep all their digits, `terraform_version` stays that of the old state, and objects in a `tainted` list become
-//! deposed objects. As in Terraform, fields without an equivalent in version 4, above all `depends_on`, are dropped; a
-//! note names the dropped fields.
+//! The result is the text that Terraform writes after reading such a state, except for three things that Terraform
+//! loses: numbers keep all their digits, `terraform_version` stays that of the old state, and objects in a `tainted`
+//! list become deposed objects. As in Terraform, fields without an equivalent in version 4, above all `depends_on`, are
+//! dropped; a note names the dropped fields.
 
 mod instance;
 

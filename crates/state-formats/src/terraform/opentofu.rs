@@ -4,10 +4,10 @@
 //! {"serial": 3, "lineage": "…", "meta": {"key_provider.pbkdf2.NAME": "…"}, "encrypted_data": "…", "encryption_version": "v0"}
 //! ```
 //!
-//! `meta` contains the parameters of each key provider, as JSON or base64 of JSON. A key provider is named by its type and
-//! its name in the configuration. This build supports the provider `pbkdf2`, which derives the key from a passphrase, with
-//! the method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Other providers fetch the key from a service; the
-//! error for such a state names the provider.
+//! `meta` contains the parameters of each key provider, as JSON or base64 of JSON. A key provider is named by its type
+//! and its name in the configuration. This build supports the provider `pbkdf2`, which derives the key from a
+//! passphrase, with the method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Other providers fetch the key
+//! from a service; the error for such a state names the provider.
 
 #[cfg(feature = "opentofu-encryption")]
 mod passphrase;

@@ -1,8 +1,8 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
 //! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
-//! everything while errors can still name the position. The second pass reads the resources from the end of the text and
-//! frees the text behind them.
+//! everything while errors can still name the position. The second pass reads the resources from the end of the text
+//! and frees the text behind them.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;

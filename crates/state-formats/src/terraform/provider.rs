@@ -11,8 +11,8 @@ pub(super) fn is_reference(text: &str) -> bool {
     provider_part(text).is_some_and(|rest| rest.is_empty())
 }
 
-/// Splits a reference of the old form, which has no source address, into the module path including its trailing dot, the
-/// provider's name, and the alias.
+/// Splits a reference of the old form, which has no source address, into the module path including its trailing dot,
+/// the provider's name, and the alias.
 fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let at = match text.starts_with("provider.") {
         true => 0,
@@ -70,7 +70,8 @@ fn is_source(text: &str) -> bool {
 
 /// Upgrades a reference to version 4. Returns the reason of a refusal as the error.
 ///
-/// `aws.west` is a provider in the module of the resource; `module.m.provider.aws.west` names the module of the provider.
+/// `aws.west` is a provider in the module of the resource; `module.m.provider.aws.west` names the module of the
+/// provider.
 pub(super) fn upgrade(text: &str, address: &ResourceAddress) -> Result<String, &'static str> {
     if text.is_empty() {
         return Ok(implied(address));

@@ -137,8 +137,8 @@ fn in_written_order(path: &Json) -> String {
     text
 }
 
-/// The name of an output in `sensitive_outputs`: the plain name, or a pointer if the plain name begins with `/` and would
-/// be parsed as a pointer.
+/// The name of an output in `sensitive_outputs`: the plain name, or a pointer if the plain name begins with `/` and
+/// would be parsed as a pointer.
 pub(super) fn sensitive_name(name: &str) -> String {
     if !name.starts_with('/') {
         return name.to_owned();

@@ -1,5 +1,5 @@
-//! Checks the kind and version of a document before it is read. Each recognised document that isn't a state has a specific
-//! error.
+//! Checks the kind and version of a document before it is read. Each recognised document that isn't a state has a
+//! specific error.
 
 use super::opentofu;
 use crate::error::{Error, Result};

@@ -6,8 +6,8 @@
 //! | `type` | `entry-kind`, which can also be `data-source`: imported as a leaf with `external` |
 //! | `kind`, or `library` and `library-type` | `category`, and `binding` with `alias` and `kind` |
 //!
-//! An import keeps the category and the binding in `extensions["unobin"]` of the entry. An export takes the alias and the
-//! kind of a binding from the entry: from its `kind`, which has the form `alias.kind`, or from `library` and
+//! An import keeps the category and the binding in `extensions["unobin"]` of the entry. An export takes the alias and
+//! the kind of a binding from the entry: from its `kind`, which has the form `alias.kind`, or from `library` and
 //! `library-type`. The other members of the binding are exported as they were kept. The category is exported as it was
 //! kept, or derived from the type of an entry that wasn't imported.
 

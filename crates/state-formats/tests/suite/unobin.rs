@@ -1,6 +1,7 @@
 //! Imports and exports of unobin's snapshots, release 0.4.0.
 //!
-//! The documents were written by hand from the description of the format; no sample of the program itself was available.
+//! The documents were written by hand from the description of the format; no sample of the program itself was
+//! available.
 
 use crate::support::{check_import, detect, export_as, stored, try_import_as};
 use state_core::{Serial, Snapshot};
@@ -19,8 +20,8 @@ const EMPTY: &str = r#"{
 }
 "#;
 
-/// A snapshot with every kind of entry and every field. A library call comes before its children, as concurrent operations
-/// may record it.
+/// A snapshot with every kind of entry and every field. A library call comes before its children, as concurrent
+/// operations may record it.
 const FULL: &str = r#"{
   "format-version": 1,
   "stack": {

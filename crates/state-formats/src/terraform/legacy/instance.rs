@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use state_core::json::{self, Document, Kind, ObjectWriter, Style, View};
 use std::collections::BTreeMap;
 
-/// Reads the instances of a resource. Returns the deposed key of each, and the instance as JSON of version 4. The deposed
-/// key of the live instance is empty.
+/// Reads the instances of a resource. Returns the deposed key of each, and the instance as JSON of version 4. The
+/// deposed key of the live instance is empty.
 pub(super) fn read_all<'a>(
     document: Document<'a>,
     fields: &mut Fields<'a>,
@@ -140,8 +140,8 @@ fn read_attributes(fields: &mut Fields<'_>, id: &str, version: u64) -> Result<BT
     Ok(attributes)
 }
 
-/// Renames the counts of maps: until version 2, maps had a count `x.#` as lists have. A collection with a key that isn't a
-/// number is a map. An empty collection is dropped, because it could be a list or a map.
+/// Renames the counts of maps: until version 2, maps had a count `x.#` as lists have. A collection with a key that
+/// isn't a number is a map. An empty collection is dropped, because it could be a list or a map.
 fn count_maps(attributes: &mut BTreeMap<String, String>) {
     let counts: Vec<String> = attributes
         .keys()

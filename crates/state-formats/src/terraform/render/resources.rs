@@ -102,8 +102,8 @@ fn write_resource<'a>(
     Ok(())
 }
 
-/// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because an export
-/// holds one part for each entry.
+/// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because an
+/// export holds one part for each entry.
 struct Part<'a> {
     module: &'a str,
     mode: Mode,

@@ -1,5 +1,5 @@
-//! Invalid Pulumi states are refused with reason and position, and never with a value in the message. A well-formed state
-//! that violates integrity rules is read with all violations, to be repaired.
+//! Invalid Pulumi states are refused with reason and position, and never with a value in the message. A well-formed
+//! state that violates integrity rules is read with all violations, to be repaired.
 
 use super::support::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
 use super::text::compact;
