@@ -18,7 +18,8 @@ pub fn endorse(old: &DataKey, lineage: Lineage, new: KeyId, generation: u64) -> 
 /// Checks an [endorsement](endorse).
 ///
 /// # Errors
-/// [`Error::Unendorsed`] when the endorsement is not one of this new key, lineage and generation under this old key.
+/// [`Error::Unendorsed`] when the endorsement was not created with the old key for this lineage, new key and
+/// generation.
 pub fn check_endorsement(
     old: &DataKey,
     lineage: Lineage,

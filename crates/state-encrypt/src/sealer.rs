@@ -31,7 +31,7 @@ pub(crate) use value::ValueSealer;
 /// | `all` | every top-level field, every stack output | all | all |
 /// | `plaintext` | nothing; a sealed value is refused | nothing | nothing |
 ///
-/// Both sealing policies also seal: an object that has a member `$sealed` of its own, as a whole; the init errors of
+/// Both sealing policies also seal: each object of the user that has a member `$sealed`, as a whole; the init errors of
 /// an entry that has marked values (under `all`, of every entry); an id that contains a marked string. All other
 /// values stay readable, and so do the names of fields and outputs.
 ///
@@ -49,9 +49,9 @@ pub(crate) use value::ValueSealer;
 /// - ciphertext and tag = XChaCha20-Poly1305. Opening recomputes the nonce and compares it.
 ///
 /// # Values that are sealed already
-/// The input of a seal operation may contain sealed values in the places where they were sealed. They are checked and
-/// stay unchanged byte for byte, and plaintext copies of their content are sealed too. A value under another key is
-/// an error: open it with that key first.
+/// The input of a seal operation may contain sealed values in the places where they were sealed. Sealing checks these
+/// values and keeps them unchanged byte for byte; plaintext copies of their content are sealed too. A value that is
+/// sealed under another key is an error: open the value with the other key first.
 #[derive(Clone)]
 pub struct Sealer {
     values: ValueSealer,
@@ -116,7 +116,7 @@ impl Sealer {
         self.values.policy()
     }
 
-    /// Seals the secrets of a snapshot. Entries that don't change stay shared.
+    /// Seals the secrets of a snapshot. Entries that sealing doesn't change stay shared with the input.
     ///
     /// # Errors
     /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another

@@ -71,8 +71,9 @@ impl Formats {
 
     /// Renders all formats as a Markdown table, for the guide for teams.
     pub fn table(&self) -> String {
-        let mut table =
-            String::from("| `--format` | reads | writes | refuses with a specific error |\n|---|---|---|---|\n");
+        let mut table = String::from(
+            "| `--format` | reads | writes | refuses with a specific error |\n|---|---|---|---|\n",
+        );
         for format in self.iter() {
             let about = format.description();
             table.push_str(&format!(

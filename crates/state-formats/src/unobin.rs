@@ -200,7 +200,8 @@ fn imported(
 ) -> Result<Imported> {
     if snapshot.lineage.is_some() || snapshot.serial.is_some() {
         return Err(Error::NotAState {
-            what: "it has a lineage or a serial, which unobin snapshots don't have: import it as `native`".to_owned(),
+            what: "it has a lineage or a serial, which unobin snapshots don't have: import it as `native`"
+                .to_owned(),
         });
     }
     let facts = SnapshotFacts {

@@ -113,9 +113,9 @@ fn read_manifest<'a>(
         return Ok(None);
     }
     if repair && manifest.get("magic").is_some() {
-        parsed
-            .notes
-            .push("the `magic` of the manifest didn't match the manifest's `version` and was corrected".to_owned());
+        parsed.notes.push(
+            "the `magic` of the manifest didn't match the manifest's `version` and was corrected".to_owned(),
+        );
         return Ok(Some(magic));
     }
     parsed.notes.push(

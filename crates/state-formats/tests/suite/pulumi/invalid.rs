@@ -53,7 +53,7 @@ fn invalid_json_is_refused_with_its_position() {
 }
 
 #[test]
-fn unsupported_forms_and_versions_are_named() {
+fn unsupported_forms_and_versions_are_refused() {
     refused("[]", "must be an object, found array at line 1, column 1 ($)");
     refused("{}", "must have a `checkpoint` or a `deployment`");
     refused(r#"{"version":3}"#, "must have a `checkpoint` or a `deployment`");
