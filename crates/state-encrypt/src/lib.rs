@@ -57,8 +57,9 @@
 //!   another key only after [`check_endorsement`].
 //! - Keys and the plaintext buffers of this crate are wiped when they are dropped. Values that the crate returns as
 //!   [`Json`](state_core::Json) are not wiped.
-//! - The randomness of data keys and nonces comes from an injected [`Entropy`](state_core::Entropy). age uses the
-//!   randomness of the operating system for file keys and for [`generate_identity`].
+//! - The randomness of data keys, and of the nonces of [`ConfigCrypter`], comes from an injected
+//!   [`Entropy`](state_core::Entropy). age uses the randomness of the operating system for file keys and for
+//!   [`generate_identity`].
 //!
 //! # Recovery without this crate
 //! `age -d -i identity.txt FILE` prints the data key of a wrapped file; [`DataKey::to_text`] documents its format.

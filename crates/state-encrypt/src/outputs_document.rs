@@ -88,7 +88,7 @@ impl OutputsDocument {
     /// Parses the form written by [`OutputsDocument::encode`]. The tag is checked later, when the document is opened.
     ///
     /// # Errors
-    /// [`Error::Document`] when the bytes are not an outputs document, or one of another format version.
+    /// [`Error::Document`] when the bytes are not an outputs document, or the document has another format version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let refuse = |reason: String| Error::Document {
             lineage: "(unknown)".to_owned(),

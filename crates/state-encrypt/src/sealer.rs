@@ -37,7 +37,7 @@ pub(crate) use value::ValueSealer;
 ///
 /// # Form of a sealed value
 /// A sealed value is `{"$sealed": "v1:<first 16 digits of the key id>:<base64>"}`, a sealed text `$sealed:v1:…`; see
-/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The
+/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) encodes nonce (24 bytes), ciphertext, tag (16 bytes). The
 /// plaintext is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
 /// `derive_key` in the contexts `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///

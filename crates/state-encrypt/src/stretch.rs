@@ -93,7 +93,7 @@ fn raised(json: &Json, stretch: Stretch) -> Stretch {
 }
 
 /// Returns the token of a value `{"$sealed": token}`, joined if the token is split into an array of strings. Returns
-/// `None` for any other value, and for a token that is split otherwise than [`push_sealed`] does.
+/// `None` for any other value, and for a token that is split differently from [`push_sealed`].
 pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     let mut members = view.members()?;
     let (name, held) = members.next()?;
@@ -116,7 +116,7 @@ pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
 pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
     // Tokens are ASCII without quotes: JSON strings need no escapes for them.
     out.push_str("{\"$sealed\":");
-    // Base64 adds a third, so the token of less than `MAX_STRING / 2` bytes fits into one string without a second
+    // Base64 adds a third, so the token of fewer than `MAX_STRING / 2` bytes fits into one string and needs no second
     // buffer.
     if bytes.len() < MAX_STRING / 2 {
         out.push('"');

@@ -10,8 +10,10 @@
 //! order. Terraform states of versions 1 to 3 are upgraded to version 4 on import. A state that OpenTofu encrypted has
 //! to be [decrypted](Formats::decrypt) first, and is exported unencrypted.
 //!
-//! A malformed state is refused with line, column and path. A well-formed state that violates integrity rules is
-//! refused with all violations; [`ReadOptions::broken`] reads it anyway, for a [repair](state_core::repair).
+//! A malformed state is refused with line, column and path. A well-formed Terraform state that violates integrity rules
+//! is refused with all violations; snapshots of other formats must be verified by the caller (see
+//! [`StateFormat::checks_integrity`]). With [`ReadOptions::broken`], a state with violations is read, so that the
+//! caller can [repair](state_core::repair) it.
 //!
 //! ```
 //! use state_formats::{Formats, ReadOptions};

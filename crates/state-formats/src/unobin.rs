@@ -1,10 +1,10 @@
 //! unobin's snapshot, version 1: as release 0.4.0 writes it, and as later releases do (`newer`, `envelope`).
 //!
-//! The native format extends unobin's format, so the native decoder reads unobin's snapshots. An import applies only
-//! the checks of that decoder. The differences are kept in `extensions["unobin"]`: unobin's stack name and time, the
-//! order of the entries if it isn't topological (unobin lists entries in the order in which their operations ended),
-//! and whether the empty list of entries was `null`. An export omits data for which unobin has no field: uids, lineage,
-//! serial, and other fields of our model.
+//! The native format extends unobin's format, so the native decoder reads unobin's snapshots. In addition to the checks
+//! of that decoder, an import refuses only dependency cycles. The differences are kept in `extensions["unobin"]`:
+//! unobin's stack name and time, the order of the entries if it isn't topological (unobin lists entries in the order in
+//! which their operations ended), and whether the empty list of entries was `null`. An export omits data for which
+//! unobin has no field: uids, lineage, serial, and other fields of our model.
 //!
 //! unobin has no serials, so an import may replace an earlier import only if the serial of the stack hasn't changed
 //! since the earlier one.

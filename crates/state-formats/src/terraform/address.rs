@@ -80,7 +80,7 @@ impl InstanceAddress {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (module, rest) = ModulePath::split_off(text)?;
         let (mode, rest) = match rest.strip_prefix("data.") {
-            // A managed resource may be of type `data`: then only a name follows.
+            // If only a name follows, `data` is the type of a managed resource.
             Some(data) if data.split('[').next()?.contains('.') => (Mode::Data, data),
             _ => (Mode::Managed, rest),
         };
