@@ -118,6 +118,7 @@ fn repair_makes_duplicate_instances_deposed() {
 
 #[test]
 fn valid_state_is_unchanged_by_a_repair() {
+    // Dependencies of Terraform name groups, and a group without members, such as `gone`, is no violation.
     let text = state(&[resource("a", 3, &["b"]), resource("b", 2, &["gone"])]);
     let imported = import_broken(&text);
     assert_eq!(imported, import(&text));
