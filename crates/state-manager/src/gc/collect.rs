@@ -107,7 +107,7 @@ struct Plan {
 pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
     let survey = Survey::of(stack).await?;
     // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its
-    // own.
+    // own clock.
     let now = match store_time(stack).await {
         Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
         other => other?,
@@ -123,7 +123,7 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
     let plan = Plan::new(stack, &survey, retention, &now).await?;
-    // The old drop is deleted before a new one is made: the head can name only one collection.
+    // The items of the earlier drop are deleted before a new drop, because the head can name only one collection.
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
         let base = survey.base_of(stack, writer, &cut).await?;

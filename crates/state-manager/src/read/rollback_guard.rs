@@ -120,8 +120,8 @@ async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Resu
     }
 }
 
-/// Removes and returns the entries that a move took across. If one side of the move can't be read any more, all
-/// entries.
+/// Removes and returns the entries that a move transferred. Returns all entries if the content before or after the move
+/// can't be read any more.
 fn take_moved(
     entries: &mut BTreeMap<Identity, EntryKey>,
     sides: Option<(&Snapshot, &Snapshot)>,

@@ -1,4 +1,4 @@
-//! Reads a whole stack and checks everything that can be checked.
+//! Verifies a stack: its tags, digests and integrity rules, and on request its whole history.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
