@@ -151,7 +151,7 @@ impl Stack {
             .ok_or_else(|| Error::corrupt(self.dir.object(JOURNAL), 0, "the journal's folder is missing"))
     }
 
-    /// Reads and checks the head. Opened by name each time, because a replaced head is another file.
+    /// Reads and checks the head. The file is opened by name each time, because a replaced head is another file.
     pub(crate) fn head(&self) -> Result<HeadVersion> {
         let bytes = self.head_bytes()?;
         let object = self.dir.object(HEAD);
@@ -182,7 +182,7 @@ impl Stack {
         }
     }
 
-    /// Checks that `meta.json` names this stack, as it doesn't in a folder that was copied by hand or damaged.
+    /// Checks that `meta.json` names this stack. In a folder that was copied by hand or damaged it doesn't.
     pub(crate) fn check_meta(&self) -> Result<()> {
         let object = self.dir.object(META);
         let Some((bytes, _)) = self.dir.read(META, MAX_DOCUMENT)? else {

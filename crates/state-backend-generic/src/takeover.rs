@@ -5,9 +5,9 @@
 //!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot ─► head again
 //! ```
 //!
-//! The lease makes conflicts rare. The fence stops a stale owner: it appends to the first slot that it doesn't know,
-//! and either meets the fence there, or its frame was stored first and the new owner has read it. Fences are
-//! therefore never deleted.
+//! The lease makes conflicts rare. The fence stops a stale owner, which appends to the slot after the last frame that
+//! it has seen. Either the fence is in that slot and the append is refused, or the stale frame was stored first and the
+//! new owner has read it. Fences are therefore never deleted.
 
 use crate::layout::Lease;
 use crate::reader::{JournalRead, follow, read_from};
@@ -167,8 +167,8 @@ async fn fence(
     seen: VersionedHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
-    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so that
-    // the journal read below stays valid.
+    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so the
+    // journal read below stays valid.
     let seen = raise_epoch(stack, request, seen, epoch).await?;
     let journal = read_from(stack, &seen.head, None).await?;
     if journal.epoch > epoch {

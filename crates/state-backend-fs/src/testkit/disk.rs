@@ -136,7 +136,7 @@ impl Disk {
         Ok(id)
     }
 
-    /// Gives a file another name.
+    /// Gives a file a second name.
     pub(super) fn link(&mut self, folder: NodeId, from: &str, to: &str) -> Result<(), Errno> {
         let node = self.child(folder, from)?;
         self.file(node)?;
@@ -173,7 +173,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes the name of a file. Its content stays for those who have the file open.
+    /// Removes the name of a file. Open handles can still read its content.
     pub(super) fn unlink(&mut self, folder: NodeId, name: &str) -> Result<(), Errno> {
         self.file(self.child(folder, name)?)?;
         let name = name.to_owned();

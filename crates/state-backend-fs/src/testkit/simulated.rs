@@ -113,7 +113,7 @@ impl SimulatedFs {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// Sets the progress of the test's script, which all later crash points carry.
+    /// Sets the progress of the test's script, which all later crash points contain.
     pub fn mark(&self, mark: u64) {
         self.lock().mark = mark;
     }

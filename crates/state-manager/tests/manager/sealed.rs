@@ -315,7 +315,7 @@ async fn forged_head_or_document_is_detected() {
 }
 
 #[tokio::test]
-async fn log_messages_are_sealed_with_the_key_of_their_time() {
+async fn logs_are_sealed_and_stay_readable_after_key_rotations() {
     use state_core::{LogLevel, LogLine, Timestamp};
     use state_manager::{LogQuery, Rekey};
     let folder = tempfile::tempdir().unwrap();
