@@ -133,11 +133,7 @@ impl Owner {
                 Ok(seen) if seen.head.epoch != self.epoch => {
                     self.stack.fenced(self.epoch, seen.head.epoch, false)
                 }
-                _ => Error::corrupt(
-                    object,
-                    0,
-                    "the slot contains bytes that no lock holder wrote",
-                ),
+                _ => Error::corrupt(object, 0, "the slot contains bytes that no lock holder wrote"),
             },
         }
     }

@@ -130,7 +130,7 @@ impl fmt::Display for RequestFailure {
     }
 }
 
-/// Joins an error with its causes, each once: the last cause says why a connection failed.
+/// Joins an error with its causes, each once: the last cause is the reason why a connection failed.
 fn with_causes(error: &StoreError) -> String {
     let mut with_causes = error.to_string();
     let mut cause = error.source();

@@ -90,8 +90,8 @@ pub struct ProbeReport {
     pub unquoted_etags: bool,
 }
 
-/// Probes a store for the guarantees that state needs. All objects are created in a folder named by `mark`, which must
-/// be random, so that no other process uses the folder. They are deleted afterwards, also after an error.
+/// Probes a store for the guarantees that state needs. All objects are created in a folder named after `mark`, which
+/// must be random, so that no other process uses the folder. They are deleted afterwards, also after an error.
 ///
 /// # Errors
 /// `Denied`, `NotFound` for a missing bucket, or `Unavailable`. A missing guarantee is no error: it is reported in the

@@ -81,7 +81,7 @@ async fn long_journal_is_compacted_once_per_thousand_slots() {
     assert_eq!(
         (compaction.start, compaction.end),
         (Slot(0), Slot(LONG + 1)),
-        "its fence too"
+        "the fence must be compacted too"
     );
     assert!(reads(&store, &backend, lineage).await < 5);
 

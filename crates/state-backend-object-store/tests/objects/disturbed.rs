@@ -1,5 +1,5 @@
 //! The conformance suite on a store that fails. With retries, every rule holds as if nothing failed; without retries,
-//! every error is honest, and the next holder finds a whole stack.
+//! every error is correct, and the next holder finds a complete stack.
 
 use super::*;
 use futures_util::TryStreamExt;

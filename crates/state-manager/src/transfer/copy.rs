@@ -84,7 +84,8 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
     let head = &whole.view.head;
     // The first owner of a copy would finish an announced rename, against the names of the destination store.
     if head.removed || head.moving_to.is_some() {
-        let reason = "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
+        let reason =
+            "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
     }
     let mut copy = head.clone();
