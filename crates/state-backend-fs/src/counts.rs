@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of what a store wrote since it was opened, taken where the system calls are made.
+/// Counts of a store's writes and syncs since it was opened, taken where the system calls are made.
 ///
 /// They include frames, heads, objects, the holders in lock files, and all syncs of files and folders, including those
 /// of readers.

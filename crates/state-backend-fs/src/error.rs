@@ -56,7 +56,7 @@ impl WriteError {
         }
     }
 
-    /// Returns the error for a caller that only reads, but had to sync what it read.
+    /// Returns the error for a caller that only reads, but had to sync the bytes that it read.
     pub(crate) fn into_read_error(self) -> Error {
         match self.error {
             Error::Indeterminate { object, source, .. } => Error::Unavailable { object, source },

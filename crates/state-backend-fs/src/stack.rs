@@ -68,7 +68,7 @@ impl Stack {
         self.dir.make_child(JOURNAL)
     }
 
-    /// Creates the folders, then the head. The head comes last: after a crash a stack without a head was never
+    /// Creates the folders, then the head. The head is written last: after a crash a stack without a head was never
     /// created, and no name pointer refers to it.
     pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), WriteError> {
         let made = Self::make(root, head.lineage, Duration::ZERO)?;
@@ -118,7 +118,7 @@ impl Stack {
             }
             journal.replace(&name.to_string(), &bytes)?;
         }
-        // The head comes last: until it exists, no reader opens the segment above.
+        // The head is written last: until it exists, no reader opens the segment above.
         stack.dir.create(HEAD, &head.encode())?;
         drop(lock);
         Ok(())

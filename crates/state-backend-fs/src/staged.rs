@@ -16,7 +16,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Number of names that are tried. Crashes alone can't leave so many files.
 const ATTEMPTS: usize = 10_000;
 
-/// A complete, synced file without its final name. It is removed on drop unless it got the name.
+/// A complete, synced file without its final name. It is removed on drop unless it was moved to its final name.
 #[derive(Debug)]
 pub(crate) struct StagedFile<'a> {
     dir: &'a Dir,

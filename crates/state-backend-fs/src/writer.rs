@@ -1,4 +1,4 @@
-//! [`Writer`] of one stack: runs the owner's operations on threads of their own.
+//! [`Writer`] of one stack: runs the owner's operations on separate threads.
 
 use crate::owner::{Owner, SwapOutcome};
 use crate::worker::Worker;

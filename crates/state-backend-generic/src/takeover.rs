@@ -110,7 +110,7 @@ fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<
     if head.removed {
         return Err(stack.removed());
     }
-    // A break names the epoch that the user saw: it must not take the lock from a holder that came later.
+    // A break names the epoch that the user saw: it must not take the lock from a later holder.
     match request.break_epoch {
         Some(seen) if seen != epoch => Err(Error::conflict(
             stack.shown(),
@@ -167,8 +167,8 @@ async fn fence(
     seen: VersionedHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
-    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so the
-    // journal read below stays valid.
+    // The head is swapped before the journal is read: once the head has the new epoch, no older owner can move the
+    // base, so the journal read below stays valid.
     let seen = raise_epoch(stack, request, seen, epoch).await?;
     let journal = read_from(stack, &seen.head, None).await?;
     if journal.epoch > epoch {

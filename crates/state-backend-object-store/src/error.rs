@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn unclear_failures_are_no_refusals() {
+    fn unclear_failures_do_not_count_as_refusals() {
         for unclear in [
             generic("503"),
             RequestFailure::Timeout(std::time::Duration::ZERO),

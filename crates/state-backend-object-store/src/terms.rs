@@ -41,7 +41,7 @@ impl LeaseWatch {
     }
 }
 
-/// The leases of one store, and what was observed of them.
+/// The terms of the leases in one store, and the observations of other holders' leases.
 #[derive(Debug)]
 pub(crate) struct ObjectLeases {
     pub(crate) objects: Objects,

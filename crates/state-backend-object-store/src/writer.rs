@@ -104,8 +104,8 @@ fn jittered(options: &Options) -> Duration {
     options.renewal - tenth + tenth * 2 * u32::from(byte) / u32::from(u8::MAX)
 }
 
-/// Stops the renewal but keeps the lease, which then ends by itself: a write in progress may still take effect, and a
-/// released lease would let another process take over before it does.
+/// Stops the renewal but keeps the lease, which then ends by itself: a write in progress may still take effect, and if
+/// the lease were released, another process could take over before that write takes effect.
 impl Drop for ObjectWriter {
     fn drop(&mut self) {
         self.renewing.abort();

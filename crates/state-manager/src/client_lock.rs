@@ -26,7 +26,8 @@ pub fn holds(lock: &ClientLock, now: &Timestamp) -> bool {
     }
 }
 
-/// Refuses a client that may not write: another client's lock holds, or this client's own lock is gone.
+/// Refuses a client that may not write: another client's lock holds, or this client's own lock was released or has
+/// expired.
 pub(crate) fn gate(stack: &StackContext, head: &Head) -> Result<()> {
     let now = stack.now();
     let active = head.client_lock.as_ref().filter(|lock| holds(lock, &now));

@@ -336,7 +336,7 @@ impl Stacks {
     ///
     /// A document that was exported from this stack, edited or not, is accepted as long as no revision was made since.
     /// Every other document needs `request.forced`: an older document, a document of another lineage or without one,
-    /// and a document with operations that aren't pending in the stack, because the import would drop them.
+    /// and a document with pending operations that aren't pending in the stack (the import drops them).
     ///
     /// # Errors
     /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it

@@ -63,7 +63,7 @@ async fn long_journal_is_read_with_a_few_requests() {
     oracle.judge_store(&anna.backend, lineage).await;
 }
 
-/// More than one page of a list, and more than the reader fetches slot by slot.
+/// Number of slots: more than one page of a list, and more than the default number for a compaction.
 const LONG: u64 = 1_100;
 
 #[tokio::test(start_paused = true)]

@@ -49,7 +49,7 @@ async fn judged(
     (verdicts, stores.into_inner())
 }
 
-/// These rules judge lists. They can't hold on a store with stale lists, which the contract excludes.
+/// Rules about lists. These rules can't hold on a store with stale lists, which the contract excludes.
 const RULES_OF_LISTS: [&str; 5] = [
     "names_are_case_insensitive",
     "names_are_listed_sorted_with_tombstones",

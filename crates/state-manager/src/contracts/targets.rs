@@ -75,7 +75,7 @@ impl WholeMutation {
                 open: Some((session, update)),
             }),
             Err(error) => {
-                // The caller needs the error that kept the update from starting, not one of the close.
+                // The caller needs the error that kept the update from starting, not an error of the close.
                 drop(session.close().await);
                 Err(error)
             }

@@ -6,10 +6,10 @@
 //!                    └ floor: a full snapshot at this slot, written now if there is none
 //! ```
 //!
-//! One run has two phases. First it deletes what an earlier run dropped, if the grace period has passed. Then it
-//! swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
-//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one,
-//! and the next run deletes the rest.
+//! One run has two phases. First it deletes the items that an earlier run dropped, if the grace period has passed. Then
+//! it swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
+//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one, and
+//! the next run deletes the rest.
 //!
 //! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
 //! the floor each time and postpone the deletion forever.

@@ -157,8 +157,8 @@ async fn rotate(
         keys.outputs = outputs;
     }
     let change = |head: &mut Head| {
-        // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
-        // new ones.
+        // One swap changes base, policy and key together: readers see either the old key with old frames or the new key
+        // with new frames.
         head.base = base.clone();
         head.rev_base = None;
         head.policy = policy;
@@ -187,7 +187,7 @@ async fn resealed(
     snapshot.continuation = Some(state.continuation());
     let new = Arc::clone(new);
     snapshots::blocking(move || {
-        // Opened with the old key first: the new key can't open what the old one sealed.
+        // Opened with the old key first: the new key can't open values that the old key sealed.
         let open = match old {
             Some(old) => old.open_snapshot(&snapshot)?,
             None => snapshot,

@@ -84,7 +84,7 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
         return Ok(());
     };
     let Some(now) = head.key_id else {
-        let reason = format!("it was sealed with key {pinned}, and its head says now that it is plaintext");
+        let reason = format!("it was sealed with key {pinned}, and its head now states that it is plaintext");
         return Err(distrusted(stack, reason));
     };
     if now == pinned {
@@ -148,7 +148,7 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     })
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
+/// Compares the position of the stack with the pinned one, and pins it if it is ahead. Returns a description of the
 /// regression if the stack was rolled back.
 ///
 /// # Errors

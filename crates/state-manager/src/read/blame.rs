@@ -156,7 +156,7 @@ async fn blame_from(
     let mut revisions = Revisions::of(stack, tip).await?;
     // The revision that made `walk.entry`, or a later one that didn't change it.
     let mut made_by: Option<Revision> = None;
-    // The resource at older revisions, which end with the next older one.
+    // The resource at older revisions; the last element is the next older revision.
     let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
     while walk.is_open() {
         let Some(document) = revisions.next_document().await? else {
@@ -240,7 +240,7 @@ impl BlameWalk {
         !self.ended && self.is_settled.contains(&false)
     }
 
-    /// Steps back to the entry `before` the revision `made_by`, and attributes the differences to this revision.
+    /// Steps back from the revision `made_by` to the entry `before` it, and attributes the differences to `made_by`.
     fn back_to(&mut self, before: Option<SharedEntry>, made_by: Option<&Revision>) {
         if self.ended {
             return;

@@ -140,7 +140,7 @@ async fn read_document(stack: &StackContext, head: &Head, id: &RevisionId) -> Re
         return Err(Error::corrupt(
             object,
             0,
-            "it describes another revision than its name says",
+            "it describes another revision than the one in its name",
         ));
     }
     trust::authenticate_document(stack, head, &document).await?;

@@ -25,8 +25,8 @@ pub(crate) struct ReplayResult {
     pub(crate) snapshots: BTreeSet<Digest>,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
-    /// Whether the frames contain an update end and no mutation ended after the last one. A mutation can end after its
-    /// update, when the update didn't wait for it.
+    /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
+    /// after its update, when the update didn't wait for it.
     pub(crate) ends_with_mark: bool,
 }
 

@@ -47,7 +47,7 @@ impl RevisionSpec {
         back.chars().all(|c| c == '-').then_some(back.len())
     }
 
-    /// The serial, and the beginning of the rest of the id, if there is one.
+    /// The serial and, if given, the beginning of the rest of the id.
     fn parts(&self) -> (&str, Option<&str>) {
         match self.0.split_once('-') {
             Some((serial, rest)) => (serial, Some(rest)),

@@ -90,7 +90,7 @@ async fn crossed(
         }
         let mut entries = match &moved {
             StackMove::Out(_) => take_moved(&mut restored, sides),
-            // A resource that arrived here lives in no other stack, so restoring it is safe.
+            // A resource that arrived here is in no other stack, so restoring it is safe.
             _ => {
                 drop(take_moved(&mut restored, sides.or(Some((then, then)))));
                 take_moved(&mut dropped, sides)
@@ -137,7 +137,7 @@ fn take_moved(
         .collect()
 }
 
-/// The entries of one list whose identity isn't in the other.
+/// The entries of one list whose identity isn't in the other list.
 fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> BTreeMap<Identity, EntryKey> {
     let known: BTreeSet<Identity> = other.iter().map(identity).collect();
     let only = one.iter().map(|entry| (identity(entry), entry.key()));

@@ -39,7 +39,7 @@ pub async fn persist_keeps_the_snapshot_of_another_manager(bench: &Bench) -> Ver
     )
 }
 
-/// A manager that never refreshed doesn't know what its persist would overwrite, so the persist is refused.
+/// A manager that never refreshed has no revision to compare with the stored one, so its persist is refused.
 pub async fn persist_without_refresh_is_refused(bench: &Bench) -> Verdict {
     let one = bench.preloaded().await?;
     let blind = StateManager::new(one.stack().clone());

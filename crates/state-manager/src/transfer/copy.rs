@@ -67,7 +67,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     // Read back from the destination: the copy counts only if its stored bytes equal the source.
     let there = read(to, source.lineage(), None).await?;
     compare(&object, &whole, &there, was_there)?;
-    // The name comes last, so that no reader finds a copy that failed the comparison.
+    // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, &name, source.lineage()).await?;
     Ok(CopyReport {
         name,

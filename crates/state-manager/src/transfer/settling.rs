@@ -57,7 +57,7 @@ pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: boo
         && view::tip(&source).await.is_ok()
     {
         let reason = format!(
-            "{} can be read, so it decides: settle the move instead",
+            "{} can be read, so its state decides: settle the move instead",
             incoming.from
         );
         return Err(Error::conflict(format!("move {id}"), reason));

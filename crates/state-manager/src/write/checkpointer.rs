@@ -221,8 +221,8 @@ impl CheckpointTask {
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
         let mut snapshot = state.snapshot(&self.stack, self.environment.clock.now());
-        // The continuation (pending operations, open update, moves) lets replay start at the snapshot as if it had read
-        // the whole journal.
+        // With the continuation (pending operations, open update, moves), replay can start at the snapshot as if it had
+        // read the whole journal.
         snapshot.continuation = Some(state.continuation());
         let reference = snapshots::store(&*self.writer, Arc::new(snapshot), start.next).await?;
         let made = Base {

@@ -44,8 +44,8 @@ pub(crate) async fn edit(
     locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// Resolves a pending operation by hand. The operator who resolves the last one has checked the real resources, so the
-/// unreliable mark of a crashed writer is cleared with it.
+/// Resolves a pending operation by hand. The operator who resolves the last pending operation has checked the real
+/// resources, so the unreliable mark of a crashed writer is then cleared.
 pub(crate) async fn resolve(
     locked: &LockedStack,
     request: UpdateRequest,

@@ -165,8 +165,8 @@ impl LockedStack {
         marked.and(released).and(logged)
     }
 
-    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over one of the
-    /// close.
+    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over an error of
+    /// the close.
     pub(crate) async fn close_after<T>(self, worked: Result<T>) -> Result<T> {
         let closed = self.close().await;
         let value = worked?;
@@ -256,7 +256,7 @@ pub(crate) fn with_update_end(
     Ok(records)
 }
 
-/// Whether an ending update confirms that the state matches the real resources, so that the unreliable mark is cleared.
+/// Whether an ending update confirms that the state matches the real resources. If so, the unreliable mark is cleared.
 /// The update must have changed or read the resources or imported the state, have succeeded, and have left no operation
 /// pending. An edit by hand doesn't check the resources, and a failed update may not have reached all of them.
 fn confirms_resources(after: &State, update: &UpdateInfo, result: UpdateResult) -> bool {

@@ -177,7 +177,8 @@ impl Queue {
     /// The frame of a batch. Before it, a due checkpoint is started: no append is in flight at this point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
         if self.checkpointer.wants_checkpoint() {
-            // A base can start only at a segment: the rotation begins one right after the state of the checkpoint.
+            // A base can start only at a segment: the rotation begins a segment right after the state of the
+            // checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
             // The published state, not that of the batch: the batch isn't durable yet, and the base must not contain

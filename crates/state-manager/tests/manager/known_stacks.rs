@@ -32,7 +32,7 @@ impl Client {
         Self::new(root, Some(keys(7, identity)))
     }
 
-    /// The stacks in a new process, which remembers what earlier processes of this client saw.
+    /// The stacks in a new process, which has the pins of earlier processes of this client.
     fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();

@@ -46,7 +46,7 @@ async fn configured_provider_supplies_the_crypter() {
 }
 
 #[tokio::test]
-async fn pages_of_the_history_join_to_the_whole() {
+async fn history_pages_concatenate_to_the_whole_history() {
     let (backend, stack) = new_stack().await;
     for round in 0..7 {
         deploy(&stack, &[&format!("e{round}")]).await;
