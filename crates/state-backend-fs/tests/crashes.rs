@@ -67,7 +67,7 @@ fn frame(epoch: Epoch, tail: Tail, payload: &[u8]) -> Frame {
 struct Progress {
     named: bool,
     epoch: u64,
-    /// The acknowledged frames.
+    /// The frames whose append was acknowledged.
     frames: Vec<Bytes>,
     /// The frame whose append has begun.
     attempted: Option<Bytes>,

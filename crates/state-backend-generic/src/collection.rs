@@ -89,7 +89,8 @@ async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result
             let Some(name) = name else {
                 return Err(item.refuse_delete("it is not a journal object before the history floor"));
             };
-            // Check right before the deletion: without the fence a stale owner could append to a slot that no reader reads.
+            // Checked right before the deletion: without the fence a stale owner could append to a slot that no reader
+            // reads.
             if is_fence(stack, &name).await? {
                 return Err(item.refuse_delete("it is a fence, which stops a stale lock holder"));
             }

@@ -137,8 +137,8 @@ async fn claim(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Op
     Ok(Some(HeldLease { lease, found, sent }))
 }
 
-/// Releases a lease; the document keeps its epoch. Another owner's lease stays unchanged: the nonce identifies the owner
-/// even if two racing takeovers computed the same epoch.
+/// Releases a lease. The document keeps its epoch. Another owner's lease stays unchanged: the nonce identifies the
+/// owner even if two racing takeovers computed the same epoch.
 pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     let released = Lease {
         released: true,

@@ -231,8 +231,8 @@ impl Disk {
         }
     }
 
-    /// Returns a hash of everything that is durable. Temporary files are hashed without their names, which contain process
-    /// ids.
+    /// Returns a hash of everything that is durable. The names of temporary files contain process ids, so they are left
+    /// out.
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash_folder(ROOT, &mut hasher);

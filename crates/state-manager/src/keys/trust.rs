@@ -13,8 +13,8 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// Opens the data key of the head, and authenticates the head with this key. Returns `None` if no available identity
-/// opens the key: reading needs no key.
+/// Opens the data key of the head, and authenticates the head with this key. Returns `None` if the stack has no key, or
+/// if no available identity opens it: reading needs no key.
 pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
     let key = match head.key_id {
         None => None,
@@ -78,7 +78,7 @@ pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
 /// value.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
 pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
     let Some(pinned) = pinned(stack).await? else {
         return Ok(());
@@ -192,7 +192,7 @@ pub(crate) async fn remember_position(
 /// As [`advance_pin`], for a client that is about to write: a regression is an error.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the stack was rolled back or its history was replaced.
 pub(crate) async fn require_no_regression(
     stack: &StackContext,
     point: &StackPosition<'_>,
@@ -207,7 +207,7 @@ pub(crate) async fn require_no_regression(
 /// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the name of a sealed stack now points to an unknown stack.
 pub(crate) async fn require_name(
     known_stacks: &dyn KnownStacks,
     name: &StackName,

@@ -1,4 +1,4 @@
-//! Update documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
+//! Revision documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
 
 use serde::{Deserialize, Serialize};
 use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};

@@ -122,6 +122,7 @@ pub(crate) async fn at_marks<T>(
         let loaded = load_rebases(stack, stretch).await?;
         state = replay(state, stretch, &loaded)?;
         from = at + 1;
+        // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
         if state.current() == Some(&document.revision) {
             picked.push((document.revision, pick(&state)));
         }

@@ -1,6 +1,6 @@
-//! Background writer of update documents, published outputs and checkpoints. Mutations never wait for it.
+//! Background writer of revision documents, published outputs and checkpoints. Mutations never wait for it.
 //!
-//! Ordering: each update document is written after its record is acknowledged. A checkpoint's head swap follows the
+//! Ordering: each revision document is written after its record is acknowledged. A checkpoint's head swap follows the
 //! documents of all earlier revisions, because both go through one channel. The next owner writes the documents that a
 //! crash left out.
 
