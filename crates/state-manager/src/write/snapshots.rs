@@ -78,7 +78,7 @@ async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     if unknown > 0 {
         let noun = if unknown == 1 { "operation" } else { "operations" };
         return conflict(format!(
-            "the deployment has {unknown} pending {noun} that aren't pending in the stack: resolve them in the stack it was exported from"
+            "the deployment has {unknown} pending {noun} unknown to the stack: resolve them in the stack it was exported from"
         ));
     }
     let current = match view::snapshot_meta(&locked.stack).await {
