@@ -39,7 +39,7 @@ impl Segment {
         self.name.epoch == Epoch::ZERO
     }
 
-    /// Returns the fence at its start, or for a copied segment an equivalent one with the stored chain.
+    /// Returns the fence at the segment's start, or for a copied segment an equivalent fence with the stored chain.
     pub(crate) fn beginning(&self) -> Result<Fence> {
         if !self.is_adopted() {
             return self.fence();
@@ -54,8 +54,8 @@ impl Segment {
         })
     }
 
-    /// Parses the fence at its start. A torn fence is corrupt, because a segment gets its name only after its fence
-    /// was synced.
+    /// Parses the fence at the segment's start. A torn fence is corrupt, because a segment gets its name only after its
+    /// fence was synced.
     ///
     /// Whether the fence continues the journal is checked by the walk.
     pub(crate) fn fence(&self) -> Result<Fence> {
@@ -81,8 +81,8 @@ impl Segment {
             None => self.bytes.clone(),
         };
         let mut frames: Vec<Frame> = Vec::new();
-        // Only the last segment can be torn: a fence records what a takeover counted, and a copy is stored before its
-        // head.
+        // Only the last segment can be torn: the next fence records the length that a takeover counted, and a copied
+        // segment is complete before its head exists.
         let whole = end.is_some() || self.is_adopted();
         let (mut at, mut chain) = (if self.is_adopted() { ADOPTED_PREFIX } else { 0 }, chain);
         loop {
@@ -97,8 +97,8 @@ impl Segment {
                 ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } if whole => {
                     return Err(self.corrupt(at, reason));
                 }
-                // A crash cut the last write. It was never acknowledged, because that follows the sync of the whole
-                // frame.
+                // A crash cut the last write. It was never acknowledged, because an acknowledgement follows the sync of
+                // the whole frame.
                 ParsedFrame::Short { .. } if is_cut(&bytes, at) => break,
                 ParsedFrame::Bad { .. } | ParsedFrame::Short { .. } if is_unwritten(&bytes, at) => break,
                 ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => {

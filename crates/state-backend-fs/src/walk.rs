@@ -34,7 +34,7 @@ pub(crate) struct WalkStart<'a> {
     pub(crate) folder: &'a str,
 }
 
-/// A segment on the way, and its end as the fence of its successor records it; `None` for the last segment.
+/// A segment that the walk reached, and its end as the fence of its successor records it; `None` for the last segment.
 struct SegmentStep {
     segment: Segment,
     fence: Fence,

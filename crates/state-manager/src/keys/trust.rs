@@ -1,5 +1,5 @@
-//! Decides what this client accepts as a stack: a head and a journal written by holders of the data key, under the
-//! pinned key or one that it endorses, and at a position that is not before the last one seen.
+//! Decides which head and journal of a stack this client accepts. Holders of the data key must have written both, the
+//! key must be the pinned key or one that it endorses, and the journal must not end before the pinned position.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
@@ -13,7 +13,8 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// The data key of the head, if an identity opens it: reading needs no key. Authenticates the head with it.
+/// Opens the data key of the head, and authenticates the head with this key. Returns `None` if the stack has no key, or
+/// if no available identity opens it: reading needs no key.
 pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
     let key = match head.key_id {
         None => None,
@@ -29,8 +30,8 @@ pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Opt
     Ok(key)
 }
 
-/// Checks that a document below the live journal was written by a holder of the key of its time. If that key can't be
-/// opened here, the document stays unchecked: reading needs no key.
+/// Checks that a document below the live journal was written by a holder of the data key that was in use then. If that
+/// key can't be opened here, the document stays unchecked: reading needs no key.
 pub(crate) async fn authenticate_document(
     stack: &StackContext,
     head: &Head,
@@ -77,13 +78,13 @@ pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
 /// value.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
 pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
     let Some(pinned) = pinned(stack).await? else {
         return Ok(());
     };
     let Some(now) = head.key_id else {
-        let reason = format!("it was sealed with key {pinned}, and its head says now that it is plaintext");
+        let reason = format!("it was sealed with key {pinned}, and its head now states that it is plaintext");
         return Err(distrusted(stack, reason));
     };
     if now == pinned {
@@ -116,7 +117,7 @@ async fn pinned(stack: &StackContext) -> Result<Option<KeyId>> {
 enum Endorsement {
     /// Each key endorses the next one.
     Given,
-    /// No available identity opens one of the keys on the way.
+    /// One of the keys in between can't be opened with any available identity.
     Unknown,
     /// A link is missing, or was not made with the key before it.
     Missing,
@@ -147,8 +148,8 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     })
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
-/// regression if the stack has gone back.
+/// Compares the position of the stack with the pinned one, and pins it if it is ahead. Returns a description of the
+/// regression if the stack was rolled back.
 ///
 /// # Errors
 /// When the known stacks can't be read.
@@ -191,7 +192,7 @@ pub(crate) async fn remember_position(
 /// As [`advance_pin`], for a client that is about to write: a regression is an error.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the stack was rolled back or its history was replaced.
 pub(crate) async fn require_no_regression(
     stack: &StackContext,
     point: &StackPosition<'_>,
@@ -206,7 +207,7 @@ pub(crate) async fn require_no_regression(
 /// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the name of a sealed stack now points to an unknown stack.
 pub(crate) async fn require_name(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
@@ -221,8 +222,8 @@ pub(crate) async fn require_name(
         Ok(seen.is_some_and(|seen| seen.key.is_some()))
     };
     if let Some(before) = before
-        // A stack without a key can be replaced by anyone with write access, so only a change away from a sealed one
-        // counts.
+        // A stack without a key can be replaced by anyone with write access, so only a name that pointed to a sealed
+        // stack counts.
         && has_key(before).await?
         && !has_key(lineage).await?
     {
@@ -274,7 +275,7 @@ impl<'a> StackPosition<'a> {
         }
     }
 
-    /// A description of how this position lies before or beside the pinned one; none as far as it lies ahead.
+    /// Describes why this position doesn't continue the pinned one; none if it does, or if a fork can't be detected.
     fn regression(&self, before: &StackPin) -> Option<String> {
         let back = |what: &str, was: u64, is: u64| {
             (is < was).then(|| {
@@ -287,7 +288,7 @@ impl<'a> StackPosition<'a> {
             .or_else(|| self.fork(before))
     }
 
-    /// A description of a journal that differs from the one seen before the pinned position.
+    /// Describes a journal whose part before the pinned position differs from the one that this client saw.
     fn fork(&self, before: &StackPin) -> Option<String> {
         // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
         let (was, is) = (before.chain?, self.chain_at(before.next)?);

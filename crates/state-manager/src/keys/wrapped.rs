@@ -39,7 +39,7 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
     Ok(key)
 }
 
-/// The key whose id begins with these hexadecimal digits; none if there is none or it can't be opened.
+/// The key whose id begins with these hexadecimal digits; none if no such key exists or if it can't be opened.
 pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
     let files = files(stack).await?;
     let mut ids = files.into_iter().map(|(_, id)| id);
@@ -55,8 +55,8 @@ pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Opti
 /// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with.
 pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
     if stack.head().await?.keys.is_none() {
-        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
-        // state.
+        // The stack never had a key, so no value is sealed even if it looks sealed. Returning here saves a pass over
+        // the state.
         return Ok(snapshot);
     }
     let (found, same) = snapshots::blocking(move || {
@@ -104,7 +104,7 @@ pub(crate) async fn store(
     Ok(stored)
 }
 
-/// The head's key section when the new key, which may be the first one, is in use.
+/// The key section of a head that names the new key. `old` is none for the first key of a stack.
 pub(crate) fn successor(
     head: &Head,
     old: Option<&dyn StackKey>,

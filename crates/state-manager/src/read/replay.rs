@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct ReplayResult {
     pub(crate) state: State,
-    /// Time of the last record in the state.
+    /// Start of the open update, or else time of the last update end; without either, time of the base snapshot.
     pub(crate) moment: Timestamp,
     /// The revisions that the frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
@@ -25,12 +25,12 @@ pub(crate) struct ReplayResult {
     pub(crate) snapshots: BTreeSet<Digest>,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
-    /// Whether the frames contain an update end and no mutation ended after the last one. A mutation can end after its
-    /// update, when the update didn't wait for it.
+    /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
+    /// after its update, when the update didn't wait for it.
     pub(crate) ends_with_mark: bool,
 }
 
-/// The state after these frames, the first of which follows the base.
+/// Replays `frames`, which begin right after the base.
 pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
@@ -46,6 +46,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut ends_with_mark = false;
     for frame in frames {
         // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
+        // Checked before the update end of the same frame, because an update end is the last record of its frame.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
@@ -76,7 +77,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     })
 }
 
-/// Checks that each data frame since the stack has a key is tagged with this key. Fences have no tag: see
+/// Checks the tag of each data frame that was written after the stack got its key. Fences have no tag: see
 /// [`Frame::tagged`].
 pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
     // Frames before this slot were written while the stack had no key, so they have no tag.
@@ -95,8 +96,8 @@ pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) ->
     }
 }
 
-/// The results of `pick` on the state at each update end in these frames, the first of which follows the base; oldest
-/// first. Replays once, and holds one state in memory.
+/// Replays `frames`, which begin right after the base, and calls `pick` on the state at each update end. Returns the
+/// results, oldest first. Holds one state in memory.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     base: &Base,
@@ -121,6 +122,7 @@ pub(crate) async fn at_marks<T>(
         let loaded = load_rebases(stack, stretch).await?;
         state = replay(state, stretch, &loaded)?;
         from = at + 1;
+        // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
         if state.current() == Some(&document.revision) {
             picked.push((document.revision, pick(&state)));
         }

@@ -20,7 +20,7 @@ pub(crate) struct Tip {
 }
 
 impl Tip {
-    /// Authenticates and replays a journal that was read from its head's base on, or from before it.
+    /// Authenticates and replays a journal that was read from the head's base or from an earlier slot.
     pub(crate) async fn of(stack: &StackContext, view: &JournalView) -> Result<Self> {
         let key = trust::for_reading(stack, &view.head).await?;
         let base = &view.head.base;
@@ -45,7 +45,7 @@ impl Tip {
     }
 }
 
-/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw
+/// Reads the tip. Also returns a description of the regression if the stack was rolled back since this client last saw
 /// it.
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;

@@ -84,15 +84,15 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     }
     if let Some(leaving) = state.departed().next().filter(|_| !force) {
         let reason = format!(
-            "move {} to {} isn't settled, and only this stack knows its outcome: lock {} to settle it, or force the removal",
+            "move {} to {} isn't settled, and only this stack records its outcome: lock {} to settle it, or force the removal",
             leaving.id, leaving.to, leaving.to
         );
         let object = locked.stack.object();
         locked.close().await?;
         return Err(Error::conflict(object, reason));
     }
-    // The head is marked as removed before the name is released: a writer that comes back finds a removed stack, even
-    // if a new stack has its name by then.
+    // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
+    // even if a new stack has the name by then.
     locked.writer.remove(store.nonce()).await?;
     let known = store.backend().read_name(name).await?;
     let lineage = known.as_ref().and_then(NamePointer::lineage);
@@ -144,7 +144,7 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     Ok(())
 }
 
-/// Finishes a rename that a previous owner began: forward if the new name's pointer was swapped, else back.
+/// Settles a rename that a previous owner began: completes it if the new name's pointer was swapped, else reverts it.
 pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<()> {
     let Some(moving) = &head.moving_to else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Opens a stack for writing: acquires the lock, authenticates and replays what was read under it, repairs what a crash
-//! left unfinished, and starts the queue.
+//! Opens a stack for writing: acquires the lock, authenticates and replays the journal, finishes the work of a crashed
+//! writer, and starts the queue.
 
 use crate::client_lock;
 use crate::context::StackContext;
@@ -58,7 +58,7 @@ async fn acquire_writer(
     stack.backend().acquire(stack.lineage(), &request).await
 }
 
-/// The accepted content of a stack, and what its previous writer left to be written.
+/// The accepted content of a stack, and the objects that its previous writer left unwritten.
 struct OpeningCheck {
     seal: SessionSealer,
     replayed: ReplayResult,
@@ -122,7 +122,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     Ok(locked)
 }
 
-/// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the
+/// Requires that head and journal were written by holders of the data key and weren't rolled back. Then finds the
 /// objects that the previous writer left unwritten.
 async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
@@ -165,7 +165,7 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
         (SealingPolicy::Plaintext, None, _) | (_, None, None) => Ok(SessionSealer::new(head.policy, None)),
         (_, Some(id), _) => {
             let key = wrapped::unwrap(stack, id).await?;
-            // The head comes before the frames: its `keys.since` decides which of them need a tag.
+            // The head is authenticated before the frames, because its `keys.since` decides which frames need a tag.
             head.authenticate(&format!("head of {}", stack.object()), &*key)?;
             replay::authenticate(head, &acquired.frames, &*key)?;
             trust::require_key(stack, head, Some(&*key)).await?;
@@ -191,8 +191,8 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
     }
 }
 
-/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have
-/// been collected.
+/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: their documents
+/// may have been collected.
 async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
     if replayed.revisions.is_empty() {
         return Ok(Vec::new());

@@ -11,7 +11,7 @@ use state_core::verify::{Rule, Violation};
 use state_core::{Entry, EntryKey, Error, MutationId, Outcome, Result};
 use std::sync::Arc;
 
-/// What a provider returned for a mutation.
+/// The result that a provider returned for a mutation.
 pub(crate) struct ProviderResult {
     pub(crate) outcome: Outcome,
     /// The entry under the uid of the intent.
@@ -57,8 +57,8 @@ impl ProviderResult {
         }
     }
 
-    /// The result sealed for storage, and the reason why parts of it are left out. Of an entry that can't be sealed
-    /// only its existence and its id are recorded, and no value.
+    /// The result sealed for storage, and the reason why parts of it are left out. If an entry can't be sealed, its id
+    /// is recorded with the values of the intent, which were sealed before the provider call.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {

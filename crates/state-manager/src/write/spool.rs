@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Maximum number of different results that are kept for one mutation.
 const MAX_RESULTS_PER_MUTATION: usize = 16;
 
-/// A provider result that waits in a file.
+/// A provider result in a spool file, not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SpooledResult {
@@ -131,7 +131,7 @@ impl SpooledResult {
         file.sync_all()
     }
 
-    /// Whether both are the same result, whenever each was returned.
+    /// Whether both contain the same result; the times at which it was returned may differ.
     fn is_the_same(&self, other: &Self) -> bool {
         (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
     }

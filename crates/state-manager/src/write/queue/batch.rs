@@ -206,8 +206,9 @@ impl Batch {
     }
 }
 
-/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. If such a job
-/// were written, the append would end the queue for all other jobs, or no reader could read the stack again.
+/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. An append that
+/// is too large would end the queue for all other jobs; after a string that is too long no reader could read the stack
+/// again.
 fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
     // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
@@ -260,7 +261,7 @@ fn describe(record: &Record) -> String {
     }
 }
 
-/// One failure of the batch, as the error of one of its jobs.
+/// The error for one job of a failed batch, with the job's own mutation ids.
 fn error_for_job(error: &Error, mutations: Vec<MutationId>) -> Error {
     let object = error.object().to_owned();
     match error {
