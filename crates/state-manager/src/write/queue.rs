@@ -3,7 +3,7 @@
 //!
 //! - A job that breaks a rule is refused alone; none of its records is written.
 //! - While a batch is being synced, the next one is prepared on the state after it. Exactly one append is in flight.
-//! - Jobs that don't need a sync of their own are written with the next batch, or at the close.
+//! - Jobs that don't need a sync of their own are written with the next durable job, in a full batch, or at the close.
 //! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest after
 //!   that frame.
 //! - After a failed append nothing more is acknowledged, because the frame may or may not be durable. The next opening
@@ -64,8 +64,8 @@ impl Queue {
             if next.is_empty() && intake.ended {
                 break;
             }
-            // A batch in which no job waits isn't sent on its own: its records need no sync before the next durable
-            // job.
+            // A batch in which no job waits isn't sent on its own until it is full: its records need no sync before the
+            // next durable job.
             if next.must_be_sent() || intake.ended {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,

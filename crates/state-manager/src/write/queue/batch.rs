@@ -154,9 +154,11 @@ impl Batch {
         self.payload.is_empty()
     }
 
-    /// Whether a job waits for the batch to become durable.
+    /// Whether the batch is sent without waiting for another job: a job waits until it is durable, or it is full.
     pub(crate) fn must_be_sent(&self) -> bool {
-        !self.waiting.is_empty()
+        // A full batch is sent although no job waits for it: with one more job at a time it would outgrow a frame, and
+        // the append of that frame would fail.
+        !self.waiting.is_empty() || self.is_full()
     }
 
     /// Whether no further job may be added.
