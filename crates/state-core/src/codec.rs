@@ -171,7 +171,7 @@ fn size(entry: &Entry) -> usize {
 
 /// Writes one entry without a newline.
 fn write_entry(entry: &Entry, out: &mut String) {
-    #[cfg(feature = "testkit")]
+    #[cfg(any(test, feature = "testkit"))]
     crate::testkit::encodings::add_one();
     out.push('{');
     members(fields::entry(entry).sorted(), out);
