@@ -162,7 +162,7 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         assert_eq!(password.map(|password| password.len()), Some(20), "{replay}");
         assert_eq!(there, wanted, "{replay}");
     }
-    eprintln!("{in_between} of {rounds} were cut short in the middle, {left_pending} with something pending");
+    eprintln!("{in_between} of {rounds} runs were killed midway, {left_pending} left operations pending");
     assert!(in_between > rounds / 10 && left_pending > 0, "{replay}");
     let settled = sandbox
         .run(&["pending", "list", "--json"])
