@@ -61,7 +61,7 @@ named! {
         ReferenceEarlier = "reference-earlier",
         /// The dependency graph has no cycle.
         Acyclic = "acyclic",
-        /// A provider reference names an existing incarnation of the provider: the ids are equal.
+        /// A provider reference has the id of an existing entry of the provider.
         ProviderId = "provider-id",
         /// The fields that an entry's type requires are present: `kind` for a leaf and an action, `library` and
         /// `library-type` for a library call. A library call has no `id`.

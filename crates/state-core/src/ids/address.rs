@@ -76,7 +76,8 @@ impl FromStr for Address {
     }
 }
 
-/// Distinguishes objects that share an address. An object that was replaced and awaits deletion has a deposed key.
+/// Distinguishes entries that share an address: an object that was replaced and awaits deletion has a deposed key. The
+/// live entry and the deposed entries of an address are its *generations*.
 ///
 /// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
 /// of `[A-Za-z0-9._-]`.
