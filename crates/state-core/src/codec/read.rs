@@ -143,7 +143,7 @@ fn entry_type<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<EntryType, 
     let known = EntryType::ALL.into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| {
         let names = EntryType::ALL.map(EntryType::name).join(", ");
-        reader.error(view, format!("unknown entry type: this build knows {names}"))
+        reader.error(view, format!("unknown entry type (this build supports {names})"))
     })
 }
 

@@ -54,11 +54,11 @@ impl Address {
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let reason = if text.is_empty() {
-            "an address is not empty"
+            "an address must not be empty"
         } else if text.len() > Self::MAX_BYTES {
             "an address has at most 4,096 bytes"
         } else if text.chars().any(char::is_control) {
-            "an address holds no control characters"
+            "an address must not contain control characters"
         } else {
             return Ok(Self(text));
         };

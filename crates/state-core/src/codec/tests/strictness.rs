@@ -33,7 +33,7 @@ fn unknown_entry_type_is_refused() {
     let text = with_entries(r#"{"address":"a","type":"data-source"}"#);
     assert_eq!(
         refusal(&text),
-        "unknown entry type: this build knows leaf, library-call, action at line 2, column 23 ($.entries[0].type)"
+        "unknown entry type (this build supports leaf, library-call, action) at line 2, column 23 ($.entries[0].type)"
     );
 }
 
@@ -97,7 +97,7 @@ fn field_of_wrong_type_is_refused_without_its_value() {
 fn invalid_address_is_refused_with_the_broken_rule() {
     assert_eq!(
         refusal(&with_entries(r#"{"address":"a\n","type":"leaf"}"#)),
-        "an address holds no control characters at line 2, column 12 ($.entries[0].address)"
+        "an address must not contain control characters at line 2, column 12 ($.entries[0].address)"
     );
 }
 

@@ -145,6 +145,8 @@ impl<'a> Graph<'a> {
     pub(super) fn is_in_order(&self) -> bool {
         self.needs.pairs().all(|(entry, node)| {
             let members = self.members.get(node);
+            // Members are in list order. One earlier generation satisfies a reference to an address, but a group
+            // needs all of its live members earlier.
             if node < self.addresses {
                 members.first().is_some_and(|&first| first < entry)
             } else {
