@@ -271,7 +271,7 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
         "drop depends-on gone",
-        "depose the later one as repair01",
+        "depose the later resource as repair01",
         "b: move before a",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");

@@ -129,7 +129,7 @@ fn repair_fixes_cycles_and_duplicates_of_a_state() {
     );
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
-        "t.c: depose the later one as repair01",
+        "t.c: occurs twice; depose the later resource as repair01",
         "drop depends-on group t.",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");

@@ -14,7 +14,7 @@ macro_rules! counter {
             /// The first value of the counter.
             pub const ZERO: Self = Self(0);
 
-            /// The next value. Saturates, because a stack never sees 2⁶⁴ events.
+            /// The next value. Saturates, because no stack reaches 2⁶⁴ events.
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
             }

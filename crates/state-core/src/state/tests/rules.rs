@@ -38,12 +38,12 @@ fn begin_refuses_to_delete_a_protected_entry() {
     assert_eq!(
         rules(bench.delete(live("a"), true)),
         [Rule::Protected],
-        "a replacement is refused too"
+        "a delete that leaves a tombstone for a replacement is refused too"
     );
 }
 
 #[test]
-fn update_may_leave_a_group_it_newly_depends_on() {
+fn updated_entry_may_leave_a_group_and_depend_on_it() {
     let member = |name: &str| Entry {
         group: Some(address("m")),
         ..resource(name, &[])

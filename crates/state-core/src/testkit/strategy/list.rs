@@ -1,7 +1,7 @@
 //! Generates lists of entries that are in topological order by construction.
 //!
 //! Each draft of an entry is independent of the others: its references are picks. Building the list resolves a pick
-//! to one of the entries built so far, so that every sublist of drafts yields a valid list too: shrinking removes
+//! to one of the entries built so far, so every sublist of drafts also yields a valid list, and shrinking can remove
 //! drafts one by one.
 
 use super::addresses;

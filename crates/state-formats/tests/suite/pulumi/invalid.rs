@@ -293,7 +293,7 @@ fn violations_are_all_reported_and_repaired() {
     let repaired = repaired(&snapshot);
     let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
     for part in [
-        "depose the later one",
+        "depose the later resource",
         "which does not exist",
         "closes the cycle",
         "move before",
