@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct StoreContext {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) environment: Environment,
-    /// Id of the client lock that this client holds.
+    /// Id of a client lock that this client holds: the default for each stack that is opened from this context.
     pub(crate) client_lock: Option<Arc<str>>,
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
@@ -148,7 +148,8 @@ impl StackContext {
     /// Another stack of the same store, without this stack's client lock, opened keys and expectations.
     pub(crate) fn sibling(&self, name: StackName, lineage: Lineage) -> Self {
         let mut sibling = self.store.stack(name, lineage).without_expectations();
-        // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
+        // A client lock belongs to one stack. With this lock's id, `client_lock::gate` would report the lock of the
+        // other stack as lost.
         sibling.client_lock = None;
         sibling
     }

@@ -2,10 +2,10 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `opening` | acquires the lock, authenticates and replays what was read under it, starts the queue |
+//! | `opening` | acquires the lock, authenticates and replays the journal, starts the queue |
 //! | `locked_stack` | the acquired lock: queues records, makes revisions, closes |
 //! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all waiting jobs |
-//! | `checkpointer` | update documents, published outputs and checkpoints, written in the background |
+//! | `checkpointer` | revision documents, published outputs and checkpoints, written in the background |
 //! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
 //! | `edits`, `snapshots` | changes that are one revision each; whole snapshots that replace the state |
 //! | `naming` | stack names: create, rename, remove |

@@ -41,7 +41,7 @@ pub(crate) struct Naive {
     update_open: bool,
     serial: u64,
     outputs: StackOutputs,
-    /// The outputs of the last update by a program.
+    /// The plugins that were recorded since the last update by a program began.
     plugins: BTreeSet<Plugin>,
 }
 

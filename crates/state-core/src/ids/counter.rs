@@ -32,7 +32,7 @@ macro_rules! counter {
 macro_rules! endless {
     ($($name:ident),*) => {$(
         impl $name {
-            /// The next value. Saturates, because a stack never sees 2⁶⁴ events.
+            /// The next value. Saturates, because no stack reaches 2⁶⁴ events.
             pub const fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
             }

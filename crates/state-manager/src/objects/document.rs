@@ -1,4 +1,4 @@
-//! Update documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
+//! Revision documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
 
 use serde::{Deserialize, Serialize};
 use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
@@ -37,10 +37,10 @@ pub(crate) struct RevisionDocument {
     pub(crate) slot: Slot,
     pub(crate) chain: Digest,
     pub(crate) made: RevisionRecord,
-    /// The key of the tag.
+    /// Id of the key with which the tag was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key_id: Option<KeyId>,
-    /// Tag on sealed stacks. Without it, a writer of the store without the key could name a forged base.
+    /// Tag on sealed stacks. Without a tag, anyone who can write to the store could name a forged base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<Tag>,
 }
@@ -99,7 +99,7 @@ impl RevisionDocument {
         self
     }
 
-    /// The key of the tag.
+    /// Id of the key with which the tag was made.
     pub(crate) const fn key_id(&self) -> Option<KeyId> {
         self.key_id
     }

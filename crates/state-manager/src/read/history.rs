@@ -144,7 +144,7 @@ async fn read_document(
         return Err(Error::corrupt(
             object,
             0,
-            "it describes another revision than its name says",
+            "it describes another revision than the one in its name",
         ));
     }
     authenticate::check_document(stack, head, &document).await?;
@@ -200,7 +200,8 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
     }
 }
 
-/// The results of `pick` on the state at a revision and at each earlier one from the same base, oldest first.
+/// Calls `pick` on the state at a revision and at each earlier revision after the same base. Returns the results,
+/// oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     document: &RevisionDocument,

@@ -17,7 +17,7 @@ pub(crate) struct Tip {
 }
 
 impl Tip {
-    /// Replays a journal that was read from its head's base on, or from before it.
+    /// Replays a journal that was read from the head's base or from an earlier slot.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
         Ok(Self {
             replayed: replay::from_base(stack, &journal.head.base, journal.live()).await?,
@@ -32,7 +32,7 @@ impl Tip {
     }
 }
 
-/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw
+/// Reads the tip. Also returns a description of the regression if the stack was rolled back since this client last saw
 /// it.
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;

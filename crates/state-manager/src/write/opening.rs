@@ -1,5 +1,5 @@
-//! Opens a stack for writing: acquires the lock, authenticates and replays what was read under it, repairs what a crash
-//! left unfinished, and starts the queue.
+//! Opens a stack for writing: acquires the lock, authenticates and replays the journal, finishes the work of a crashed
+//! writer, and starts the queue.
 
 use crate::client_lock;
 use crate::context::StackContext;
@@ -76,7 +76,7 @@ async fn acquire_writer(
     }
 }
 
-/// The accepted content of a stack, and what its previous writer left to be written.
+/// The accepted content of a stack, and the objects that its previous writer left unwritten.
 struct OpeningCheck {
     seal: SessionSealer,
     head: Arc<SessionHead>,
@@ -141,7 +141,7 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     Ok(locked)
 }
 
-/// Requires that the stack has not gone back. Then finds the objects that the previous writer left unwritten.
+/// Requires that the stack wasn't rolled back. Then finds the objects that the previous writer left unwritten.
 async fn check(
     stack: &StackContext,
     writer: &Arc<dyn Writer>,
@@ -211,8 +211,8 @@ async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJou
     Ok(sealed)
 }
 
-/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have
-/// been collected.
+/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: their documents
+/// may have been collected.
 async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
     if replayed.revisions.is_empty() {
         return Ok(Vec::new());
