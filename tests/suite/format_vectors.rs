@@ -138,7 +138,7 @@ fn add_keys(add: Add<'_>) {
         &hex(&endorse(&old, lineage(), new.id(), 2)),
     );
     let key = stack_key();
-    for domain in [TagDomain::Head, TagDomain::Frame, TagDomain::Update] {
+    for domain in [TagDomain::Head, TagDomain::Frame] {
         let tag = Json::parse(&serde_json::to_string(&key.tag(domain, b"content")).expect("a tag"));
         let tag = tag.expect("a tag is a text").as_str().to_owned();
         add(

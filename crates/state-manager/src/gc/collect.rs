@@ -119,6 +119,8 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
     // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
     let _alone = locked.storing.write().await;
+    // Excludes checkpoints: a page that is stored but not yet named by the head would be deleted as unused.
+    let paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
@@ -127,14 +129,21 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
         let base = survey.base_of(stack, writer, &cut).await?;
+        let history = survey.history_after(stack, writer, &cut).await?;
         let collection = Collection {
             base,
             serial: cut.serial,
             since: now,
             forgotten: cut.forgotten,
         };
-        // The base's snapshot is durable before the head names it as the floor.
-        locked.swap_head(&|head| raise_floor(head, &collection)).await?;
+        // The base's snapshot and the pages are durable before the head names them.
+        paging.expect_swap();
+        let change = |head: &mut Head| {
+            raise_floor(head, &collection);
+            head.history = history.clone();
+        };
+        let head = locked.swap_head(&change).await?;
+        paging.finish(head.history, head.base.start);
         delete(writer, &plan.at_once).await?;
     }
     Ok(plan.report)

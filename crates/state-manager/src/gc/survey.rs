@@ -3,13 +3,13 @@
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
-use crate::read::history;
+use crate::objects::{history_page, snapshots};
 use crate::read::history_floor::whole_journal;
 use crate::read::replay::{self, checkpoints, frame_object, rebases};
 use crate::read::tip::Tip;
 use state_core::backend::{JournalView, ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
+use state_core::history::{History, HistoryPageRef};
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ pub(super) struct Survey {
     pub(super) tip: Tip,
     /// The revisions that were not deleted, oldest first.
     pub(super) documents: Vec<RevisionDocument>,
+    /// The pages of the history, with all of their revisions.
+    pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
     /// The stored snapshots that frames refer to, by the frame's slot; with the revision, if only that revision needs
@@ -55,6 +57,11 @@ impl HistoryCut {
             held_back: 0,
         }
     }
+
+    /// Whether the cut removes a revision from the history.
+    fn removes(&self, revision: &RevisionId) -> bool {
+        revision.serial() < self.serial || self.forgotten.contains(revision)
+    }
 }
 
 impl Survey {
@@ -62,12 +69,20 @@ impl Survey {
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
         let view = whole_journal(stack.backend(), stack.lineage()).await?;
         let tip = Tip::of(stack, &view).await?;
-        let documents = history::documents(stack, &tip).await?;
+        let (mut pages, mut documents) = (Vec::new(), Vec::new());
+        for page in &tip.head.history.pages {
+            let read = history_page::read(stack, page).await?;
+            pages.push((*page, read.iter().map(|document| document.revision.clone()).collect()));
+            documents.extend(read);
+        }
+        documents.extend(tip.replayed.revisions.iter().cloned());
+        documents.retain(|document| tip.lists(&document.revision));
         let mut survey = Self {
             bases: BTreeMap::new(),
             needed: Vec::new(),
             tip,
             documents,
+            pages,
             view,
         };
         let head = &survey.view.head;
@@ -190,16 +205,18 @@ impl Survey {
     pub(super) fn add_forgotten(&self, cut: &mut HistoryCut, stored_items: &[StoredItem]) {
         let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
         let exists = |object| existing.contains(&StoredItemName::Object(object));
-        let listed = stored_items.iter().filter_map(|item| match &item.name {
-            StoredItemName::Object(ObjectName::Update(revision)) => Some(revision),
-            _ => None,
+        let paged = self.pages.iter().flat_map(|(_, revisions)| revisions);
+        let live = self.tip.replayed.revisions.iter().map(|document| &document.revision);
+        let logged = live.filter(|revision| {
+            let serial = revision.serial();
+            exists(ObjectName::Log(serial)) || exists(ObjectName::Outputs(serial))
         });
         let kept = self.needed_from(cut.start, &|other| self.tip.replayed.state.is_forgotten(other));
         let stored = self.needed.iter().filter_map(|(_, object, by)| {
             let by = by.as_ref()?;
             (!kept.contains(object) && exists(object.clone())).then_some(by)
         });
-        let forgotten = listed.chain(stored).filter(|revision| {
+        let forgotten = paged.chain(logged).chain(stored).filter(|revision| {
             revision.serial() >= cut.serial && self.tip.replayed.state.is_forgotten(revision)
         });
         let forgotten: BTreeSet<RevisionId> = forgotten.cloned().collect();
@@ -219,8 +236,8 @@ impl Survey {
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
             StoredItemName::Journal(_) => true,
-            StoredItemName::Object(ObjectName::Update(revision)) => {
-                revision.serial() < cut.serial || is_forgotten(revision)
+            StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
+                !self.kept_pages(cut).any(|page| page.object() == *name)
             }
             StoredItemName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
                 *serial < cut.serial || serials.contains(serial)
@@ -237,6 +254,33 @@ impl Survey {
         unused_after.retain(is_unused);
         unused_after.sort_by(|left, right| left.name.cmp(&right.name));
         unused_after
+    }
+
+    /// The pages of which a cut removes nothing.
+    fn kept_pages<'a>(&'a self, cut: &'a HistoryCut) -> impl Iterator<Item = &'a HistoryPageRef> {
+        let is_kept = |revisions: &[RevisionId]| !revisions.iter().any(|revision| cut.removes(revision));
+        let kept = self.pages.iter().filter(move |(_, revisions)| is_kept(revisions));
+        kept.map(|(page, _)| page)
+    }
+
+    /// The pages that remain after a cut. Those of which it removes a part are stored again without that part.
+    pub(super) async fn history_after(
+        &self,
+        stack: &StackContext,
+        writer: &dyn Writer,
+        cut: &HistoryCut,
+    ) -> Result<History> {
+        let mut history = History::default();
+        for (page, revisions) in &self.pages {
+            if !revisions.iter().any(|revision| cut.removes(revision)) {
+                history.pages.push(*page);
+                continue;
+            }
+            let mut kept = history_page::read(stack, page).await?;
+            kept.retain(|document| !cut.removes(&document.revision));
+            history.pages.extend(history_page::store(stack, writer, kept).await?);
+        }
+        Ok(history)
     }
 
     /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.

@@ -145,6 +145,8 @@ async fn rotate(
         start: tail.next,
         chain: tail.chain,
     };
+    let paging = locked.history.begin().await;
+    let history = paging.up_to(stack, writer, base.start, &locked.state()).await?;
     let mut keys = wrapped::successor(
         &head,
         old.as_deref(),
@@ -160,6 +162,7 @@ async fn rotate(
         // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
         // new ones.
         head.base = base.clone();
+        head.history = history.clone();
         head.rev_base = None;
         head.policy = policy;
         head.key_id = Some(key.id());

@@ -4,8 +4,7 @@
 use crate::context::StackContext;
 use crate::keys::wrapped;
 use crate::known_stacks::{KnownStacks, StackPin};
-use crate::objects::document::RevisionDocument;
-use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::backend::{JournalView, Tail};
 use state_core::journal::Frame;
 use state_core::sealing::StackKey;
 use state_core::{
@@ -27,36 +26,6 @@ pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Opt
     }
     require_key(stack, head, key.as_deref()).await?;
     Ok(key)
-}
-
-/// Checks that a document below the live journal was written by a holder of the key of its time. If that key can't be
-/// opened here, the document stays unchecked: reading needs no key.
-pub(crate) async fn authenticate_document(
-    stack: &StackContext,
-    head: &Head,
-    document: &RevisionDocument,
-) -> Result<()> {
-    let Some(keys) = &head.keys else {
-        return Ok(());
-    };
-    let forged = |reason| {
-        let name = ObjectName::Update(document.revision.clone());
-        Err(Error::sealed(format!("{}: {name}", stack.object()), reason))
-    };
-    if document.slot < keys.since {
-        // Documents from before the first key were written on a plaintext stack and have no tag.
-        return Ok(());
-    }
-    let known = |id| head.key_id == Some(id) || keys.succession.iter().any(|link| link.old == id);
-    let Some(id) = document.key_id().filter(|id| known(*id)) else {
-        return forged("it is tagged with none of the stack's keys: the store was altered");
-    };
-    match wrapped::unwrap(stack, id).await {
-        Err(Error::Sealed { .. }) => Ok(()),
-        Err(other) => Err(other),
-        Ok(key) if document.is_authentic(&*key) => Ok(()),
-        Ok(_) => forged("its tag doesn't match the data key: the store was altered"),
-    }
 }
 
 /// The crypter for single values, with the key in use.

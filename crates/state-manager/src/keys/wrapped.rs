@@ -104,7 +104,7 @@ pub(crate) async fn store(
     Ok(stored)
 }
 
-/// The head's key section when the new key, which may be the first one, is in use.
+/// The head's key section when the new key, which may be the first one, is in use from slot `next` on.
 pub(crate) fn successor(
     head: &Head,
     old: Option<&dyn StackKey>,
@@ -120,6 +120,7 @@ pub(crate) fn successor(
         old: old.id(),
         new: new.id(),
         generation,
+        until: next,
         endorsement: old.endorse(new.id(), generation),
     }));
     Keys {

@@ -153,7 +153,7 @@ async fn blame_from(
     };
     let entry = find(&newest, address).cloned().ok_or_else(missing)?;
     let mut walk = BlameWalk::new(entry.clone());
-    let mut revisions = Revisions::of(stack, tip).await?;
+    let mut revisions = Revisions::of(stack, tip);
     // The revision that made `walk.entry`, or a later one that didn't change it.
     let mut made_by: Option<Revision> = None;
     // The resource at the next older revisions; the next one is the last element.

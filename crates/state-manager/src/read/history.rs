@@ -3,88 +3,139 @@
 use crate::context::StackContext;
 use crate::keys::trust;
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
-use crate::read::history_floor::HistoryFloor;
-use crate::read::replay::{self, ReplayResult};
+use crate::objects::{history_page, snapshots};
+use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
+use crate::read::replay::{self, ReplayResult, frame_object};
 use crate::read::tip::Tip;
-use state_core::backend::{ObjectKind, ObjectName};
-use state_core::{Base, Enveloped, Error, Frame, Head, Result, RevisionId, Slot, Snapshot, State};
-use std::collections::{BTreeMap, BTreeSet};
+use state_core::history::HistoryPageRef;
+use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
 
-/// The revisions of a stack at the time when this list was made, newest first. Holds only their ids.
+/// The revisions of a stack at the time when this list was made, newest first. Holds the documents of one page of the
+/// history.
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
     head: Head,
+    state: State,
     floor: HistoryFloor,
-    current: Option<RevisionId>,
-    /// Ids of the revisions that were not returned yet.
-    ids: BTreeSet<RevisionId>,
-    /// Documents of the live journal.
-    live: BTreeMap<RevisionId, RevisionDocument>,
+    /// Documents that were read and not returned yet, oldest first.
+    read: Vec<RevisionDocument>,
+    /// The parts of the history that were not read yet, oldest first.
+    unread: Vec<Part>,
+    /// Only revisions before this one are returned.
+    before: Option<RevisionId>,
+}
+
+/// Documents that are read at once.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Page(HistoryPageRef),
+    /// The revisions of a damaged page, read from the frames that made them.
+    Journal(HistoryPageRef),
 }
 
 impl Revisions {
-    /// The revisions in `updates/` and in the live journal, without deleted and collected ones.
-    pub(crate) async fn of(stack: &StackContext, tip: &Tip) -> Result<Self> {
-        let live = tip.replayed.revisions.iter();
-        let live: BTreeMap<_, _> = live
-            .map(|document| (document.revision.clone(), document.clone()))
-            .collect();
-        let names = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-        let stored = names.into_iter().filter_map(|name| match name {
-            ObjectName::Update(id) => Some(id),
-            _ => None,
-        });
-        let ids = stored.chain(live.keys().cloned());
-        Ok(Self {
-            ids: ids.filter(|id| tip.lists(id)).collect(),
-            live,
+    /// The revisions on the pages of the history and in the live journal, without deleted and collected ones.
+    pub(crate) fn of(stack: &StackContext, tip: &Tip) -> Self {
+        let mut revisions = Self {
             stack: stack.clone(),
             head: tip.head.clone(),
+            state: tip.replayed.state.clone(),
             floor: tip.floor.clone(),
-            current: tip.replayed.state.current().cloned(),
-        })
+            read: Vec::new(),
+            unread: Vec::new(),
+            before: None,
+        };
+        revisions.list_pages();
+        revisions.take(tip.replayed.revisions.clone());
+        revisions
     }
 
     /// Only the revisions that are older than this one.
     pub(crate) fn before(mut self, revision: &RevisionId) -> Self {
-        self.ids.split_off(revision);
+        self.before = Some(revision.clone());
+        self.list_pages();
+        let read = std::mem::take(&mut self.read);
+        self.take(read);
         self
     }
 
     /// The next older revision; none after the oldest.
     ///
     /// # Errors
-    /// `Corrupt` when the stored document is damaged, `Sealed` when its tag is wrong. The next call continues with the
-    /// revision before it.
+    /// `Corrupt` when a stored page of the history is damaged. The next call continues with the revisions of that page,
+    /// read from the journal.
     ///
     /// # Cancellation
-    /// A call that is dropped may skip a revision.
+    /// A call that is dropped skips no revision.
     pub async fn next(&mut self) -> Result<Option<Revision>> {
+        let current = self.current().cloned();
         let document = self.next_document().await?;
-        Ok(document.map(|document| document.into_revision(self.current.as_ref())))
+        Ok(document.map(|document| document.into_revision(current.as_ref())))
     }
 
     /// As [`Self::next`], but returns the document.
     pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
-        while let Some(id) = self.ids.pop_last() {
-            if let Some(live) = self.live.remove(&id) {
-                return Ok(Some(live));
+        let mut attempt = 1;
+        loop {
+            if let Some(document) = self.read.pop() {
+                self.before = Some(document.revision.clone());
+                return Ok(Some(document));
             }
-            match read_document(&self.stack, &self.head, &id).await {
-                // Its document may be missing because a collection ran since the ids were listed.
-                Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
-                document => return document.map(Some),
+            let Some(part) = self.unread.last().copied() else {
+                return Ok(None);
+            };
+            let read = match part {
+                Part::Page(page) => history_page::read(&self.stack, &page).await,
+                Part::Journal(page) => documents_in_journal(&self.stack, &self.head, &page).await,
+            };
+            match read {
+                Ok(documents) => {
+                    self.unread.pop();
+                    self.take(documents);
+                }
+                // The page may be gone because it was replaced or collected since the list was made.
+                Err(_) if attempt < ATTEMPTS && self.is_outdated().await? => attempt += 1,
+                Err(error) => {
+                    self.unread.pop();
+                    if let Part::Page(page) = part {
+                        self.unread.push(Part::Journal(page));
+                    }
+                    return Err(error);
+                }
             }
         }
-        Ok(None)
     }
 
-    /// Whether a revision was collected since the list was made.
-    async fn was_collected(&self, id: &RevisionId) -> Result<bool> {
-        let now = HistoryFloor::of(&self.stack.head().await?);
-        Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
+    /// Whether the pages were replaced since the list was made. Then the list goes on with the new ones.
+    async fn is_outdated(&mut self) -> Result<bool> {
+        let head = self.stack.head().await?;
+        if head.history == self.head.history {
+            return Ok(false);
+        }
+        trust::for_reading(&self.stack, &head).await?;
+        self.floor = HistoryFloor::of(&head);
+        self.head = head;
+        self.list_pages();
+        Ok(true)
+    }
+
+    /// Lists the pages with revisions that were not returned yet.
+    fn list_pages(&mut self) {
+        let pages = self.head.history.pages.iter();
+        let before = self.before.as_ref().map(RevisionId::serial);
+        let pages = pages.filter(|page| before.is_none_or(|before| page.first <= before));
+        self.unread = pages.copied().map(Part::Page).collect();
+    }
+
+    /// Takes documents as the next ones to return, without deleted, collected and returned ones.
+    fn take(&mut self, mut documents: Vec<RevisionDocument>) {
+        documents.retain(|document| {
+            let id = &document.revision;
+            let is_gone = self.state.is_forgotten(id) || self.floor.hides(id.serial());
+            !is_gone && self.before.as_ref().is_none_or(|before| id < before)
+        });
+        self.read = documents;
     }
 
     /// The base from which the state at this update end can be replayed.
@@ -93,14 +144,42 @@ impl Revisions {
     }
 
     /// The current revision when the list was made.
-    pub(crate) const fn current(&self) -> Option<&RevisionId> {
-        self.current.as_ref()
+    pub(crate) fn current(&self) -> Option<&RevisionId> {
+        self.state.current()
     }
+}
+
+/// The documents of a page that can't be read, from the frames that made them: a page is only an index of the journal.
+async fn documents_in_journal(
+    stack: &StackContext,
+    head: &Head,
+    page: &HistoryPageRef,
+) -> Result<Vec<RevisionDocument>> {
+    let view = whole_journal(stack.backend(), stack.lineage()).await?;
+    let end = view.frames.partition_point(|frame| frame.slot() < head.base.start);
+    let frames = &view.frames[..end];
+    // The authenticated head names the chain before its base, and with it every frame before.
+    let is_linked = |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
+    if !frames.last().is_some_and(is_linked) {
+        let object = format!("journal of stack {}", stack.lineage());
+        return Err(Error::corrupt(object, 0, "it doesn't lead to the base that the head names"));
+    }
+    let pages = &head.history.pages;
+    let following = pages.iter().find(|other| other.first > page.first);
+    let is_on_page = |serial: Serial| {
+        serial >= page.first && following.is_none_or(|following| serial < following.first)
+    };
+    let mut documents = Vec::new();
+    for frame in frames {
+        let document = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)?;
+        documents.extend(document.filter(|document| is_on_page(document.revision.serial())));
+    }
+    Ok(documents)
 }
 
 /// All revisions, oldest first.
 pub(crate) async fn documents(stack: &StackContext, tip: &Tip) -> Result<Vec<RevisionDocument>> {
-    let mut revisions = Revisions::of(stack, tip).await?;
+    let mut revisions = Revisions::of(stack, tip);
     let mut documents = Vec::new();
     while let Some(document) = revisions.next_document().await? {
         documents.push(document);
@@ -117,7 +196,7 @@ pub(crate) async fn page(
     before: Option<&RevisionId>,
     limit: usize,
 ) -> Result<Vec<Revision>> {
-    let mut revisions = Revisions::of(stack, tip).await?;
+    let mut revisions = Revisions::of(stack, tip);
     if let Some(before) = before {
         revisions = revisions.before(before);
     }
@@ -128,23 +207,6 @@ pub(crate) async fn page(
         page.push(revision);
     }
     Ok(page)
-}
-
-/// The stored document of a revision, authenticated with the key of its time.
-async fn read_document(stack: &StackContext, head: &Head, id: &RevisionId) -> Result<RevisionDocument> {
-    let name = ObjectName::Update(id.clone());
-    let object = format!("stack {}: {name}", stack.lineage());
-    let bytes = stack.backend().read(stack.lineage(), &name).await?;
-    let document = RevisionDocument::decode(&object, &bytes)?;
-    if document.revision != *id || RevisionId::new(id.serial(), &document.chain) != *id {
-        return Err(Error::corrupt(
-            object,
-            0,
-            "it describes another revision than its name says",
-        ));
-    }
-    trust::authenticate_document(stack, head, &document).await?;
-    Ok(document)
 }
 
 /// The document of a revision.
@@ -164,10 +226,19 @@ pub(crate) async fn document(
     if let Some(document) = live.find(|live| live.revision == *revision) {
         return Ok(document.clone());
     }
-    match read_document(stack, &tip.head, revision).await {
-        Err(Error::NotFound { .. }) => Err(Error::not_found(object())),
-        read => read,
-    }
+    let Some(page) = tip.head.history.page_of(revision) else {
+        return Err(Error::not_found(object()));
+    };
+    let documents = match history_page::read(stack, page).await {
+        Err(damaged @ Error::Corrupt { .. }) => {
+            let documents = documents_in_journal(stack, &tip.head, page).await;
+            documents.map_err(|_| damaged)?
+        }
+        read => read?,
+    };
+    let mut documents = documents.into_iter();
+    let document = documents.find(|document| document.revision == *revision);
+    document.ok_or_else(|| Error::not_found(object()))
 }
 
 /// The content of a revision.
@@ -203,7 +274,7 @@ pub(crate) async fn at_marks<T>(
     base: &Base,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
-    let frames = frames_until(stack, base, document.slot).await?;
+    let frames = frames_until(stack, base, document).await?;
     let picked = replay::at_marks(stack, base, &frames, pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
@@ -213,7 +284,7 @@ pub(crate) async fn at_marks<T>(
 
 /// The state at a revision: replayed from a base before it up to its frame.
 async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<ReplayResult> {
-    let frames = frames_until(stack, base, document.slot).await?;
+    let frames = frames_until(stack, base, document).await?;
     let replayed = replay::from_base(stack, base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
@@ -221,11 +292,17 @@ async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base
     Err(not_reached(stack, &document.revision))
 }
 
-async fn frames_until(stack: &StackContext, base: &Base, last: Slot) -> Result<Vec<Frame>> {
+/// The frames from a base on up to the one that made a revision. The document is authenticated, and names the chain over
+/// all of them.
+async fn frames_until(stack: &StackContext, base: &Base, document: &RevisionDocument) -> Result<Vec<Frame>> {
     let from = Some(base.start);
     let view = stack.backend().read_journal(stack.lineage(), from).await?;
     let frames = view.frames.into_iter();
-    Ok(frames.take_while(|frame| frame.slot() <= last).collect())
+    let frames: Vec<_> = frames.take_while(|frame| frame.slot() <= document.slot).collect();
+    match frames.last() {
+        Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
+        _ => Err(not_reached(stack, &document.revision)),
+    }
 }
 
 fn not_reached(stack: &StackContext, revision: &RevisionId) -> Error {

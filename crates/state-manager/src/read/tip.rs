@@ -78,7 +78,7 @@ macro_rules! reading {
         loop {
             let ($tip, _) = tip::read($stack).await?;
             let read = async { $read }.await;
-            if !tip::must_start_over($stack, &read, &$tip.floor).await? {
+            if !tip::must_start_over($stack, &read, &$tip.head).await? {
                 break read;
             }
         }
@@ -86,15 +86,16 @@ macro_rules! reading {
 }
 pub(crate) use reading;
 
-/// Whether a read that began with this floor may have failed because a collection ran meanwhile.
+/// Whether a read that began with this head may have failed because a collection ran meanwhile.
 pub(crate) async fn must_start_over<T>(
     stack: &StackContext,
     read: &Result<T>,
-    before: &HistoryFloor,
+    before: &Head,
 ) -> Result<bool> {
     match read {
         Err(Error::NotFound { .. } | Error::Collected { .. } | Error::Corrupt { .. }) => {
-            Ok(HistoryFloor::of(&stack.head().await?) != *before)
+            let now = stack.head().await?;
+            Ok((now.collection, now.history) != (before.collection.clone(), before.history.clone()))
         }
         _ => Ok(false),
     }

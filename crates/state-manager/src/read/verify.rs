@@ -9,11 +9,15 @@ use crate::read::history_floor::{ATTEMPTS, whole_journal};
 use crate::read::replay::{self, frame_object};
 use crate::read::tip::Tip;
 use serde::Serialize;
-use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::backend::{JournalView, ObjectKind, Tail};
 use state_core::head::Collection;
+use state_core::journal::FrameKind;
 use state_core::verify::{self, Report};
-use state_core::{Base, Digest, Error, Frame, Result, Slot, State, Timestamp};
+use state_core::sealing::StackKey;
+use state_core::{Base, Digest, Error, Frame, KeyId, Result, RevisionId, Slot, State, Timestamp};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The result of a verification: counts of what was read, and the violations.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +30,10 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Number of resources in the tip.
     pub entries: u64,
+    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or a
+    /// merge of pages left them, or somebody else added them. Only a deep verification lists them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreferenced: Vec<String>,
     /// Violations of integrity rules, and notes.
     #[serde(flatten)]
     pub report: Report,
@@ -64,8 +72,8 @@ async fn verify_once(
     *read_to = Some((view.tail, view.head.collection.clone()));
     let tip = Tip::of(stack, &view).await?;
     let revisions = history::documents(stack, &tip).await?;
-    let replayed = tip.replayed;
-    let mut read = replayed.snapshots;
+    let mut read = tip.replayed.snapshots.clone();
+    let mut unreferenced = Vec::new();
     if deep {
         for document in &revisions {
             if let RevisionRecord::DetachedRevision(stored) = &document.made {
@@ -73,10 +81,13 @@ async fn verify_once(
                 read.insert(stored.snapshot.digest);
             }
         }
+        authenticate_earlier(stack, &tip, &view.frames).await?;
         let from = tip.floor.beginning(stack.lineage());
-        compare_documents(stack, &view.frames, &revisions)?;
-        compare_checkpoints(stack, &view, from, &replayed.state, &mut read).await?;
+        compare_documents(stack, &view, &tip, &revisions)?;
+        compare_checkpoints(stack, &view, from, &tip.replayed.state, &mut read).await?;
+        unreferenced = unreferenced_pages(stack, &tip).await?;
     }
+    let replayed = tip.replayed;
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
     Ok(VerifyReport {
         report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
@@ -84,26 +95,72 @@ async fn verify_once(
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: replayed.state.len() as u64,
+        unreferenced,
     })
 }
 
-/// Compares each document in `updates/`, which is an index of the journal, with the journal.
-fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[RevisionDocument]) -> Result<()> {
+/// Compares the documents of the history, which is an index of the journal, with the journal.
+fn compare_documents(
+    stack: &StackContext,
+    view: &JournalView,
+    tip: &Tip,
+    revisions: &[RevisionDocument],
+) -> Result<()> {
+    let differs = |id: &RevisionId, reason: &str| {
+        let page = tip.head.history.page_of(id);
+        let object = page.map_or_else(|| format!("revision {id}"), |page| page.object().to_string());
+        let object = format!("stack {}: {object}", stack.lineage());
+        Err(Error::corrupt(object, 0, reason))
+    };
     let mut made = BTreeMap::new();
-    for frame in frames {
+    for frame in &view.frames {
         if let Some(document) = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)? {
             made.insert(document.revision.clone(), document);
         }
     }
     for document in revisions {
-        let recorded = made.get(&document.revision);
-        if !recorded.is_some_and(|recorded| recorded.is_unchanged_from(document)) {
-            let name = ObjectName::Update(document.revision.clone());
-            let object = format!("stack {}: {name}", stack.lineage());
-            return Err(Error::corrupt(object, 0, "it does not match the journal"));
+        if made.remove(&document.revision).as_ref() != Some(document) {
+            return differs(&document.revision, "it does not match the journal");
+        }
+    }
+    match made.keys().find(|id| tip.lists(id)) {
+        Some(missing) => differs(missing, "it lacks a revision that the journal contains"),
+        None => Ok(()),
+    }
+}
+
+/// Checks the tags of the frames before the base, each with the key of its time, as far as the keys can be opened here.
+/// The head's chain already covers these frames.
+async fn authenticate_earlier(stack: &StackContext, tip: &Tip, frames: &[Frame]) -> Result<()> {
+    let mut keys: BTreeMap<KeyId, Option<Arc<dyn StackKey>>> = BTreeMap::new();
+    let is_earlier = |frame: &&Frame| {
+        frame.kind() == FrameKind::Data && frame.slot() < tip.head.base.start && tip.key.is_some()
+    };
+    for frame in frames.iter().filter(is_earlier) {
+        let Some(id) = replay::key_at(&tip.head, frame.slot()) else {
+            continue;
+        };
+        let key = match keys.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(match wrapped::unwrap(stack, id).await {
+                Err(Error::Sealed { .. }) => None,
+                other => Some(other?),
+            }),
+        };
+        if key.as_ref().is_some_and(|key| !frame.is_authentic(&**key)) {
+            let object = frame_object(stack.lineage(), frame);
+            let reason = format!("its tag doesn't match key {id}, which was in use then: the store was altered");
+            return Err(Error::sealed(object, reason));
         }
     }
     Ok(())
+}
+
+/// The stored history pages that the head doesn't name.
+async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<String>> {
+    let pages = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
+    let pages = pages.iter().filter(|page| !tip.head.history.names(page));
+    Ok(pages.map(ToString::to_string).collect())
 }
 
 /// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed

@@ -6,17 +6,17 @@ use crate::context::StackContext;
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
-use crate::objects::document::RevisionDocument;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::view;
-use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication, UnwrittenObjects};
+use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
+use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
-use state_core::head::SealingPolicy;
+use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, UpdateResult};
+use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -63,7 +63,7 @@ struct OpeningCheck {
     seal: SessionSealer,
     replayed: ReplayResult,
     publication: Option<Publication>,
-    unwritten: UnwrittenObjects,
+    unpublished: Option<(Serial, StackOutputs)>,
 }
 
 /// Replays the journal, ends the update that the previous writer left open, and starts the queue.
@@ -76,16 +76,18 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     let interrupted = state.update().is_some();
     let (sender, requests) = mpsc::channel(WAITING);
     let environment = stack.environment();
+    let history = SessionHistory::new(&head, checked.replayed.revisions);
     let task = CheckpointTask {
         writer: Arc::clone(&writer),
-        environment: environment.clone(),
-        stack: head.name.to_string(),
+        stack: stack.clone(),
+        name: head.name.to_string(),
+        history: history.clone(),
         queue: sender.downgrade(),
         seal: checked.seal.clone(),
         publication: checked.publication,
     };
     let journal_bytes = checked.replayed.journal_bytes;
-    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unwritten);
+    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unpublished);
     let (publish, published) = watch::channel(Published {
         state: Arc::new(state.clone()),
         tail,
@@ -108,6 +110,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
         published,
         recovered: state.pending().cloned().collect(),
         seal: checked.seal,
+        history,
         logs: Arc::default(),
         storing: Arc::default(),
     };
@@ -123,7 +126,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
 }
 
 /// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the
-/// objects that the previous writer left unwritten.
+/// outputs that the previous writer left unpublished.
 async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
     let seal = seal_for_writing(stack, acquired).await?;
@@ -137,19 +140,15 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck
     // Only after authentication: a forged journal must not move the pin.
     trust::require_no_regression(stack, &point, seal.key()).await?;
     let publication = Publication::of(head);
-    let outputs = match &publication {
+    let unpublished = match &publication {
         Some(_) => unpublished(stack, &replayed).await?,
         None => None,
-    };
-    let unwritten = UnwrittenObjects {
-        documents: missing_documents(stack, &replayed).await?,
-        outputs,
     };
     Ok(OpeningCheck {
         seal,
         replayed,
         publication,
-        unwritten,
+        unpublished,
     })
 }
 
@@ -179,29 +178,22 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
             let next = acquired.tail.next;
             let keys = wrapped::successor(head, None, &*key, next, files, &wrapped_key.recipients);
             let seal = SessionSealer::new(head.policy, Some(Arc::clone(&key)));
+            // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the
+            // head binds base and history by their digests.
+            let written = next.get().checked_sub(1).map(|last| Watermark {
+                slot: Slot(last),
+                chain: acquired.tail.chain,
+            });
             let change = |head: &mut Head| {
                 head.key_id = Some(key.id());
                 head.keys = Some(keys.clone());
+                head.watermark = written.or(head.watermark);
             };
             seal.swap_head(writer, stack.nonce(), &change).await?;
             stack.keyring().keep(&key);
             Ok(seal)
         }
     }
-}
-
-/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have
-/// been collected.
-async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
-    if replayed.revisions.is_empty() {
-        return Ok(Vec::new());
-    }
-    let there = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let is_missing = |document: &&RevisionDocument| {
-        !replayed.state.is_forgotten(&document.revision)
-            && !there.contains(&ObjectName::Update(document.revision.clone()))
-    };
-    Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
 }
 
 /// The current revision's outputs, if the previous writer crashed before it published them.

@@ -216,6 +216,7 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
         old: head.key_id.unwrap(),
         new: strange.id(),
         generation: 2,
+        until: Slot(1),
         endorsement,
     };
     let random = invented(Tag::from_bytes([7; 32]));
