@@ -73,7 +73,7 @@ impl Writer for FsWriter {
         // changed meanwhile is detected by its bytes in the swap, and the change is applied to the new head.
         for _ in 0..ATTEMPTS {
             let mut head = seen.head.clone();
-            change(&mut head);
+            change(&mut head)?;
             let swap = move |owner: &Owner| owner.swap_head(&seen, head, nonce);
             match self.step(&self.objects, swap).await? {
                 SwapOutcome::Swapped(head) => return Ok(head),

@@ -121,7 +121,10 @@ impl Script {
         }
         first.writer.create(&object(), object_bytes()).await.unwrap();
         self.achieve(|progress| progress.object = true);
-        let change = |head: &mut Head| head.floor = Slot(1);
+        let change = |head: &mut Head| {
+            head.floor = Slot(1);
+            Ok(())
+        };
         first.writer.swap_head(nonce(5), &change).await.unwrap();
         self.achieve(|progress| progress.swapped = true);
         tail = first.writer.rotate(tail, nonce(4)).await.unwrap();

@@ -277,11 +277,11 @@ impl Owner {
     /// Changes the head, and repeats the change on the new head if the head changed meanwhile.
     ///
     /// # Errors
-    /// `Fenced` when the head has another epoch; `Conflict` when the head keeps changing.
+    /// `Fenced` when the head has another epoch; `Conflict` when the head keeps changing; the error of the change.
     pub async fn change_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.head().await?;
-            change(&mut head);
+            change(&mut head)?;
             if let Some(head) = self.swap_head(&mut guard, head, nonce).await? {
                 return Ok(head);
             }

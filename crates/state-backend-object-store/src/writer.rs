@@ -146,7 +146,7 @@ impl Writer for ObjectWriter {
         // is applied to the new head, so that neither change is lost.
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
-            change(&mut head);
+            change(&mut head)?;
             let swapped = self
                 .step(|owner| async move { owner.swap_head(&mut guard, head, nonce).await })
                 .await?;

@@ -11,6 +11,7 @@
 //! expiry can't be parsed doesn't expire: it holds until it is released.
 
 use crate::context::StackContext;
+use crate::keys::authenticate::Authenticated;
 use state_core::backend::ClientLock;
 use state_core::{Error, Head, Result, Timestamp};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub fn holds(lock: &ClientLock, now: &Timestamp) -> bool {
 }
 
 /// Refuses a client that may not write: another client's lock holds, or this client's own lock is gone.
-pub(crate) fn gate(stack: &StackContext, head: &Head) -> Result<()> {
+pub(crate) fn gate(stack: &StackContext, head: &Authenticated<Head>) -> Result<()> {
     let now = stack.now();
     let active = head.client_lock.as_ref().filter(|lock| holds(lock, &now));
     match (active, stack.client_lock_id()) {
@@ -42,7 +43,7 @@ pub(crate) fn gate(stack: &StackContext, head: &Head) -> Result<()> {
 }
 
 /// The client lock of the head, if it has this id.
-pub(crate) fn require(stack: &StackContext, head: &Head, id: &str) -> Result<ClientLock> {
+pub(crate) fn require(stack: &StackContext, head: &Authenticated<Head>, id: &str) -> Result<ClientLock> {
     let object = format!("client lock {id} of {}", stack.object());
     match &head.client_lock {
         Some(lock) if lock.id == id => Ok(lock.clone()),

@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::known_stacks::KnownStacks;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::{Backend, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
+use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +82,10 @@ impl StackContext {
         self.lineage
     }
 
+    pub(crate) fn store(&self) -> &StoreContext {
+        &self.store
+    }
+
     pub(crate) fn backend(&self) -> &dyn Backend {
         self.store.backend()
     }
@@ -125,17 +129,12 @@ impl StackContext {
         self.store.nonce()
     }
 
-    pub(crate) async fn head(&self) -> Result<Head> {
-        self.backend().read_head(self.lineage).await
-    }
-
     /// Another stack of the same store, without this stack's client lock and opened keys.
-    pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
-        let head = self.backend().read_head(lineage).await?;
-        let mut sibling = self.store.stack(head.name.clone(), lineage);
+    pub(crate) fn sibling(&self, name: StackName, lineage: Lineage) -> Self {
+        let mut sibling = self.store.stack(name, lineage);
         // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
         sibling.client_lock = None;
-        Ok((sibling, head))
+        sibling
     }
 }
 

@@ -8,8 +8,10 @@
 //!           first contact            later
 //!  key      is trusted               the same, or endorsed by the previous key, link by link
 //!  journal  its end is remembered    that end lies on the chain that leads to the new end
+//!  policy   is remembered            a change is authentic, and is reported once
 //!  name     its stack is remembered  the same stack, if that stack has a key
 //! ```
+//! Recipients are remembered as the policy is. Nothing is remembered of a sealed stack whose key can't be opened.
 
 #[cfg(feature = "fs")]
 mod file;
@@ -19,7 +21,8 @@ pub use file::{FileKnownStacks, StoreIdentity};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use state_core::{Digest, Epoch, KeyId, Lineage, Result, Serial, Slot, StackName};
+use state_core::head::SealingPolicy;
+use state_core::{Digest, Epoch, Head, KeyId, Lineage, Result, Serial, Slot, StackName};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,9 +48,113 @@ pub struct StackPin {
     /// The chain digest of the journal before that slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Digest>,
+    /// Policy and recipients in the head that was last authenticated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<SealingPin>,
     /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsPin>,
+}
+
+/// Policy and recipients of a stack, as its head names them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct SealingPin {
+    /// Which values are encrypted.
+    pub policy: SealingPolicy,
+    /// Recipients of the data key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
+    /// Recipients of the published outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+}
+
+impl SealingPin {
+    /// Policy and recipients in a head.
+    pub(crate) fn of(head: &Head) -> Self {
+        let keys = head.keys.as_ref();
+        Self {
+            policy: head.policy,
+            recipients: keys.map(|keys| keys.recipients.clone()).unwrap_or_default(),
+            outputs: keys.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The difference between two [`SealingPin`]s of a stack. A holder of the data key signed the later one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealingChange {
+    /// The policy before and after the change; none if it is the same.
+    pub policy: Option<(SealingPolicy, SealingPolicy)>,
+    /// Added and removed recipients of the data key.
+    pub recipients: ListChange,
+    /// Added and removed recipients of the published outputs.
+    pub outputs: ListChange,
+}
+
+/// The difference between two lists of recipients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListChange {
+    /// Recipients that are only in the later list.
+    pub added: Vec<String>,
+    /// Recipients that are only in the earlier list.
+    pub removed: Vec<String>,
+}
+
+impl SealingChange {
+    /// The difference; none if both are equal up to the order of their recipients.
+    pub(crate) fn between(was: &SealingPin, is: &SealingPin) -> Option<Self> {
+        let change = Self {
+            policy: (was.policy != is.policy).then_some((was.policy, is.policy)),
+            recipients: ListChange::between(&was.recipients, &is.recipients),
+            outputs: ListChange::between(&was.outputs, &is.outputs),
+        };
+        let is_none = change.policy.is_none() && change.recipients.is_empty() && change.outputs.is_empty();
+        (!is_none).then_some(change)
+    }
+}
+
+impl ListChange {
+    fn between(was: &[String], is: &[String]) -> Self {
+        let only_in = |one: &[String], other: &[String]| {
+            let only = one.iter().filter(|item| !other.contains(item));
+            only.cloned().collect()
+        };
+        Self {
+            added: only_in(is, was),
+            removed: only_in(was, is),
+        }
+    }
+
+    /// Whether both lists have the same recipients.
+    pub const fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// For example `recipients changed: +age1…, -age1…; policy changed from sensitive to all`.
+impl fmt::Display for SealingChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        for (name, change) in [
+            ("recipients", &self.recipients),
+            ("recipients of the outputs", &self.outputs),
+        ] {
+            let added = change.added.iter().map(|added| format!("+{added}"));
+            let removed = change.removed.iter().map(|removed| format!("-{removed}"));
+            let signed: Vec<_> = added.chain(removed).collect();
+            if !signed.is_empty() {
+                parts.push(format!("{name} changed: {}", signed.join(", ")));
+            }
+        }
+        if let Some((was, is)) = self.policy {
+            parts.push(format!("policy changed from {was} to {is}"));
+        }
+        f.write_str(&parts.join("; "))
+    }
 }
 
 /// The outputs document of a stack that this client last read.
@@ -94,6 +201,10 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
 
     /// Stores the stack that has a name; none removes the name.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
+
+    /// Tells the user that a holder of the data key changed the policy or the recipients of a stack since this client
+    /// last saw it. Called once for each change. The default does nothing.
+    fn report(&self, _stack: &StackName, _change: &SealingChange) {}
 }
 
 /// A [`KnownStacks`] in memory: for a program that opens a stack more than once.

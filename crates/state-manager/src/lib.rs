@@ -104,7 +104,9 @@ pub use intent::{Intent, UpdateRequest};
 pub use keys::rotation::{Rekey, RekeyReport};
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
-pub use known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, StackPin};
+pub use known_stacks::{
+    KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
+};
 pub use objects::document::{Revision, RevisionKind};
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;

@@ -2,10 +2,11 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
+use crate::keys::authenticate;
 use crate::transfer::settling;
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
-use state_core::backend::ClientLock;
+use state_core::backend::{ClientLock, LockStatus};
 use state_core::{Epoch, Error, Result};
 use std::time::Duration;
 
@@ -52,6 +53,16 @@ pub(crate) async fn lock_within(
     }
 }
 
+/// The holder of the writer lock, and the client lock of the authenticated head.
+pub(crate) async fn status(stack: &StackContext) -> Result<LockStatus> {
+    let client_lock = authenticate::head(stack).await?.head.into_value().client_lock;
+    let status = stack.backend().lock_status(stack.lineage()).await?;
+    Ok(LockStatus {
+        client_lock,
+        ..status
+    })
+}
+
 /// Releases the writer lock that is held at the epoch `seen`, and fences its holder.
 pub(crate) async fn force_unlock(stack: &StackContext, seen: Epoch) -> Result<()> {
     let status = stack.backend().lock_status(stack.lineage()).await?;
@@ -86,11 +97,11 @@ pub(crate) async fn acquire_client_lock(
 /// Releases the client lock with this id, expired or not, and returns it.
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
     // Checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
-    client_lock::require(stack, &stack.head().await?, id)?;
+    client_lock::require(stack, &authenticate::head(stack).await?.head, id)?;
     // The gate is skipped here: the client lock that is to be released would otherwise refuse this very call.
-    let (locked, head) = opening::acquire_ungated(stack, operation).await?;
+    let locked = opening::acquire_ungated(stack, operation).await?;
     // Checked again under the lock: between the two reads another client may have released or replaced the lock.
-    match client_lock::require(stack, &head, id) {
+    match client_lock::require(stack, &locked.head.current(), id) {
         Ok(client_lock) => {
             set_client_lock(locked, None).await?;
             Ok(client_lock)
@@ -104,7 +115,10 @@ pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: 
 
 async fn set_client_lock(locked: LockedStack, client_lock: Option<&ClientLock>) -> Result<()> {
     let swapped = locked
-        .swap_head(&|head| head.client_lock = client_lock.cloned())
+        .swap_head(&|head| {
+            head.client_lock = client_lock.cloned();
+            Ok(())
+        })
         .await;
     locked.close_after(swapped).await.map(drop)
 }

@@ -11,7 +11,7 @@ use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
 use crate::keys::rotation::{self, Rekey, RekeyReport};
-use crate::keys::wrapped;
+use crate::keys::{authenticate, reveal};
 use crate::lock;
 use crate::objects::document::Revision;
 use crate::read::blame::{self, Blame};
@@ -110,7 +110,7 @@ impl Stack {
     /// `Sealed` when no available identity opens its key, or when a sealed value was altered or copied from another
     /// place.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
-        wrapped::reveal(&self.context, snapshot).await
+        reveal::reveal(&self.context, snapshot).await
     }
 
     /// The content of a revision.
@@ -163,7 +163,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn collected_before(&self) -> Result<Option<Serial>> {
-        let head = self.context.head().await?;
+        let head = authenticate::head(&self.context).await?.head.into_value();
         Ok(head.collection.map(|collection| collection.serial))
     }
 
@@ -233,8 +233,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn lock_status(&self) -> Result<LockStatus> {
-        let lineage = self.context.lineage();
-        self.context.backend().lock_status(lineage).await
+        lock::status(&self.context).await
     }
 
     /// Takes the writer lock. Doesn't wait. Ends the update that the previous writer left open, and settles interrupted
@@ -313,7 +312,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn policy(&self) -> Result<SealingPolicy> {
-        Ok(self.context.head().await?.policy)
+        Ok(authenticate::head(&self.context).await?.head.policy)
     }
 
     /// The recipients to whom the stack's data key is wrapped; empty for a stack without a data key.

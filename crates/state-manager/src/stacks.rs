@@ -13,7 +13,8 @@ use crate::contracts::registry::{BackendRegistry, StoreRequest};
 use crate::contracts::targets::WholeMutation;
 use crate::environment::Environment;
 use crate::intent::UpdateRequest;
-use crate::keys::trust;
+use crate::keys::authenticate::UncheckedHead;
+use crate::keys::reveal;
 use crate::known_stacks::KnownStacks;
 use crate::lock;
 use crate::read::names::{self, StackSummary};
@@ -198,7 +199,8 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when the name pointer or the head is damaged.
     pub async fn bound_head(&self, name: &StackName) -> Result<Option<Head>> {
-        names::bound_head(&self.context, name).await
+        let head = names::bound_head(&self.context, name).await?;
+        Ok(head.map(UncheckedHead::into_untrusted))
     }
 
     /// Forgets what this client remembers of the stack with this name, and trusts its present state.
@@ -227,7 +229,7 @@ impl Stacks {
         let stack = self.require(name).await?;
         match self.configured_crypter(&stack)? {
             Some(crypter) => Ok(crypter),
-            None => trust::crypter(stack.context()).await,
+            None => reveal::crypter(stack.context()).await,
         }
     }
 

@@ -61,6 +61,7 @@ async fn long(url: &str) {
         head.base = base.clone();
         head.floor = base.start;
         head.collection = Some(collection.clone());
+        Ok(())
     };
     let collected = held.writer.swap_head(bench.nonce(), &collect).await;
     collected.expect("it is swapped");

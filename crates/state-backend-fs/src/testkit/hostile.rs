@@ -399,7 +399,7 @@ mod tests {
         store.create_stack(&head()).await.unwrap();
         let owner = store.acquire(head().lineage, &request("me", None)).await.unwrap();
         append(&owner, owner.tail, "a\n").await;
-        owner.writer.swap_head(nonce(5), &|_| {}).await.unwrap();
+        owner.writer.swap_head(nonce(5), &|_| Ok(())).await.unwrap();
 
         let folder = format!("stacks/{}", head().lineage);
         let segment = format!("{folder}/journal/00000000000000000000-1.log");

@@ -45,7 +45,10 @@ async fn live(store: &FsBackend, outcome: &mut Outcome) -> Result<(), Error> {
             tail = owner.writer.rotate(tail, nonce(4)).await?;
             owner.writer.create(&object(), Bytes::from_static(b"x")).await?;
             outcome.object = true;
-            let swap = |head: &mut state_core::Head| head.floor = Slot(1);
+            let swap = |head: &mut state_core::Head| {
+                head.floor = Slot(1);
+                Ok(())
+            };
             owner.writer.swap_head(nonce(5), &swap).await?;
             outcome.swapped = true;
         }
@@ -66,7 +69,7 @@ async fn live(store: &FsBackend, outcome: &mut Outcome) -> Result<(), Error> {
 async fn check_sticky(writer: &dyn Writer, frame: &Frame) {
     let again = writer.append(frame).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Closed, "{again}");
-    let swap = writer.swap_head(nonce(6), &|_| {}).await.unwrap_err();
+    let swap = writer.swap_head(nonce(6), &|_| Ok(())).await.unwrap_err();
     assert_eq!(swap.kind(), ErrorKind::Closed, "{swap}");
 }
 

@@ -19,7 +19,10 @@ async fn rotated() -> (TestStore, Tail) {
     };
     let tail = owner.writer.rotate(tail, nonce(4)).await.unwrap();
     let tail = append(&owner, tail, "c\n").await;
-    let change = move |head: &mut state_core::Head| head.base = base.clone();
+    let change = move |head: &mut state_core::Head| {
+        head.base = base.clone();
+        Ok(())
+    };
     owner.writer.swap_head(nonce(5), &change).await.unwrap();
     (place, tail)
 }
@@ -58,7 +61,10 @@ async fn journal_is_read_from_the_base_or_an_earlier_slot() {
 async fn base_with_a_wrong_chain_is_corrupt() {
     let (place, _) = rotated().await;
     let owner = place.acquire("next").await;
-    let wrong = |head: &mut state_core::Head| head.base.chain = Digest::of(b"other");
+    let wrong = |head: &mut state_core::Head| {
+        head.base.chain = Digest::of(b"other");
+        Ok(())
+    };
     owner.writer.swap_head(nonce(6), &wrong).await.unwrap();
     let error = place.store.read_journal(place.lineage, None).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
@@ -76,7 +82,10 @@ async fn missing_segment_is_corrupt_unless_collected() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let owner = place.acquire("next").await;
-    let floor = |head: &mut state_core::Head| head.floor = Slot(3);
+    let floor = |head: &mut state_core::Head| {
+        head.floor = Slot(3);
+        Ok(())
+    };
     owner.writer.swap_head(nonce(6), &floor).await.unwrap();
     let error = place
         .store
@@ -102,6 +111,7 @@ async fn journal_cut_before_its_last_clean_close_is_corrupt() {
         move |head: &mut state_core::Head| {
             let (slot, chain) = (Slot(slot), tail.chain);
             head.watermark = Some(Watermark { slot, chain });
+            Ok(())
         }
     };
     owner.writer.swap_head(nonce(5), &mark(1, first)).await.unwrap();
@@ -127,6 +137,7 @@ async fn wrong_chain_at_the_last_clean_close_is_corrupt() {
             slot: Slot(1),
             chain: Digest::of(b"other"),
         });
+        Ok(())
     };
     owner.writer.swap_head(nonce(5), &wrong).await.unwrap();
     let error = place.store.read_journal(place.lineage, None).await.unwrap_err();

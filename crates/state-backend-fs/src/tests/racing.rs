@@ -100,6 +100,7 @@ async fn head_change_is_repeated_on_a_changed_head() {
             std::fs::write(&path, state_core::Enveloped::encode(&other)).unwrap();
         }
         head.floor = Slot(1);
+        Ok(())
     };
     let head = owner.writer.swap_head(nonce(6), &change).await.unwrap();
     assert_eq!(

@@ -77,7 +77,11 @@ async fn stale_writer_is_fenced_after_break() {
     );
     assert_eq!(old.writer.check().await.unwrap_err().kind(), ErrorKind::Fenced);
     assert_eq!(
-        old.writer.swap_head(nonce(5), &|_| {}).await.unwrap_err().kind(),
+        old.writer
+            .swap_head(nonce(5), &|_| Ok(()))
+            .await
+            .unwrap_err()
+            .kind(),
         ErrorKind::Fenced
     );
     assert_eq!(
@@ -145,6 +149,7 @@ async fn head_swap_keeps_fields_that_callers_may_not_change() {
         head.epoch = Epoch(77);
         head.generation = Generation(77);
         head.removed = true;
+        Ok(())
     };
     let head = owner.writer.swap_head(nonce(6), &change).await.unwrap();
     assert_eq!(head, place.store.read_head(place.lineage).await.unwrap());

@@ -22,7 +22,7 @@ async fn session(
             (_, tail) = bench.append(&held, tail, payload).await?;
             acknowledged.push(payload.to_vec());
         }
-        held.writer.swap_head(bench.nonce(), &|_| {}).await?;
+        held.writer.swap_head(bench.nonce(), &|_| Ok(())).await?;
         let name = state_core::backend::ObjectName::Log(state_core::Serial(1));
         held.writer.create(&name, b"log"[..].into()).await?;
         assert_eq!(&backend.read(lineage, &name).await?[..], b"log");

@@ -159,7 +159,10 @@ impl Actor {
             message: String::new(),
             expires: None,
         };
-        let change = |head: &mut Head| head.client_lock = Some(lock.clone());
+        let change = |head: &mut Head| {
+            head.client_lock = Some(lock.clone());
+            Ok(())
+        };
         let result = writer.swap_head(self.nonce(), &change).await;
         self.oracle
             .locks
@@ -188,7 +191,10 @@ impl Actor {
             chain: tail.chain,
         };
         let result = writer
-            .swap_head(self.nonce(), &|head| head.base = base.clone())
+            .swap_head(self.nonce(), &|head| {
+                head.base = base.clone();
+                Ok(())
+            })
             .await;
         write_outcome(&result);
         result.map(drop)
@@ -207,6 +213,7 @@ impl Actor {
                 since: Timestamp::new("2026-01-01T00:00:00Z"),
                 forgotten: BTreeSet::new(),
             });
+            Ok(())
         };
         let swapped = writer.swap_head(self.nonce(), &change).await;
         write_outcome(&swapped);

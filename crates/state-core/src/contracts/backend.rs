@@ -200,8 +200,9 @@ impl Tail {
     }
 }
 
-/// A change of the head. The store calls it with a freshly read head, possibly more than once.
-pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) + Send + Sync);
+/// A change of the head. The store calls it with a freshly read head, possibly more than once. An error ends the swap
+/// without effect: the caller may refuse the head that would be replaced.
+pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) -> Result<()> + Send + Sync);
 
 /// The writer lock of one stack.
 ///
@@ -229,7 +230,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// owns the epoch, generation, lineage, compaction and nonce: changes to them are ignored.
     ///
     /// # Errors
-    /// `Fenced` if another writer has raised the epoch.
+    /// `Fenced` if another writer has raised the epoch; the error of the change, and then the head stays as it was.
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head>;
 
     /// Removes the stack: its head becomes a tombstone with the next epoch, so that all later writes are refused.

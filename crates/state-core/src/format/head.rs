@@ -14,6 +14,7 @@ use crate::name::StackName;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// The current base of a stack's state, the lock epoch, and the policy under which values are stored.
 ///
@@ -145,6 +146,19 @@ impl Head {
             );
         }
         Ok(())
+    }
+
+    /// Whether two heads differ at most in what a backend changes by itself: epoch, generation, compaction and nonce.
+    /// While a writer holds the lock, every other difference to the head that it last wrote comes from elsewhere.
+    pub fn has_content_of(&self, other: &Self) -> bool {
+        let with_backend_fields = Self {
+            epoch: other.epoch,
+            generation: other.generation,
+            compaction: other.compaction,
+            nonce: other.nonce,
+            ..self.clone()
+        };
+        with_backend_fields == *other
     }
 
     fn signed_bytes(&self) -> Vec<u8> {
@@ -298,6 +312,16 @@ pub enum SealingPolicy {
     All,
 }
 
+impl fmt::Display for SealingPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plaintext => "plaintext",
+            Self::Sensitive => "sensitive",
+            Self::All => "all",
+        })
+    }
+}
+
 /// The end of a journal that was closed cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -341,6 +365,16 @@ mod tests {
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());
+        assert!(
+            !taken_over.has_content_of(&head),
+            "the origin isn't the backend's"
+        );
+        let origin = head.copied_from.clone();
+        let taken_over = Head {
+            copied_from: origin,
+            ..taken_over
+        };
+        assert!(taken_over.has_content_of(&head));
 
         let mut forged = head.clone();
         forged.floor = Slot(9);
@@ -349,6 +383,7 @@ mod tests {
         let mut stripped = head.clone();
         stripped.tag = None;
         for changed in [forged, renamed, stripped] {
+            assert!(!changed.has_content_of(&head));
             assert!(changed.authenticate("head", &key).is_err());
         }
         assert!(head.authenticate("head", &TagKey::new(2)).is_err());

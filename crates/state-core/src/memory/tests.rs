@@ -173,7 +173,10 @@ fn base_must_begin_a_segment_and_match_the_chain() {
                 start,
                 chain,
             };
-            let change = |head: &mut Head| head.base = base.clone();
+            let change = |head: &mut Head| {
+                head.base = base.clone();
+                Ok(())
+            };
             let swapped = held.writer.swap_head(bench.nonce(), &change).await;
             assert!(matches!(swapped, Err(Error::Invalid { .. })));
         }
@@ -214,6 +217,7 @@ fn floor_must_not_decrease_or_pass_a_base() {
                 head.base = tip.clone();
                 head.floor = floor;
                 head.collection = Some(collection.clone());
+                Ok(())
             };
             held.writer.swap_head(bench.nonce(), &change).await
         };

@@ -108,9 +108,9 @@ impl Writer for MemoryWriter {
             let before = self.act(|stack| Ok(stack.head.clone()))?;
             // The change runs twice, because other backends may repeat it. It runs without the lock on the contents,
             // because the caller's code may call this backend again.
-            change(&mut before.clone());
+            change(&mut before.clone())?;
             let mut after = before.clone();
-            change(&mut after);
+            change(&mut after)?;
             after.epoch = before.epoch;
             after.generation = before.generation;
             after.lineage = before.lineage;

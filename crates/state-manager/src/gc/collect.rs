@@ -19,6 +19,7 @@ use crate::gc::retention::{Retention, after, has_passed};
 use crate::gc::survey::{HistoryCut, Survey};
 use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
+use crate::write::session_history;
 use serde::Serialize;
 use state_core::backend::{StoredItem, StoredItemName};
 use state_core::head::Collection;
@@ -120,7 +121,7 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
     let _alone = locked.storing.write().await;
     // Excludes checkpoints: a page that is stored but not yet named by the head would be deleted as unused.
-    let paging = locked.history.begin().await;
+    let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
@@ -136,14 +137,15 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             since: now,
             forgotten: cut.forgotten,
         };
+        let before = &survey.tip.head.history;
         // The base's snapshot and the pages are durable before the head names them.
-        paging.expect_swap();
         let change = |head: &mut Head| {
+            session_history::require(&stack.object(), head, before)?;
             raise_floor(head, &collection);
             head.history = history.clone();
+            Ok(())
         };
-        let head = locked.swap_head(&change).await?;
-        paging.finish(head.history, head.base.start);
+        locked.swap_head(&change).await?;
         delete(writer, &plan.at_once).await?;
     }
     Ok(plan.report)

@@ -2,12 +2,13 @@
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::{history_page, snapshots};
 use crate::read::history_floor::whole_journal;
-use crate::read::replay::{self, checkpoints, frame_object, rebases};
+use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
-use state_core::backend::{JournalView, ObjectName, StoredItem, StoredItemName};
+use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::history::{History, HistoryPageRef};
 use state_core::journal::{Fence, FrameKind};
@@ -20,10 +21,10 @@ const MAX_FORGOTTEN: usize = 1000;
 
 /// The remaining history of a stack.
 pub(super) struct Survey {
-    view: JournalView,
+    journal: OpenedJournal,
     pub(super) tip: Tip,
     /// The revisions that were not deleted, oldest first.
-    pub(super) documents: Vec<RevisionDocument>,
+    pub(super) documents: Vec<Authenticated<RevisionDocument>>,
     /// The pages of the history, with all of their revisions.
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
@@ -67,15 +68,15 @@ impl HistoryCut {
 impl Survey {
     /// Reads head, journal and documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
-        let view = whole_journal(stack.backend(), stack.lineage()).await?;
-        let tip = Tip::of(stack, &view).await?;
+        let journal = whole_journal(stack).await?;
+        let tip = Tip::of(stack, &journal).await?;
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
         for page in &tip.head.history.pages {
-            let read = history_page::read(stack, page).await?;
+            let read = authenticate::page(stack, &tip.head, page).await?;
             pages.push((*page, read.iter().map(|document| document.revision.clone()).collect()));
             documents.extend(read);
         }
-        documents.extend(tip.replayed.revisions.iter().cloned());
+        documents.extend(tip.revisions.iter().cloned());
         documents.retain(|document| tip.lists(&document.revision));
         let mut survey = Self {
             bases: BTreeMap::new(),
@@ -83,11 +84,11 @@ impl Survey {
             tip,
             documents,
             pages,
-            view,
+            journal,
         };
-        let head = &survey.view.head;
+        let head = &survey.journal.head;
         let mut candidates = vec![survey.tip.floor.beginning(stack.lineage()), head.base.clone()];
-        for frame in &survey.view.frames {
+        for frame in &survey.journal.frames {
             let object = frame_object(stack.lineage(), frame);
             for reference in rebases(stack.lineage(), frame)? {
                 survey.needed.push((frame.slot(), reference.object(), None));
@@ -117,7 +118,7 @@ impl Survey {
 
     /// The latest slot at which the journal can be cut without losing a revision that is to be kept.
     pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<HistoryCut> {
-        let made: Vec<Option<&Timestamp>> = self.documents.iter().map(moment).collect();
+        let made: Vec<Option<&Timestamp>> = self.documents.iter().map(|document| moment(document)).collect();
         let current = self.tip.replayed.state.current();
         let current = self.documents.iter().position(|d| Some(&d.revision) == current);
         let oldest = oldest_kept(&made, current, retention, now)?;
@@ -131,7 +132,7 @@ impl Survey {
             Some(first) if behind > 0 => (first.revision.serial(), start, chain),
             // No revision would be dropped, so history keeps its present beginning.
             _ => {
-                let beginning = self.tip.floor.beginning(self.view.head.lineage);
+                let beginning = self.tip.floor.beginning(self.journal.head.lineage);
                 (self.tip.floor.serial(), beginning.start, beginning.chain)
             }
         };
@@ -152,17 +153,17 @@ impl Survey {
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
-        let fences = self.view.frames.iter().filter(|frame| frame.slot() <= limit);
+        let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
         // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
             Some(frame) => {
-                let object = frame_object(self.view.head.lineage, frame);
+                let object = frame_object(self.journal.head.lineage, frame);
                 Some((frame.slot(), Fence::decode(&object, frame.payload())?.chain))
             }
         };
-        let beginning = self.tip.floor.beginning(self.view.head.lineage);
+        let beginning = self.tip.floor.beginning(self.journal.head.lineage);
         let borders = [Some((beginning.start, beginning.chain)), fence, base];
         Ok(borders
             .into_iter()
@@ -184,14 +185,14 @@ impl Survey {
         if nearest.start == cut.start {
             return Ok(nearest);
         }
-        let frames = &self.view.frames;
+        let frames = &self.journal.frames;
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
         // Dated by the last record it contains, not by the clock: a repeated run then writes identical bytes.
         let mut snapshot = led_to
             .state
-            .snapshot(self.view.head.name.to_string(), led_to.moment);
+            .snapshot(self.journal.head.name.to_string(), led_to.moment);
         snapshot.continuation = Some(led_to.state.continuation());
         let reference = snapshots::store(writer, Arc::new(snapshot), cut.start).await?;
         Ok(Base {
@@ -206,7 +207,7 @@ impl Survey {
         let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
         let exists = |object| existing.contains(&StoredItemName::Object(object));
         let paged = self.pages.iter().flat_map(|(_, revisions)| revisions);
-        let live = self.tip.replayed.revisions.iter().map(|document| &document.revision);
+        let live = self.tip.revisions.iter().map(|document| &document.revision);
         let logged = live.filter(|revision| {
             let serial = revision.serial();
             exists(ObjectName::Log(serial)) || exists(ObjectName::Outputs(serial))
@@ -276,8 +277,9 @@ impl Survey {
                 history.pages.push(*page);
                 continue;
             }
-            let mut kept = history_page::read(stack, page).await?;
-            kept.retain(|document| !cut.removes(&document.revision));
+            let kept = authenticate::page(stack, &self.tip.head, page).await?.into_iter();
+            let kept = kept.filter(|document| !cut.removes(&document.revision));
+            let kept = kept.map(Authenticated::into_value).collect();
             history.pages.extend(history_page::store(stack, writer, kept).await?);
         }
         Ok(history)

@@ -8,8 +8,8 @@ use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
-use crate::keys::sealing::SessionSealer;
-use crate::keys::{trust, wrapped};
+use crate::keys::{authenticate, trust, wrapped};
+use crate::known_stacks::SealingPin;
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
@@ -132,8 +132,7 @@ async fn rotate(
     let tail = locked.end_queue().await?;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let old = locked.seal.shared_key();
-    let head = stack.head().await?;
-    let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
+    let known = locked.head.current().keys.clone().map(|keys| keys.recipients);
     let key = provider.generate(stack.lineage())?;
     let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;
@@ -147,22 +146,17 @@ async fn rotate(
     };
     let paging = locked.history.begin().await;
     let history = paging.up_to(stack, writer, base.start, &locked.state()).await?;
-    let mut keys = wrapped::successor(
-        &head,
-        old.as_deref(),
-        &*key,
-        after.next,
-        files,
-        &wrapped.recipients,
-    );
+    let mut keys = locked
+        .head
+        .successor(&*key, after.next, files, &wrapped.recipients);
     if let Some(outputs) = request.outputs {
         keys.outputs = outputs;
     }
     let change = |head: &mut Head| {
         // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
         // new ones.
+        history.apply(head)?;
         head.base = base.clone();
-        head.history = history.clone();
         head.rev_base = None;
         head.policy = policy;
         head.key_id = Some(key.id());
@@ -171,9 +165,10 @@ async fn rotate(
             slot: Slot(after.next.get().saturating_sub(1)),
             chain: after.chain,
         });
+        Ok(())
     };
-    let seal = SessionSealer::new(policy, Some(Arc::clone(&key)));
-    seal.swap_head(writer, stack.nonce(), &change).await?;
+    let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
+    trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
     stack.keyring().keep(&key);
     writer.release().await?;
     Ok((base, wrapped.recipients))
@@ -207,9 +202,7 @@ fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
 
 /// The keys in the authenticated head; none for a stack without a data key.
 pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
-    let head = stack.head().await?;
-    trust::for_reading(stack, &head).await?;
-    Ok(head.keys)
+    Ok(authenticate::head(stack).await?.head.into_value().keys)
 }
 
 /// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
@@ -226,20 +219,23 @@ pub(crate) async fn add_recipients(
 async fn wrap_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
     let stack = &locked.stack;
     let provider = require_provider(stack)?;
-    let head = stack.head().await?;
-    let (Some(key), Some(keys)) = (locked.seal.key(), head.keys) else {
+    let Some(head) = locked.head.sealed() else {
         return Err(unsealed(stack));
     };
-    let recipients = with_more(keys.recipients, more);
-    let wrapped = provider.wrap(key.id(), Some(&recipients))?;
-    let files = wrapped::store(stack, &*locked.writer, key.id(), &wrapped).await?;
+    let id = head.key().id();
+    let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
+    let recipients = with_more(known.unwrap_or_default(), more);
+    let wrapped = provider.wrap(id, Some(&recipients))?;
+    let files = wrapped::store(stack, &*locked.writer, id, &wrapped).await?;
     let change = |head: &mut Head| {
         if let Some(keys) = &mut head.keys {
             keys.files.clone_from(&files);
             keys.recipients.clone_from(&wrapped.recipients);
         }
+        Ok(())
     };
-    locked.swap_head(&change).await?;
+    let head = locked.swap_head(&change).await?;
+    trust::remember_sealing(stack, SealingPin::of(&head)).await;
     Ok(wrapped.recipients)
 }
 
@@ -258,19 +254,22 @@ pub(crate) async fn add_output_recipients(
 }
 
 async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
-    let head = locked.stack.head().await?;
-    let (Some(key), Some(keys)) = (locked.seal.key(), head.keys) else {
+    let Some(head) = locked.head.sealed() else {
         return Err(unsealed(&locked.stack));
     };
-    let outputs = with_more(keys.outputs, more);
+    let known = head.keys.as_ref().map(|keys| keys.outputs.clone());
+    let outputs = with_more(known.unwrap_or_default(), more);
     // Tried first with an empty document: a malformed recipient must be refused before the head changes.
-    key.outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
+    head.key()
+        .outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
     let change = |head: &mut Head| {
         if let Some(keys) = &mut head.keys {
             keys.outputs.clone_from(&outputs);
         }
+        Ok(())
     };
-    locked.swap_head(&change).await?;
+    let head = locked.swap_head(&change).await?;
+    trust::remember_sealing(&locked.stack, SealingPin::of(&head)).await;
     Ok(outputs)
 }
 

@@ -1,10 +1,9 @@
-//! Sealing of values and signing of heads in a locked stack.
+//! Sealing of values in a locked stack.
 
-use state_core::backend::HeadChange;
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
-use state_core::{Entry, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
+use state_core::{Entry, Error, Result, SharedEntry, Snapshot, sensitive};
 use std::sync::Arc;
 
 /// Policy and key of a session. Cheap to clone; callers seal in their own tasks.
@@ -29,23 +28,6 @@ impl SessionSealer {
 
     pub(crate) fn shared_key(&self) -> Option<Arc<dyn StackKey>> {
         self.key.clone()
-    }
-
-    /// Changes the head, and signs it if the stack has a key. Sessions change a head in no other way, so that no head
-    /// of a sealed stack is left unsigned.
-    pub(crate) async fn swap_head(
-        &self,
-        writer: &dyn Writer,
-        nonce: Nonce,
-        change: HeadChange<'_>,
-    ) -> Result<Head> {
-        let signed = |head: &mut Head| {
-            change(head);
-            if let Some(key) = &self.key {
-                head.sign(&**key);
-            }
-        };
-        writer.swap_head(nonce, &signed).await
     }
 
     /// An entry sealed for storage. It must already have the uid under which it is recorded, because its values are

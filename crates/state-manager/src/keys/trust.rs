@@ -1,81 +1,84 @@
-//! Decides what this client accepts as a stack: a head and a journal written by holders of the data key, under the
-//! pinned key or one that it endorses, and at a position that is not before the last one seen.
+//! Compares a stack with what this client remembers of it: the pinned key or one that it endorses, and a position that
+//! is not before the last one seen.
 
 use crate::context::StackContext;
+use crate::keys::proof::Proof;
 use crate::keys::wrapped;
-use crate::known_stacks::{KnownStacks, StackPin};
-use state_core::backend::{JournalView, Tail};
+use crate::known_stacks::{KnownStacks, SealingChange, SealingPin, StackPin};
+use state_core::backend::Tail;
 use state_core::journal::Frame;
 use state_core::sealing::StackKey;
-use state_core::{
-    Base, Crypter, Digest, Epoch, Error, Head, KeyId, Lineage, Result, Serial, Slot, StackName, State,
-};
-use std::sync::Arc;
-
-/// The data key of the head, if an identity opens it: reading needs no key. Authenticates the head with it.
-pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
-    let key = match head.key_id {
-        None => None,
-        Some(id) => match wrapped::unwrap(stack, id).await {
-            Err(Error::Sealed { .. }) => None,
-            other => Some(other?),
-        },
-    };
-    if let Some(key) = &key {
-        head.authenticate(&format!("head of {}", stack.object()), &**key)?;
-    }
-    require_key(stack, head, key.as_deref()).await?;
-    Ok(key)
-}
-
-/// The crypter for single values, with the key in use.
-pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
-    let head = stack.head().await?;
-    let missing = |reason: &str| Error::sealed(stack.object(), reason);
-    let Some(key) = for_reading(stack, &head).await? else {
-        return Err(match head.key_id {
-            None => missing("it has no data key: rekey the stack first"),
-            Some(id) => missing(&format!("no available identity opens its key {id}")),
-        });
-    };
-    key.crypter(Arc::clone(&stack.environment().entropy))
-}
+use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Lineage, Result, Serial, Slot, StackName};
 
 /// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
-/// be opened here. A client that can't open it may read on when the endorsement can't be verified: it sees no sealed
-/// value.
+/// be opened here. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
+/// value, remembers nothing and signs nothing.
 ///
 /// # Errors
 /// `Distrusted`.
 pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
-    let Some(pinned) = pinned(stack).await? else {
+    let Some(pin) = pin(stack).await? else {
         return Ok(());
+    };
+    let Some(pinned) = pin.key else {
+        return require_policy(stack, head, &pin);
     };
     let Some(now) = head.key_id else {
         let reason = format!("it was sealed with key {pinned}, and its head says now that it is plaintext");
         return Err(distrusted(stack, reason));
     };
-    if now == pinned {
+    let replaced = now != pinned;
+    if replaced {
+        match endorsement(stack, head, pinned, now).await? {
+            Endorsement::Given => {}
+            // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to
+            // it.
+            Endorsement::Unknown if key.is_none() => {}
+            Endorsement::Unknown | Endorsement::Missing => {
+                let reason = format!(
+                    "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the pinned key"
+                );
+                return Err(distrusted(stack, reason));
+            }
+        }
+    }
+    if key.is_some() || stack.keyring().provider().is_none() {
         return Ok(());
     }
-    match endorsement(stack, head, pinned, now).await? {
-        Endorsement::Given => return Ok(()),
-        // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to it.
-        Endorsement::Unknown if key.is_none() => return Ok(()),
-        Endorsement::Unknown | Endorsement::Missing => {}
-    }
-    let reason = format!(
-        "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the pinned key"
-    );
+    // This client has identities and opened the pinned key once. Reading on would show content that it can't
+    // authenticate as if it never could.
+    let reason = match replaced {
+        true => format!(
+            "this client opened its data key {pinned} before, and none of your identities opens {now}, which replaced it: \
+             you were removed from its recipients, or its key files were changed"
+        ),
+        false => format!(
+            "this client opened its data key {pinned} before, and can't open it now: its key file is missing, damaged or \
+             wrapped to other recipients, or another identity is in use"
+        ),
+    };
     Err(distrusted(stack, reason))
 }
 
-async fn pinned(stack: &StackContext) -> Result<Option<KeyId>> {
+/// Checks the policy of a stack that had no data key when this client last saw it. Nobody can change the policy of such
+/// a stack without giving it a key.
+fn require_policy(stack: &StackContext, head: &Head, pin: &StackPin) -> Result<()> {
+    match &pin.sealing {
+        Some(sealing) if head.key_id.is_none() && sealing.policy != head.policy => {
+            let (was, is) = (sealing.policy, head.policy);
+            let reason = format!(
+                "its policy was `{was}` when this client last saw it, and is `{is}` now, without a data key that could have \
+                 signed the change"
+            );
+            Err(distrusted(stack, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
     match stack.known_stacks() {
-        Some(known_stacks) => Ok(known_stacks
-            .seen(stack.lineage())
-            .await?
-            .and_then(|seen| seen.key)),
+        Some(known_stacks) => known_stacks.seen(stack.lineage()).await,
         None => Ok(None),
     }
 }
@@ -117,15 +120,12 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
 }
 
 /// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
-/// regression if the stack has gone back.
+/// regression if the stack has gone back. A change of policy or recipients that a holder of the key signed is reported
+/// once.
 ///
 /// # Errors
 /// When the known stacks can't be read.
-pub(crate) async fn advance_pin(
-    stack: &StackContext,
-    point: &StackPosition<'_>,
-    key: Option<&dyn StackKey>,
-) -> Result<Option<String>> {
+pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<Option<String>> {
     let Some(known_stacks) = stack.known_stacks() else {
         return Ok(None);
     };
@@ -135,24 +135,41 @@ pub(crate) async fn advance_pin(
     {
         return Ok(Some(regression));
     }
-    let now = point.seen(before.as_ref(), key);
+    // What wasn't authenticated isn't remembered: a forged position would make this client refuse the true one.
+    let Some(now) = point.seen(before.as_ref()) else {
+        return Ok(None);
+    };
     // A regression returns above without a write: the pin must stay at the highest position that was seen.
     if before.as_ref() != Some(&now) {
+        if let (Some(was), Some(is)) = (before.and_then(|before| before.sealing), &now.sealing)
+            && let Some(change) = SealingChange::between(&was, is)
+        {
+            known_stacks.report(stack.name(), &change);
+        }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
     Ok(None)
 }
 
 /// Pins the position at which a session ended.
-pub(crate) async fn remember_position(
-    stack: &StackContext,
-    point: &StackPosition<'_>,
-    key: Option<&dyn StackKey>,
-) {
+pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
+        && let Some(now) = point.seen(before.as_ref())
     {
-        let now = point.seen(before.as_ref(), key);
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
+    }
+}
+
+/// Pins the policy and the recipients that this client has just set, so that they aren't reported to it as a change.
+pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) {
+    if let Some(known_stacks) = stack.known_stacks()
+        && let Ok(Some(before)) = known_stacks.seen(stack.lineage()).await
+    {
+        let now = StackPin {
+            sealing: Some(sealing),
+            ..before
+        };
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
 }
@@ -161,12 +178,8 @@ pub(crate) async fn remember_position(
 ///
 /// # Errors
 /// `Distrusted`.
-pub(crate) async fn require_no_regression(
-    stack: &StackContext,
-    point: &StackPosition<'_>,
-    key: Option<&dyn StackKey>,
-) -> Result<()> {
-    match advance_pin(stack, point, key).await? {
+pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPosition<'_>) -> Result<()> {
+    match advance_pin(stack, point).await? {
         None => Ok(()),
         Some(regression) => Err(distrusted(stack, regression)),
     }
@@ -212,6 +225,9 @@ fn distrusted(stack: &StackContext, reason: String) -> Error {
 /// A position of a stack. All of its parts only grow.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
+    pub(crate) proof: Proof,
+    /// Policy and recipients in the head.
+    pub(crate) sealing: SealingPin,
     pub(crate) epoch: Epoch,
     pub(crate) serial: Serial,
     pub(crate) tail: Tail,
@@ -219,28 +235,23 @@ pub(crate) struct StackPosition<'a> {
     pub(crate) journal: Option<(&'a Base, &'a [Frame])>,
 }
 
-impl<'a> StackPosition<'a> {
-    /// The position as a reader sees it.
-    pub(crate) fn of(view: &'a JournalView, state: &State) -> Self {
-        Self {
-            epoch: view.head.epoch,
-            serial: state.serial(),
-            tail: view.tail,
-            journal: Some((&view.head.base, &view.frames)),
-        }
-    }
-
-    /// The pin for this position, based on the previous pin.
-    fn seen(&self, before: Option<&StackPin>, key: Option<&dyn StackKey>) -> StackPin {
-        StackPin {
-            // A reader that can't open the key must not remove the key from the pin.
-            key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
+impl StackPosition<'_> {
+    /// The pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    fn seen(&self, before: Option<&StackPin>) -> Option<StackPin> {
+        let key = match self.proof {
+            Proof::Mac(id) => Some(id),
+            Proof::Plain => before.and_then(|before| before.key),
+            Proof::Unchecked => return None,
+        };
+        Some(StackPin {
+            key,
+            sealing: Some(self.sealing.clone()),
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,
             next: self.tail.next,
             chain: Some(self.tail.chain),
-        }
+        })
     }
 
     /// A description of how this position lies before or beside the pinned one; none as far as it lies ahead.

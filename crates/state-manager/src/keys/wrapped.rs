@@ -1,16 +1,13 @@
-//! Wrapped data keys of a stack: reads the stored files, unwraps each key once, and opens values with the keys.
+//! Wrapped data keys of a stack: reads and writes the stored files, and unwraps each key once.
 
 use crate::context::StackContext;
-use crate::objects::snapshots;
 use state_core::backend::{ObjectKind, ObjectName};
-use state_core::head::{Keys, Succession};
 use state_core::sealing::{StackKey, WrappedKey};
-use state_core::{Error, Head, KeyId, Result, Slot, Snapshot, Writer, codec, sealed};
-use std::collections::BTreeSet;
+use state_core::{Error, KeyId, Result, Writer};
 use std::sync::Arc;
 
 /// Number and key id of each stored key file.
-async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
+pub(crate) async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
     let names = stack.backend().list(stack.lineage(), ObjectKind::Key).await?;
     let files = names.into_iter().filter_map(|name| match name {
         ObjectName::Key { number, id } => Some((number, id)),
@@ -52,39 +49,6 @@ pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Opti
     }
 }
 
-/// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with.
-pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
-    if stack.head().await?.keys.is_none() {
-        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
-        // state.
-        return Ok(snapshot);
-    }
-    let (found, same) = snapshots::blocking(move || {
-        let stored = codec::encode_stored(&snapshot);
-        let text = String::from_utf8_lossy(&stored);
-        let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
-        (found, snapshot)
-    })
-    .await?;
-    snapshot = same;
-    let is_found = |id: &KeyId| {
-        let id = id.to_string();
-        found.iter().any(|short| id.starts_with(short.as_str()))
-    };
-    let files = files(stack).await?;
-    let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
-    if let (Some(short), true) = (found.first(), ids.is_empty()) {
-        let reason = format!("it is sealed with key {short}…, and the store has no file of that key");
-        return Err(Error::sealed(stack.object(), reason));
-    }
-    for id in ids {
-        let key = unwrap(stack, id).await?;
-        let sealed = snapshot;
-        snapshot = snapshots::blocking(move || key.open_snapshot(&sealed)).await??;
-    }
-    Ok(snapshot)
-}
-
 /// Stores the files of a wrapped key. Returns their numbers.
 pub(crate) async fn store(
     stack: &StackContext,
@@ -102,33 +66,4 @@ pub(crate) async fn store(
         stored.push(number);
     }
     Ok(stored)
-}
-
-/// The head's key section when the new key, which may be the first one, is in use from slot `next` on.
-pub(crate) fn successor(
-    head: &Head,
-    old: Option<&dyn StackKey>,
-    new: &dyn StackKey,
-    next: Slot,
-    files: Vec<u64>,
-    recipients: &[String],
-) -> Keys {
-    let before = head.keys.as_ref();
-    let generation = before.map_or(1, |keys| keys.generation + 1);
-    let mut succession = before.map(|keys| keys.succession.clone()).unwrap_or_default();
-    succession.extend(old.map(|old| Succession {
-        old: old.id(),
-        new: new.id(),
-        generation,
-        until: next,
-        endorsement: old.endorse(new.id(), generation),
-    }));
-    Keys {
-        generation,
-        since: before.map_or(next, |keys| keys.since),
-        files,
-        recipients: recipients.to_vec(),
-        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
-        succession,
-    }
 }

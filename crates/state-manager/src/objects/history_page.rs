@@ -72,21 +72,11 @@ fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
     pages
 }
 
-/// Reads a page that an authenticated head names, and checks it against its reference.
+/// Decodes a page and checks it against its reference in the head.
 ///
 /// # Errors
-/// `Corrupt`, which names the page, if it is missing or differs.
-pub(crate) async fn read(stack: &StackContext, reference: &HistoryPageRef) -> Result<Vec<RevisionDocument>> {
-    let name = reference.object();
-    let object = format!("stack {}: {name}", stack.lineage());
-    let bytes = match stack.backend().read(stack.lineage(), &name).await {
-        Err(Error::NotFound { .. }) => return Err(damaged(&object, "it is missing")),
-        read => read?,
-    };
-    decode(&object, &bytes, reference)
-}
-
-fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<Vec<RevisionDocument>> {
+/// `Corrupt` if it differs.
+pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<Vec<RevisionDocument>> {
     if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
         return Err(damaged(object, "its content doesn't match the digest in the head"));
     }

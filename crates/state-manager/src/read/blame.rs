@@ -180,7 +180,7 @@ async fn blame_from(
         } else if at != Some(&id) {
             continue;
         }
-        made_by = Some(document.into_revision(revisions.current()));
+        made_by = Some(document.into_value().into_revision(revisions.current()));
     }
     walk.back_to(None, made_by.as_ref());
     Ok(Blame {

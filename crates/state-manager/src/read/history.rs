@@ -1,25 +1,25 @@
 //! Revisions of a stack: their list, the records that made them, and their content.
 
 use crate::context::StackContext;
-use crate::keys::trust;
+use crate::keys::authenticate::{self, Authenticated};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
-use crate::objects::{history_page, snapshots};
+use crate::objects::snapshots;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
-use crate::read::replay::{self, ReplayResult, frame_object};
+use crate::read::replay::{self, ReplayResult};
 use crate::read::tip::Tip;
 use state_core::history::HistoryPageRef;
-use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
+use state_core::{Base, Error, Frame, Head, Result, RevisionId, Snapshot, State};
 
 /// The revisions of a stack at the time when this list was made, newest first. Holds the documents of one page of the
 /// history.
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
-    head: Head,
+    head: Authenticated<Head>,
     state: State,
     floor: HistoryFloor,
     /// Documents that were read and not returned yet, oldest first.
-    read: Vec<RevisionDocument>,
+    read: Vec<Authenticated<RevisionDocument>>,
     /// The parts of the history that were not read yet, oldest first.
     unread: Vec<Part>,
     /// Only revisions before this one are returned.
@@ -47,7 +47,7 @@ impl Revisions {
             before: None,
         };
         revisions.list_pages();
-        revisions.take(tip.replayed.revisions.clone());
+        revisions.take(tip.revisions.clone());
         revisions
     }
 
@@ -71,11 +71,11 @@ impl Revisions {
     pub async fn next(&mut self) -> Result<Option<Revision>> {
         let current = self.current().cloned();
         let document = self.next_document().await?;
-        Ok(document.map(|document| document.into_revision(current.as_ref())))
+        Ok(document.map(|document| document.into_value().into_revision(current.as_ref())))
     }
 
     /// As [`Self::next`], but returns the document.
-    pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
+    pub(crate) async fn next_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
         let mut attempt = 1;
         loop {
             if let Some(document) = self.read.pop() {
@@ -86,8 +86,8 @@ impl Revisions {
                 return Ok(None);
             };
             let read = match part {
-                Part::Page(page) => history_page::read(&self.stack, &page).await,
-                Part::Journal(page) => documents_in_journal(&self.stack, &self.head, &page).await,
+                Part::Page(page) => authenticate::page(&self.stack, &self.head, &page).await,
+                Part::Journal(page) => from_journal(&self.stack, &self.head, &page).await,
             };
             match read {
                 Ok(documents) => {
@@ -109,11 +109,10 @@ impl Revisions {
 
     /// Whether the pages were replaced since the list was made. Then the list goes on with the new ones.
     async fn is_outdated(&mut self) -> Result<bool> {
-        let head = self.stack.head().await?;
+        let head = authenticate::head(&self.stack).await?.head;
         if head.history == self.head.history {
             return Ok(false);
         }
-        trust::for_reading(&self.stack, &head).await?;
         self.floor = HistoryFloor::of(&head);
         self.head = head;
         self.list_pages();
@@ -129,7 +128,7 @@ impl Revisions {
     }
 
     /// Takes documents as the next ones to return, without deleted, collected and returned ones.
-    fn take(&mut self, mut documents: Vec<RevisionDocument>) {
+    fn take(&mut self, mut documents: Vec<Authenticated<RevisionDocument>>) {
         documents.retain(|document| {
             let id = &document.revision;
             let is_gone = self.state.is_forgotten(id) || self.floor.hides(id.serial());
@@ -149,36 +148,21 @@ impl Revisions {
     }
 }
 
-/// The documents of a page that can't be read, from the frames that made them: a page is only an index of the journal.
-async fn documents_in_journal(
+/// The documents of a damaged page, read from the journal.
+async fn from_journal(
     stack: &StackContext,
-    head: &Head,
+    head: &Authenticated<Head>,
     page: &HistoryPageRef,
-) -> Result<Vec<RevisionDocument>> {
-    let view = whole_journal(stack.backend(), stack.lineage()).await?;
-    let end = view.frames.partition_point(|frame| frame.slot() < head.base.start);
-    let frames = &view.frames[..end];
-    // The authenticated head names the chain before its base, and with it every frame before.
-    let is_linked = |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
-    if !frames.last().is_some_and(is_linked) {
-        let object = format!("journal of stack {}", stack.lineage());
-        return Err(Error::corrupt(object, 0, "it doesn't lead to the base that the head names"));
-    }
-    let pages = &head.history.pages;
-    let following = pages.iter().find(|other| other.first > page.first);
-    let is_on_page = |serial: Serial| {
-        serial >= page.first && following.is_none_or(|following| serial < following.first)
-    };
-    let mut documents = Vec::new();
-    for frame in frames {
-        let document = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)?;
-        documents.extend(document.filter(|document| is_on_page(document.revision.serial())));
-    }
-    Ok(documents)
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let journal = whole_journal(stack).await?;
+    authenticate::documents_in_journal(&journal, head, page)
 }
 
 /// All revisions, oldest first.
-pub(crate) async fn documents(stack: &StackContext, tip: &Tip) -> Result<Vec<RevisionDocument>> {
+pub(crate) async fn documents(
+    stack: &StackContext,
+    tip: &Tip,
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
     let mut revisions = Revisions::of(stack, tip);
     let mut documents = Vec::new();
     while let Some(document) = revisions.next_document().await? {
@@ -214,7 +198,7 @@ pub(crate) async fn document(
     stack: &StackContext,
     tip: &Tip,
     revision: &RevisionId,
-) -> Result<RevisionDocument> {
+) -> Result<Authenticated<RevisionDocument>> {
     let object = || format!("revision {revision} of {}", stack.object());
     if tip.floor.hides(revision.serial()) {
         return Err(tip.floor.collected(object()));
@@ -222,16 +206,16 @@ pub(crate) async fn document(
     if !tip.lists(revision) {
         return Err(Error::not_found(object()));
     }
-    let mut live = tip.replayed.revisions.iter();
+    let mut live = tip.revisions.iter();
     if let Some(document) = live.find(|live| live.revision == *revision) {
         return Ok(document.clone());
     }
     let Some(page) = tip.head.history.page_of(revision) else {
         return Err(Error::not_found(object()));
     };
-    let documents = match history_page::read(stack, page).await {
+    let documents = match authenticate::page(stack, &tip.head, page).await {
         Err(damaged @ Error::Corrupt { .. }) => {
-            let documents = documents_in_journal(stack, &tip.head, page).await;
+            let documents = from_journal(stack, &tip.head, page).await;
             documents.map_err(|_| damaged)?
         }
         read => read?,
@@ -270,7 +254,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
 /// The results of `pick` on the state at a revision and at each earlier one from the same base, oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
-    document: &RevisionDocument,
+    document: &Authenticated<RevisionDocument>,
     base: &Base,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
@@ -283,7 +267,11 @@ pub(crate) async fn at_marks<T>(
 }
 
 /// The state at a revision: replayed from a base before it up to its frame.
-async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<ReplayResult> {
+async fn state_at(
+    stack: &StackContext,
+    document: &Authenticated<RevisionDocument>,
+    base: &Base,
+) -> Result<ReplayResult> {
     let frames = frames_until(stack, base, document).await?;
     let replayed = replay::from_base(stack, base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
@@ -292,12 +280,14 @@ async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base
     Err(not_reached(stack, &document.revision))
 }
 
-/// The frames from a base on up to the one that made a revision. The document is authenticated, and names the chain over
-/// all of them.
-async fn frames_until(stack: &StackContext, base: &Base, document: &RevisionDocument) -> Result<Vec<Frame>> {
-    let from = Some(base.start);
-    let view = stack.backend().read_journal(stack.lineage(), from).await?;
-    let frames = view.frames.into_iter();
+/// The frames from a base on up to the one that made a revision. The document names the chain over all of them.
+async fn frames_until(
+    stack: &StackContext,
+    base: &Base,
+    document: &Authenticated<RevisionDocument>,
+) -> Result<Vec<Frame>> {
+    let journal = authenticate::journal(stack, Some(base.start)).await?;
+    let frames = journal.frames.into_iter();
     let frames: Vec<_> = frames.take_while(|frame| frame.slot() <= document.slot).collect();
     match frames.last() {
         Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),

@@ -1,9 +1,10 @@
 //! The slot at which history begins. Readers stop seeing collected revisions at once, before their bytes are deleted.
 
-use state_core::backend::JournalView;
+use crate::context::StackContext;
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
 use state_core::head::Collection;
 use state_core::journal::UpdateEnd;
-use state_core::{Backend, Base, Error, Head, Lineage, Result, Serial, Slot};
+use state_core::{Base, Error, Head, Lineage, Result, Serial, Slot};
 
 /// Number of attempts of a reader when a checkpoint or a collection changes the store during its read.
 pub(crate) const ATTEMPTS: usize = 8;
@@ -13,7 +14,7 @@ pub(crate) const ATTEMPTS: usize = 8;
 pub(crate) struct HistoryFloor(pub(crate) Option<Collection>);
 
 impl HistoryFloor {
-    pub(crate) fn of(head: &Head) -> Self {
+    pub(crate) fn of(head: &Authenticated<Head>) -> Self {
         Self(head.collection.clone())
     }
 
@@ -52,14 +53,14 @@ impl HistoryFloor {
     }
 }
 
-/// Head and journal from the beginning of the remaining history.
-pub(crate) async fn whole_journal(backend: &dyn Backend, lineage: Lineage) -> Result<JournalView> {
-    let mut floor = backend.read_head(lineage).await?.floor;
+/// Head and journal from the beginning of the remaining history, authenticated.
+pub(crate) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal> {
+    let mut floor = authenticate::head(stack).await?.head.floor;
     // A collection may raise the floor between the two reads. The journal is then read again from the new floor.
     for _ in 1..ATTEMPTS {
-        match backend.read_journal(lineage, Some(floor)).await {
+        match authenticate::journal(stack, Some(floor)).await {
             Err(error @ Error::Collected { .. }) => {
-                let now = backend.read_head(lineage).await?.floor;
+                let now = authenticate::head(stack).await?.head.floor;
                 if now == floor {
                     return Err(error);
                 }
@@ -67,13 +68,17 @@ pub(crate) async fn whole_journal(backend: &dyn Backend, lineage: Lineage) -> Re
             }
             // The floor may have risen during the read. Frames before the new floor are intact, but no longer part of
             // history.
-            Ok(mut view) => {
-                let floor = view.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
-                view.frames.retain(|frame| frame.slot() >= floor);
-                return Ok(view);
+            Ok(mut journal) => {
+                let floor = journal
+                    .head
+                    .collection
+                    .as_ref()
+                    .map_or(Slot::ZERO, |c| c.base.start);
+                journal.frames.retain(|frame| frame.slot() >= floor);
+                return Ok(journal);
             }
             other => return other,
         }
     }
-    backend.read_journal(lineage, Some(floor)).await
+    authenticate::journal(stack, Some(floor)).await
 }

@@ -1,7 +1,7 @@
 //! Queries over `logs/`: the lines that engine and providers logged during each ended update.
 
 use crate::context::StackContext;
-use crate::keys::wrapped;
+use crate::keys::{authenticate, wrapped};
 use crate::objects::snapshots::blocking;
 use crate::read::history_floor::HistoryFloor;
 use state_core::backend::{ObjectKind, ObjectName};
@@ -79,7 +79,7 @@ impl Logs {
             ObjectName::Log(serial) => Some(serial),
             _ => None,
         });
-        let head = stack.head().await?;
+        let head = authenticate::head(stack).await?.head;
         let floor = HistoryFloor::of(&head);
         let wanted = serials
             .filter(|serial| query.update.is_none_or(|update| update == *serial) && !floor.hides(*serial));

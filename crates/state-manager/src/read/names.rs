@@ -2,11 +2,12 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
+use crate::keys::authenticate::UncheckedHead;
 use crate::keys::trust;
 use crate::read::view;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
-use state_core::{Error, Head, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use state_core::{Error, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
 
 /// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
@@ -43,9 +44,9 @@ pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Optio
         return Ok(None);
     };
     if let Some(known) = store.known_stacks() {
-        trust::require_name(known, name, head.lineage).await?;
+        trust::require_name(known, name, head.lineage()).await?;
     }
-    Ok(Some(store.stack(head.name, head.lineage)))
+    Ok(Some(store.stack(head.name().clone(), head.lineage())))
 }
 
 /// The stack with this name, or `NotFound`.
@@ -55,7 +56,7 @@ pub(crate) async fn require(store: &StoreContext, name: &StackName) -> Result<St
 }
 
 /// The head of the stack with this name, whether or not this client accepts the stack.
-pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result<Option<Head>> {
+pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result<Option<UncheckedHead>> {
     match store.backend().read_name(name).await? {
         Some(pointer) => bound(store, &pointer).await,
         None => Ok(None),
@@ -82,21 +83,22 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
     let mut summaries = Vec::new();
     for head in heads(store).await? {
-        summaries.push(summary(store, head).await?);
+        summaries.push(summary(store, &head).await?);
     }
     Ok(summaries)
 }
 
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
-    Ok(heads(store).await?.into_iter().map(|head| head.name).collect())
+    let heads = heads(store).await?.into_iter();
+    Ok(heads.map(|head| head.name().clone()).collect())
 }
 
 /// The heads of all stacks, sorted by name.
-async fn heads(store: &StoreContext) -> Result<Vec<Head>> {
+async fn heads(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
     let mut heads = Vec::new();
     for pointer in store.backend().names().await? {
         if let Some(head) = bound(store, &pointer).await?
-            && head.name.folded() == pointer.name.folded()
+            && head.name().folded() == pointer.name.folded()
         {
             heads.push(head);
         }
@@ -106,11 +108,11 @@ async fn heads(store: &StoreContext) -> Result<Vec<Head>> {
 
 /// The head to which a name pointer leads; none if the stack was removed or has another name. A pointer alone is not
 /// sufficient, because a rename swaps pointer and head in two steps.
-pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Head>> {
+pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<UncheckedHead>> {
     let Some(lineage) = pointer.lineage() else {
         return Ok(None);
     };
-    let head = store.backend().read_head(lineage).await;
+    let head = UncheckedHead::read(store, lineage).await;
     let head = head.map_err(|error| match error {
         // The head is written before its pointer, so a pointer without a head means damage.
         Error::NotFound { object } => {
@@ -118,21 +120,17 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
         }
         other => other,
     })?;
-    let is_named = head.name.folded() == pointer.name.folded();
-    let is_being_renamed = head
-        .moving_to
-        .as_ref()
-        .is_some_and(|moving| moving.nonce == pointer.nonce);
-    Ok(Some(head).filter(|head| !head.removed && (is_named || is_being_renamed)))
+    let is_named = head.name().folded() == pointer.name.folded();
+    let is_bound = is_named || head.is_moving_to(pointer.nonce);
+    Ok(Some(head).filter(|head| !head.is_removed() && is_bound))
 }
 
-async fn summary(store: &StoreContext, head: Head) -> Result<StackSummary> {
-    let stack = store.stack(head.name, head.lineage);
+async fn summary(store: &StoreContext, head: &UncheckedHead) -> Result<StackSummary> {
+    let stack = store.stack(head.name().clone(), head.lineage());
     let tip = view::tip(&stack).await?;
     let now = stack.now();
-    let LockStatus {
-        holder, client_lock, ..
-    } = stack.backend().lock_status(stack.lineage()).await?;
+    let LockStatus { holder, .. } = stack.backend().lock_status(stack.lineage()).await?;
+    let client_lock = tip.head.client_lock.clone();
     Ok(StackSummary {
         name: stack.name().clone(),
         lineage: stack.lineage(),

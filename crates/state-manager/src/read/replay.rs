@@ -1,14 +1,12 @@
 //! Turns stored bytes into a state: base snapshot, frames, replay.
 
 use crate::context::StackContext;
+use crate::keys::authenticate::frame_object;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
-use state_core::sealing::StackKey;
 use state_core::state::{LoadedSnapshots, replay};
-use state_core::{
-    Base, Digest, Error, Head, KeyId, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
-};
+use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -73,33 +71,6 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
-}
-
-/// Checks that each data frame since the stack has a key is tagged with this key. Fences have no tag: see
-/// [`Frame::tagged`].
-pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
-    // Frames before this slot were written while the stack had no key, so they have no tag.
-    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
-    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
-    match frames
-        .iter()
-        .filter(is_tagged)
-        .find(|frame| !frame.is_authentic(key))
-    {
-        None => Ok(()),
-        Some(frame) => Err(Error::sealed(
-            frame_object(head.lineage, frame),
-            "its tag doesn't match the data key: the store was altered",
-        )),
-    }
-}
-
-/// The key that tags the data frames at a slot; none before the stack had a key. An old key authenticates nothing from
-/// the slot on at which it was replaced.
-pub(crate) fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {
-    let keys = head.keys.as_ref().filter(|keys| slot >= keys.since)?;
-    let replaced = keys.succession.iter().find(|link| slot < link.until);
-    replaced.map(|link| link.old).or(head.key_id)
 }
 
 /// The results of `pick` on the state at each update end in these frames, the first of which follows the base; oldest
@@ -206,52 +177,4 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
         0,
         "it doesn't continue the chain of its base",
     ))
-}
-
-/// Name of a frame in error messages.
-pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
-    format!("journal frame {} of stack {lineage}", frame.slot())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::key_at;
-    use state_core::head::{Keys, Succession};
-    use state_core::sealing::Tag;
-    use state_core::{Head, KeyId, Lineage, Nonce, Slot};
-
-    fn id(byte: u8) -> KeyId {
-        KeyId::from_bytes([byte; 16]).unwrap()
-    }
-
-    fn replaced(old: u8, until: u64) -> Succession {
-        Succession {
-            old: id(old),
-            new: id(old + 1),
-            generation: u64::from(old) + 1,
-            until: Slot(until),
-            endorsement: Tag::from_bytes([0; 32]),
-        }
-    }
-
-    #[test]
-    fn old_key_counts_only_before_its_replacement() {
-        let lineage = Lineage::from_bits([1; 16]);
-        let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
-        assert_eq!(key_at(&head, Slot(3)), None, "a plain stack");
-        head.key_id = Some(id(3));
-        head.keys = Some(Keys {
-            generation: 3,
-            since: Slot(2),
-            files: Vec::new(),
-            recipients: Vec::new(),
-            outputs: Vec::new(),
-            succession: vec![replaced(1, 5), replaced(2, 9)],
-        });
-        let at = |slot| key_at(&head, Slot(slot));
-        assert_eq!(at(1), None, "before the first key");
-        assert_eq!([at(2), at(4)], [Some(id(1)); 2]);
-        assert_eq!([at(5), at(8)], [Some(id(2)); 2]);
-        assert_eq!([at(9), at(u64::MAX)], [Some(id(3)); 2]);
-    }
 }

@@ -1,41 +1,32 @@
 //! The tip of a stack: head, key and replayed journal at one moment, authenticated as far as this client can.
 
 use crate::context::StackContext;
-use crate::keys::trust::{self, StackPosition};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal};
+use crate::keys::trust;
+use crate::objects::document::RevisionDocument;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
 use crate::read::replay::{self, ReplayResult};
-use state_core::backend::JournalView;
-use state_core::sealing::StackKey;
 use state_core::{Error, Head, Result, RevisionId};
-use std::sync::Arc;
 
 /// Head and state of a stack at one moment.
 pub(crate) struct Tip {
-    pub(crate) head: Head,
-    /// The data key, if an available identity opens it.
-    pub(crate) key: Option<Arc<dyn StackKey>>,
+    pub(crate) head: Authenticated<Head>,
     pub(crate) replayed: ReplayResult,
+    /// The revisions that the journal from the base on made, oldest first.
+    pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The beginning of history when the journal was read.
     pub(crate) floor: HistoryFloor,
 }
 
 impl Tip {
-    /// Authenticates and replays a journal that was read from its head's base on, or from before it.
-    pub(crate) async fn of(stack: &StackContext, view: &JournalView) -> Result<Self> {
-        let key = trust::for_reading(stack, &view.head).await?;
-        let base = &view.head.base;
-        let before = view.frames.partition_point(|frame| frame.slot() < base.start);
-        let frames = &view.frames[before..];
-        if let Some(key) = &key {
-            // Frames before the base need no tag check: the authenticated head contains the chain digest up to the
-            // base.
-            replay::authenticate(&view.head, frames, &**key)?;
-        }
+    /// Replays a journal that was read from its head's base on, or from before it.
+    pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
+        let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
         Ok(Self {
-            replayed: replay::from_base(stack, base, frames).await?,
-            floor: HistoryFloor::of(&view.head),
-            head: view.head.clone(),
-            key,
+            revisions: journal.documents(&replayed.revisions),
+            replayed,
+            floor: HistoryFloor::of(&journal.head),
+            head: journal.head.clone(),
         })
     }
 
@@ -50,25 +41,32 @@ impl Tip {
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;
     loop {
-        let view = stack.backend().read_journal(stack.lineage(), None).await?;
-        match Tip::of(stack, &view).await {
+        let journal = UncheckedJournal::read(stack, None).await?;
+        let base = journal.base().clone();
+        match opened(stack, journal).await {
             // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
             // snapshot.
             Err(error) if attempt < ATTEMPTS => {
-                if stack.head().await?.base == view.head.base {
+                if authenticate::head(stack).await?.head.base == base {
                     // The base is unchanged, so the error isn't caused by a concurrent writer.
                     return Err(error);
                 }
                 attempt += 1;
             }
-            tip => {
-                let tip = tip?;
-                let point = StackPosition::of(&view, &tip.replayed.state);
-                let regression = trust::advance_pin(stack, &point, tip.key.as_deref()).await?;
+            other => {
+                let (journal, tip) = other?;
+                let point = journal.position(tip.replayed.state.serial());
+                let regression = trust::advance_pin(stack, &point).await?;
                 return Ok((tip, regression));
             }
         }
     }
+}
+
+async fn opened(stack: &StackContext, journal: UncheckedJournal) -> Result<(OpenedJournal, Tip)> {
+    let journal = journal.open(stack).await?;
+    let tip = Tip::of(stack, &journal).await?;
+    Ok((journal, tip))
 }
 
 /// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. A macro, because the
@@ -94,8 +92,8 @@ pub(crate) async fn must_start_over<T>(
 ) -> Result<bool> {
     match read {
         Err(Error::NotFound { .. } | Error::Collected { .. } | Error::Corrupt { .. }) => {
-            let now = stack.head().await?;
-            Ok((now.collection, now.history) != (before.collection.clone(), before.history.clone()))
+            let now = authenticate::head(stack).await?.head;
+            Ok((&now.collection, &now.history) != (&before.collection, &before.history))
         }
         _ => Ok(false),
     }

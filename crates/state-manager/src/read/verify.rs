@@ -1,23 +1,20 @@
 //! Reads a whole stack and checks everything that can be checked.
 
 use crate::context::StackContext;
-use crate::keys::wrapped;
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal, frame_object};
+use crate::keys::reveal::reveal;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
-use crate::read::replay::{self, frame_object};
+use crate::read::replay;
 use crate::read::tip::Tip;
 use serde::Serialize;
-use state_core::backend::{JournalView, ObjectKind, Tail};
+use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
-use state_core::journal::FrameKind;
 use state_core::verify::{self, Report};
-use state_core::sealing::StackKey;
-use state_core::{Base, Digest, Error, Frame, KeyId, Result, RevisionId, Slot, State, Timestamp};
-use std::collections::btree_map::Entry;
+use state_core::{Base, Digest, Error, Frame, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The result of a verification: counts of what was read, and the violations.
 #[derive(Clone, Debug, Serialize)]
@@ -48,10 +45,10 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
         let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
             return verified;
         };
-        let now = stack.backend().read_journal(stack.lineage(), None).await?;
+        let now = UncheckedJournal::read(stack, None).await?.end();
         // A concurrent collection may have deleted objects that this attempt needed. The failure is real only if the
         // stack didn't change during the attempt.
-        if (now.tail, now.head.collection) == end {
+        if now == end {
             return verified;
         }
         attempt += 1;
@@ -64,13 +61,13 @@ async fn verify_once(
     deep: bool,
     read_to: &mut Option<(Tail, Option<Collection>)>,
 ) -> Result<VerifyReport> {
-    let view = if deep {
-        whole_journal(stack.backend(), stack.lineage()).await?
+    let journal = if deep {
+        whole_journal(stack).await?
     } else {
-        stack.backend().read_journal(stack.lineage(), None).await?
+        authenticate::journal(stack, None).await?
     };
-    *read_to = Some((view.tail, view.head.collection.clone()));
-    let tip = Tip::of(stack, &view).await?;
+    *read_to = Some((journal.tail, journal.head.collection.clone()));
+    let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read = tip.replayed.snapshots.clone();
     let mut unreferenced = Vec::new();
@@ -81,17 +78,17 @@ async fn verify_once(
                 read.insert(stored.snapshot.digest);
             }
         }
-        authenticate_earlier(stack, &tip, &view.frames).await?;
+        authenticate::check_earlier_frames(stack, &journal).await?;
         let from = tip.floor.beginning(stack.lineage());
-        compare_documents(stack, &view, &tip, &revisions)?;
-        compare_checkpoints(stack, &view, from, &tip.replayed.state, &mut read).await?;
+        compare_documents(stack, &journal, &tip, &revisions)?;
+        compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
         unreferenced = unreferenced_pages(stack, &tip).await?;
     }
     let replayed = tip.replayed;
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
     Ok(VerifyReport {
         report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
-        frames: view.frames.len() as u64,
+        frames: journal.frames.len() as u64,
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: replayed.state.len() as u64,
@@ -102,9 +99,9 @@ async fn verify_once(
 /// Compares the documents of the history, which is an index of the journal, with the journal.
 fn compare_documents(
     stack: &StackContext,
-    view: &JournalView,
+    journal: &OpenedJournal,
     tip: &Tip,
-    revisions: &[RevisionDocument],
+    revisions: &[Authenticated<RevisionDocument>],
 ) -> Result<()> {
     let differs = |id: &RevisionId, reason: &str| {
         let page = tip.head.history.page_of(id);
@@ -113,13 +110,13 @@ fn compare_documents(
         Err(Error::corrupt(object, 0, reason))
     };
     let mut made = BTreeMap::new();
-    for frame in &view.frames {
+    for frame in &journal.frames {
         if let Some(document) = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)? {
             made.insert(document.revision.clone(), document);
         }
     }
     for document in revisions {
-        if made.remove(&document.revision).as_ref() != Some(document) {
+        if made.remove(&document.revision).as_ref() != Some(&**document) {
             return differs(&document.revision, "it does not match the journal");
         }
     }
@@ -127,33 +124,6 @@ fn compare_documents(
         Some(missing) => differs(missing, "it lacks a revision that the journal contains"),
         None => Ok(()),
     }
-}
-
-/// Checks the tags of the frames before the base, each with the key of its time, as far as the keys can be opened here.
-/// The head's chain already covers these frames.
-async fn authenticate_earlier(stack: &StackContext, tip: &Tip, frames: &[Frame]) -> Result<()> {
-    let mut keys: BTreeMap<KeyId, Option<Arc<dyn StackKey>>> = BTreeMap::new();
-    let is_earlier = |frame: &&Frame| {
-        frame.kind() == FrameKind::Data && frame.slot() < tip.head.base.start && tip.key.is_some()
-    };
-    for frame in frames.iter().filter(is_earlier) {
-        let Some(id) = replay::key_at(&tip.head, frame.slot()) else {
-            continue;
-        };
-        let key = match keys.entry(id) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(match wrapped::unwrap(stack, id).await {
-                Err(Error::Sealed { .. }) => None,
-                other => Some(other?),
-            }),
-        };
-        if key.as_ref().is_some_and(|key| !frame.is_authentic(&**key)) {
-            let object = frame_object(stack.lineage(), frame);
-            let reason = format!("its tag doesn't match key {id}, which was in use then: the store was altered");
-            return Err(Error::sealed(object, reason));
-        }
-    }
-    Ok(())
 }
 
 /// The stored history pages that the head doesn't name.
@@ -167,12 +137,12 @@ async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<Strin
 /// state.
 async fn compare_checkpoints(
     stack: &StackContext,
-    view: &JournalView,
+    journal: &OpenedJournal,
     mut from: Base,
     tip: &State,
     read: &mut BTreeSet<Digest>,
 ) -> Result<()> {
-    let (frames, base) = (&view.frames, &view.head.base);
+    let (frames, base) = (&journal.frames, &journal.head.base);
     let mut checkpoints: BTreeMap<Slot, Base> = BTreeMap::new();
     for frame in frames {
         let noted = replay::checkpoints(stack.lineage(), frame)?.into_iter();
@@ -222,8 +192,8 @@ async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Res
         return Ok(false);
     }
     let snapshot = |state: &State| state.snapshot(String::new(), Timestamp::new(""));
-    let open = wrapped::reveal(stack, snapshot(one)).await;
-    match (open, wrapped::reveal(stack, snapshot(other)).await) {
+    let open = reveal(stack, snapshot(one)).await;
+    match (open, reveal(stack, snapshot(other)).await) {
         (Ok(one), Ok(other)) => Ok(one == other),
         (Err(Error::Sealed { .. }), _) | (_, Err(Error::Sealed { .. })) => {
             let identities = |state: &State| -> Vec<_> {

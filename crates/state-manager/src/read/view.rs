@@ -1,11 +1,11 @@
 //! Queries of readers: the state at one moment, the current revision, the history.
 
 use crate::context::StackContext;
+use crate::keys::proof::Proof;
 use crate::objects::document::{Revision, RevisionRecord};
 use crate::read::history;
 use crate::read::tip::{self, Tip, reading};
 use state_core::mutation::StackOutputs;
-use state_core::sealing::StackKey;
 use state_core::{Error, Head, Result, RevisionId, Snapshot, SnapshotMeta, StackName, State, Timestamp};
 use std::sync::Arc;
 
@@ -37,12 +37,12 @@ pub enum Authenticity {
     Checked,
 }
 
-impl Authenticity {
-    fn of(head: &Head, key: Option<&dyn StackKey>) -> Self {
-        match (head.key_id, key) {
-            (None, _) => Self::None,
-            (Some(_), None) => Self::Unchecked,
-            (Some(_), Some(_)) => Self::Checked,
+impl From<Proof> for Authenticity {
+    fn from(proof: Proof) -> Self {
+        match proof {
+            Proof::Plain => Self::None,
+            Proof::Unchecked => Self::Unchecked,
+            Proof::Mac(_) => Self::Checked,
         }
     }
 }
@@ -86,9 +86,9 @@ pub(crate) struct CurrentRevision {
 pub(crate) async fn tip(stack: &StackContext) -> Result<View> {
     let (tip, regression) = tip::read(stack).await?;
     Ok(View {
-        authenticity: Authenticity::of(&tip.head, tip.key.as_deref()),
+        authenticity: tip.head.proof().into(),
         state: Arc::new(tip.replayed.state),
-        head: tip.head,
+        head: tip.head.into_value(),
         name: stack.name().clone(),
         regression,
         moment: tip.replayed.moment,
@@ -154,7 +154,7 @@ async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId
 
 async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<SnapshotMeta> {
     let document = history::document(stack, tip, revision).await;
-    let version = match document.map_err(missing_of_current)?.made {
+    let version = match document.map_err(missing_of_current)?.into_value().made {
         RevisionRecord::UpdateEnd(mark) => mark.update.version,
         RevisionRecord::DetachedRevision(_) => String::new(),
     };

@@ -2,16 +2,17 @@
 //!
 //! Order: objects, then journal and head, then the name. Without its head the copy doesn't exist for readers, and
 //! without its name it can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
-//! Sealed values stay sealed, and no key is needed. Afterwards both stacks are compared, by object digests and by the
+//! Sealed values stay sealed, and no key is needed; with a key, the source is authenticated first. Afterwards both stacks are compared, by object digests and by the
 //! chain.
 
 use crate::context::{StackContext, StoreContext};
+use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
 use crate::read::names;
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
-use state_core::backend::{JournalView, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub struct CopyReport {
 
 /// The complete content of a stack.
 struct StackContents {
-    view: JournalView,
+    journal: OpenedJournal,
     /// Position in the journal before the first copied frame.
     before: Tail,
     objects: BTreeMap<ObjectName, Digest>,
@@ -52,27 +53,27 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
             "another stack has this name in the destination store",
         ));
     }
-    let (from, to) = (source.backend(), store.backend());
-    let was_there = match to.read_head(source.lineage()).await {
+    let copy = store.stack(name.clone(), source.lineage());
+    let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
         // Objects without a head are left from an interrupted copy.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
     let whole = if was_there {
-        read(from, source.lineage(), None).await?
+        read(source, None).await?
     } else {
         copy_contents(store, source).await?
     };
     // Read back from the destination: the copy counts only if its stored bytes equal the source.
-    let there = read(to, source.lineage(), None).await?;
+    let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
     // The name comes last, so that no reader finds a copy that failed the comparison.
     point_to(store, &name, source.lineage()).await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
-        frames: whole.view.frames.len() as u64,
+        frames: whole.journal.frames.len() as u64,
         objects: whole.objects.len() as u64,
         was_there,
     })
@@ -80,13 +81,13 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
 
 /// Copies objects, then adopts journal and head in the destination.
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
-    let whole = read(source.backend(), source.lineage(), Some(store.backend())).await?;
-    let head = &whole.view.head;
+    let whole = read(source, Some(store.backend())).await?;
+    let head = &whole.journal.head;
     if head.removed || head.moving_to.is_some() {
         let reason = "it is being renamed or was removed; lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
     }
-    let mut copy = head.clone();
+    let mut copy = Head::clone(head);
     copy.copied_from = Some(source.backend().url());
     // The compaction state describes the source's storage layout, and the destination store may use another one.
     copy.compaction = None;
@@ -94,16 +95,13 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
     let adopted = store
         .backend()
         .copy_target()?
-        .adopt_stack(&copy, whole.before, &whole.view.frames)
+        .adopt_stack(&copy, whole.before, &whole.journal.frames)
         .await;
     match adopted {
         // Another copy finished first. The comparison decides whether it is equal.
         Err(error) if error.kind() == ErrorKind::Conflict => {
-            store
-                .backend()
-                .read_head(source.lineage())
-                .await
-                .map_err(|_| error)?;
+            let other = UncheckedHead::read(store, source.lineage()).await;
+            other.map(drop).map_err(|_| error)?;
         }
         other => other?,
     }
@@ -122,22 +120,23 @@ async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> R
 
 /// Reads the whole stack. If `to` is given, each object is also written to it. Objects are read after the journal, so
 /// that every object the journal names existed before it was read.
-async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) -> Result<StackContents> {
-    let view = whole_journal(from, lineage).await?;
-    let beginning = HistoryFloor::of(&view.head).beginning(lineage);
+async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
+    let (from, lineage) = (stack.backend(), stack.lineage());
+    let journal = whole_journal(stack).await?;
+    let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
         // A page that the head doesn't name is no part of the stack.
-        names.retain(|name| kind != ObjectKind::Update || view.head.history.names(name));
+        names.retain(|name| kind != ObjectKind::Update || journal.head.history.names(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
     }
-    require_bases(&view.head, &objects)?;
-    require_pages(&view.head, &objects)?;
+    require_bases(&journal.head, &objects)?;
+    require_pages(&journal.head, &objects)?;
     Ok(StackContents {
-        view,
+        journal,
         before: Tail {
             next: beginning.start,
             chain: beginning.chain,
@@ -214,10 +213,10 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
         }
         Error::corrupt(object, 0, format!("{what} after it was copied"))
     };
-    if let Some(way) = describe_divergence(&source.view, &copy.view) {
+    if let Some(way) = describe_divergence(&source.journal, &copy.journal) {
         return Err(differ(&way));
     }
-    if (source.before, &source.view.head.base) != (copy.before, &copy.view.head.base) {
+    if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
         return Err(differ("its journal or its base begins at another slot"));
     }
     let missing = source
@@ -232,12 +231,12 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
 
 /// Describes how two journals of one stack diverge; none if they are equal. Each frame's chain covers all earlier
 /// frames.
-fn describe_divergence(source: &JournalView, copy: &JournalView) -> Option<String> {
+fn describe_divergence(source: &OpenedJournal, copy: &OpenedJournal) -> Option<String> {
     let (here, there) = (source.tail, copy.tail);
     if here == there {
         return None;
     }
-    let chain_at = |view: &JournalView, tail: Tail| {
+    let chain_at = |view: &OpenedJournal, tail: Tail| {
         let end = view.tail.next == tail.next && view.tail.chain == tail.chain;
         let passes = |frame: &Frame| frame.slot().next() == tail.next && *frame.chain() == tail.chain;
         end || view.frames.iter().any(passes)
@@ -263,7 +262,7 @@ fn describe_divergence(source: &JournalView, copy: &JournalView) -> Option<Strin
 }
 
 /// The first slot in which two journals differ.
-fn first_difference(source: &JournalView, copy: &JournalView) -> Slot {
+fn first_difference(source: &OpenedJournal, copy: &OpenedJournal) -> Slot {
     let there: BTreeMap<Slot, &Digest> = copy
         .frames
         .iter()

@@ -6,6 +6,7 @@
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
+use crate::keys::authenticate;
 use crate::read::view;
 use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
@@ -53,7 +54,7 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
 /// Settles by hand a move whose entries wait at this stack, when its source can't be read any more.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
-    if let Ok((source, _)) = locked.stack.sibling(incoming.from.lineage).await
+    if let Ok((source, _)) = authenticate::sibling(&locked.stack, incoming.from.lineage).await
         && view::tip(&source).await.is_ok()
     {
         let reason = format!(
@@ -158,11 +159,11 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
-    let (source, head) = locked.stack.sibling(incoming.from.lineage).await?;
+    let (source, opened) = authenticate::sibling(&locked.stack, incoming.from.lineage).await?;
     if has_departed(&view::tip(&source).await?.state, incoming.id) {
         return Ok(SourceStatus::Left);
     }
-    if head.removed {
+    if opened.head.removed {
         // A removed source can't be locked, and no writer can commit the move in it any more.
         return Ok(SourceStatus::Stayed(None));
     }
@@ -178,7 +179,7 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
 /// Whether the destination has recorded the entries that left this stack; completes the move there if it can be locked.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
-    let Ok((destination, _)) = locked.stack.sibling(to.lineage).await else {
+    let Ok((destination, _)) = authenticate::sibling(&locked.stack, to.lineage).await else {
         return false;
     };
     let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);

@@ -4,6 +4,7 @@
 //! names them. A crash before the swap leaves objects that nothing names; a collection deletes them.
 
 use crate::context::StackContext;
+use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
@@ -55,8 +56,9 @@ pub(crate) struct CheckpointTask {
     /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
     /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Signs heads and seals outputs.
+    /// Seals published outputs.
     pub(crate) seal: SessionSealer,
+    pub(crate) head: Arc<SessionHead>,
     /// Recipients of the published outputs; none if nothing is published.
     pub(crate) publication: Option<Publication>,
 }
@@ -70,7 +72,7 @@ pub(crate) struct Publication {
 
 impl Publication {
     /// The publication that the head configures; none when there are no recipients for outputs.
-    pub(crate) fn of(head: &Head) -> Option<Self> {
+    pub(crate) fn of(head: &Authenticated<Head>) -> Option<Self> {
         let recipients = head.keys.as_ref().map(|keys| keys.outputs.clone())?;
         (!recipients.is_empty()).then_some(Self {
             policy: head.policy,
@@ -215,12 +217,12 @@ impl CheckpointTask {
             // An open update began before the new base. Readers of the current revision must therefore replay from the
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
-            head.base = made.clone();
             // With the base, so that each revision is in the live journal or on a page at any moment.
-            head.history = history.clone();
+            history.apply(head)?;
+            head.base = made.clone();
+            Ok(())
         };
-        self.seal.swap_head(writer, self.stack.nonce(), &change).await?;
-        paging.finish(history, made.start);
+        self.head.swap(writer, self.stack.nonce(), &change).await?;
         Ok(made)
     }
 

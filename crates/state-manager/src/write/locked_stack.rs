@@ -2,8 +2,10 @@
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
+use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
+use crate::known_stacks::SealingPin;
 use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
@@ -27,6 +29,7 @@ pub(crate) struct LockedStack {
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) seal: SessionSealer,
     pub(crate) history: SessionHistory,
+    pub(crate) head: Arc<SessionHead>,
     pub(crate) recovered: Arc<[PendingOperation]>,
     /// Logs of ended updates that could not be stored yet.
     pub(crate) logs: Arc<UnsavedLogs>,
@@ -139,10 +142,9 @@ impl LockedStack {
         info
     }
 
-    /// Changes the head, and signs it if the stack has a key.
-    pub(crate) async fn swap_head(&self, change: HeadChange<'_>) -> Result<Head> {
-        let nonce = self.stack.nonce();
-        self.seal.swap_head(&*self.writer, nonce, change).await
+    /// Changes the head, and signs it if the stack has a key: see [`SessionHead::swap`].
+    pub(crate) async fn swap_head(&self, change: HeadChange<'_>) -> Result<Authenticated<Head>> {
+        self.head.swap(&*self.writer, self.stack.nonce(), change).await
     }
 
     /// Fails if the queue was stopped by a failure.
@@ -179,21 +181,26 @@ impl LockedStack {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
         };
+        let head = self.head.current();
         let point = StackPosition {
+            proof: head.proof(),
+            sealing: SealingPin::of(&head),
             epoch: self.writer.epoch(),
             serial: self.state().serial(),
             tail,
             journal: None,
         };
         // The pin is written before the head: after a crash between the two it names an end that is durable already.
-        trust::remember_position(&self.stack, &point, self.seal.key()).await;
+        trust::remember_position(&self.stack, &point).await;
         let watermark = Watermark {
             slot: Slot(last),
             chain: tail.chain,
         };
-        self.swap_head(&|head| head.watermark = Some(watermark))
-            .await
-            .map(drop)
+        let change = |head: &mut Head| {
+            head.watermark = Some(watermark);
+            Ok(())
+        };
+        self.swap_head(&change).await.map(drop)
     }
 
     /// Writes all queued jobs and ends the queue; the lock stays held.

@@ -115,9 +115,9 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     let known = store.backend().read_name(to).await?;
     if let Some(pointer) = &known
         && let Some(head) = names::bound(store, pointer).await?
-        && head.lineage != stack.lineage()
+        && head.lineage() != stack.lineage()
     {
-        return Err(taken(&head.name));
+        return Err(taken(head.name()));
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
     // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
@@ -127,14 +127,17 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
         nonce: store.nonce(),
     };
     locked
-        .swap_head(&|head| head.moving_to = Some(moving.clone()))
+        .swap_head(&|head| {
+            head.moving_to = Some(moving.clone());
+            Ok(())
+        })
         .await?;
     let target = NameTarget::Lineage(stack.lineage());
     if let Err(error) = swap_pointer(store.backend(), known, to, target, moving.nonce).await {
         if matches!(error, Error::Conflict { .. }) {
             // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
             // announcement stays and the next owner decides by the pointer's nonce.
-            locked.swap_head(&|head| head.moving_to = None).await?;
+            locked.swap_head(&stay).await?;
         }
         return Err(error);
     }
@@ -145,7 +148,8 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
 }
 
 /// Finishes a rename that a previous owner began: forward if the new name's pointer was swapped, else back.
-pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<()> {
+pub(crate) async fn finish_rename(locked: &LockedStack) -> Result<()> {
+    let head = locked.head.current();
     let Some(moving) = &head.moving_to else {
         return Ok(());
     };
@@ -153,7 +157,13 @@ pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<(
     if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
         return commit_rename(locked, &head.name, &moving.name).await;
     }
-    locked.swap_head(&|head| head.moving_to = None).await.map(drop)
+    locked.swap_head(&stay).await.map(drop)
+}
+
+/// The change of the head that gives a rename up.
+fn stay(head: &mut Head) -> Result<()> {
+    head.moving_to = None;
+    Ok(())
 }
 
 /// The commit point of a rename: swaps the head, then makes the old name a tombstone.
@@ -161,7 +171,7 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
     let stack = &locked.stack;
     let change = |head: &mut Head| {
         head.name = to.clone();
-        head.moving_to = None;
+        stay(head)
     };
     locked.swap_head(&change).await?;
     if from.folded() == to.folded() {

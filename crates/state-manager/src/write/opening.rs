@@ -3,9 +3,12 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
+use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
+use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
+use crate::known_stacks::SealingPin;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::view;
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
@@ -13,10 +16,10 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
-use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
+use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName};
 use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult};
+use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -27,56 +30,69 @@ pub(crate) async fn acquire(
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
     // Checked before the acquisition too: a client that may not write must not raise the epoch, let alone break a lock.
-    client_lock::gate(stack, &stack.head().await?)?;
-    let acquired = acquire_writer(stack, operation, break_epoch).await?;
+    client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
+    let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
     // Checked again under the lock: a client lock may have been set between the read above and the acquisition.
-    if let Err(refused) = client_lock::gate(stack, &acquired.head) {
-        acquired.writer.release().await?;
+    if let Err(refused) = client_lock::gate(stack, &journal.head) {
+        writer.release().await?;
         return Err(refused);
     }
-    open(stack, acquired).await
+    open(stack, writer, journal).await
 }
 
-/// Takes the writer lock even if a client lock holds. Also returns the head as it was at the acquisition.
-pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<(LockedStack, Head)> {
-    let acquired = acquire_writer(stack, operation, None).await?;
-    let head = acquired.head.clone();
-    Ok((open(stack, acquired).await?, head))
+/// Takes the writer lock even if a client lock holds.
+pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<LockedStack> {
+    let (writer, journal) = acquire_writer(stack, operation, None).await?;
+    open(stack, writer, journal).await
 }
 
+/// Takes the writer lock, and authenticates what was read under it.
 async fn acquire_writer(
     stack: &StackContext,
     operation: &str,
     break_epoch: Option<Epoch>,
-) -> Result<Acquired> {
+) -> Result<(Arc<dyn Writer>, OpenedJournal)> {
     let request = Acquire {
         holder: stack.environment().holder(operation),
         break_epoch,
         head_nonce: stack.nonce(),
         fence_nonce: stack.nonce(),
     };
-    stack.backend().acquire(stack.lineage(), &request).await
+    let acquired = stack.backend().acquire(stack.lineage(), &request).await?;
+    let writer = acquired.writer;
+    let view = JournalView {
+        head: acquired.head,
+        frames: acquired.frames,
+        tail: acquired.tail,
+    };
+    match authenticate::acquired(stack, view).await {
+        Ok(journal) => Ok((writer, journal)),
+        Err(refused) => {
+            // Nothing was written yet. A refused client must not keep others out until its lease ends.
+            drop(writer.release().await);
+            Err(refused)
+        }
+    }
 }
 
 /// The accepted content of a stack, and what its previous writer left to be written.
 struct OpeningCheck {
     seal: SessionSealer,
+    head: Arc<SessionHead>,
     replayed: ReplayResult,
     publication: Option<Publication>,
     unpublished: Option<(Serial, StackOutputs)>,
 }
 
 /// Replays the journal, ends the update that the previous writer left open, and starts the queue.
-async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
-    let checked = check(stack, &acquired).await?;
-    let Acquired {
-        head, tail, writer, ..
-    } = acquired;
+async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJournal) -> Result<LockedStack> {
+    let checked = check(stack, &writer, &journal).await?;
+    let OpenedJournal { head, tail, .. } = journal;
     let state = checked.replayed.state;
     let interrupted = state.update().is_some();
     let (sender, requests) = mpsc::channel(WAITING);
     let environment = stack.environment();
-    let history = SessionHistory::new(&head, checked.replayed.revisions);
+    let history = SessionHistory::new(Arc::clone(&checked.head), checked.replayed.revisions);
     let task = CheckpointTask {
         writer: Arc::clone(&writer),
         stack: stack.clone(),
@@ -84,6 +100,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
         history: history.clone(),
         queue: sender.downgrade(),
         seal: checked.seal.clone(),
+        head: Arc::clone(&checked.head),
         publication: checked.publication,
     };
     let journal_bytes = checked.replayed.journal_bytes;
@@ -111,11 +128,12 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
         recovered: state.pending().cloned().collect(),
         seal: checked.seal,
         history,
+        head: checked.head,
         logs: Arc::default(),
         storing: Arc::default(),
     };
     // Before the queue starts: the first job must not run while the stack's name is undecided.
-    naming::finish_rename(&locked, &head).await?;
+    naming::finish_rename(&locked).await?;
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
@@ -125,75 +143,77 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     Ok(locked)
 }
 
-/// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the
-/// outputs that the previous writer left unpublished.
-async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck> {
-    let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
-    let seal = seal_for_writing(stack, acquired).await?;
-    let replayed = replay::from_base(stack, &head.base, frames).await?;
-    let point = StackPosition {
-        epoch: head.epoch,
-        serial: replayed.state.serial(),
-        tail,
-        journal: Some((&head.base, frames)),
-    };
-    // Only after authentication: a forged journal must not move the pin.
-    trust::require_no_regression(stack, &point, seal.key()).await?;
-    let publication = Publication::of(head);
+/// Requires that the stack has not gone back. Then finds the outputs that the previous writer left unpublished.
+async fn check(
+    stack: &StackContext,
+    writer: &Arc<dyn Writer>,
+    journal: &OpenedJournal,
+) -> Result<OpeningCheck> {
+    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
+    let point = journal.position(replayed.state.serial());
+    // Before the first write: a stack that went back must not get a key either.
+    trust::require_no_regression(stack, &point).await?;
+    let opened = with_key(stack, &**writer, journal).await?;
+    if opened.head.proof() != journal.head.proof() {
+        // Pinned at once: after a crash, this client would otherwise accept another first key.
+        let sealed = StackPosition {
+            proof: opened.head.proof(),
+            sealing: SealingPin::of(&opened.head),
+            ..point
+        };
+        trust::remember_position(stack, &sealed).await;
+    }
+    let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
+    let publication = Publication::of(&opened.head);
     let unpublished = match &publication {
         Some(_) => unpublished(stack, &replayed).await?,
         None => None,
     };
     Ok(OpeningCheck {
         seal,
+        head: Arc::new(SessionHead::new(stack.object(), opened)),
         replayed,
         publication,
         unpublished,
     })
 }
 
-/// The sealer of this session, after head and frames were authenticated. A stack without a key gets its first one here,
-/// unless its policy is plaintext.
-async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<SessionSealer> {
-    let (head, writer) = (&acquired.head, &*acquired.writer);
-    if head.key_id.is_none() {
-        // Without a key there are no tags to check. The pin must confirm that the stack never had one.
-        trust::require_key(stack, head, None).await?;
-    }
-    match (head.policy, head.key_id, stack.keyring().provider()) {
-        (SealingPolicy::Plaintext, None, _) | (_, None, None) => Ok(SessionSealer::new(head.policy, None)),
-        (_, Some(id), _) => {
-            let key = wrapped::unwrap(stack, id).await?;
-            head.authenticate(&format!("head of {}", stack.object()), &*key)?;
-            replay::authenticate(head, &acquired.frames, &*key)?;
-            trust::require_key(stack, head, Some(&*key)).await?;
-            Ok(SessionSealer::new(head.policy, Some(key)))
-        }
-        (_, None, Some(provider)) => {
-            // The key files are durable before the head names the key: a crash between the two leaves unused files,
-            // never a head whose key can't be read.
-            let key = provider.generate(stack.lineage())?;
-            let wrapped_key = provider.wrap(key.id(), None)?;
-            let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
-            let next = acquired.tail.next;
-            let keys = wrapped::successor(head, None, &*key, next, files, &wrapped_key.recipients);
-            let seal = SessionSealer::new(head.policy, Some(Arc::clone(&key)));
-            // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the
-            // head binds base and history by their digests.
-            let written = next.get().checked_sub(1).map(|last| Watermark {
-                slot: Slot(last),
-                chain: acquired.tail.chain,
-            });
-            let change = |head: &mut Head| {
-                head.key_id = Some(key.id());
-                head.keys = Some(keys.clone());
-                head.watermark = written.or(head.watermark);
-            };
-            seal.swap_head(writer, stack.nonce(), &change).await?;
-            stack.keyring().keep(&key);
-            Ok(seal)
-        }
-    }
+/// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
+/// plaintext.
+async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJournal) -> Result<OpenedHead> {
+    let opened = journal.opened_head();
+    let provider = match (
+        opened.head.policy,
+        opened.head.proof(),
+        stack.keyring().provider(),
+    ) {
+        (SealingPolicy::Plaintext, Proof::Plain, _) | (_, Proof::Plain, None) => return Ok(opened),
+        (_, Proof::Mac(_) | Proof::Unchecked, _) => return Ok(opened),
+        (_, Proof::Plain, Some(provider)) => provider,
+    };
+    // The key files are durable before the head names the key: a crash between the two leaves unused files, never a
+    // head whose key can't be read.
+    let key = provider.generate(stack.lineage())?;
+    let wrapped_key = provider.wrap(key.id(), None)?;
+    let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
+    let head = SessionHead::new(stack.object(), opened);
+    let next = journal.tail.next;
+    let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
+    // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
+    // binds base and history by their digests.
+    let written = next.get().checked_sub(1).map(|last| Watermark {
+        slot: Slot(last),
+        chain: journal.tail.chain,
+    });
+    let change = |head: &mut Head| {
+        head.key_id = Some(key.id());
+        head.keys = Some(keys.clone());
+        head.watermark = written.or(head.watermark);
+        Ok(())
+    };
+    let sealed = head.swap_key(&key, writer, stack.nonce(), &change).await?;
+    stack.keyring().keep(&key);
+    Ok(sealed)
 }
 
 /// The current revision's outputs, if the previous writer crashed before it published them.

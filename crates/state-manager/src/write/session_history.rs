@@ -4,47 +4,38 @@
 //! live journal or on a page that the head names, whatever crashes in between.
 
 use crate::context::StackContext;
-use crate::keys::trust;
+use crate::keys::authenticate::{self, Authenticated, SessionHead};
 use crate::objects::document::RevisionDocument;
 use crate::objects::history_page::{self, MAX_LENGTH, MAX_REVISIONS};
 use state_core::history::{History, HistoryPageRef};
-use state_core::{Head, Result, Slot, State, Writer};
+use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync as async_sync;
 
 /// Shared by the queue, which adds documents, and by the head swaps that move the base.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionHistory {
-    known: Arc<Mutex<KnownHistory>>,
+    head: Arc<SessionHead>,
+    /// Documents of the live journal, oldest first.
+    unpaged: Arc<Mutex<Vec<RevisionDocument>>>,
     /// Held while pages are written and until the head names them. A collection holds it too: it deletes pages that no
     /// head names.
     paging: Arc<async_sync::Mutex<()>>,
 }
 
-#[derive(Debug)]
-struct KnownHistory {
-    /// The pages that the head names; none while the result of a swap is unknown.
-    history: Option<History>,
-    /// Documents of the live journal, oldest first.
-    unpaged: Vec<RevisionDocument>,
-}
-
 impl SessionHistory {
-    /// The history of an authenticated head, and the documents of the journal from its base on.
-    pub(crate) fn new(head: &Head, live: Vec<RevisionDocument>) -> Self {
-        let known = KnownHistory {
-            history: Some(head.history.clone()),
-            unpaged: live,
-        };
+    /// The history of a head, and the documents of the journal from its base on.
+    pub(crate) fn new(head: Arc<SessionHead>, live: Vec<RevisionDocument>) -> Self {
         Self {
-            known: Arc::new(Mutex::new(known)),
+            head,
+            unpaged: Arc::new(Mutex::new(live)),
             paging: Arc::default(),
         }
     }
 
     /// Adds the document of a durable frame. Documents of other frames could name a revision that never came to be.
     pub(crate) fn add(&self, document: RevisionDocument) {
-        self.known().unpaged.push(document);
+        self.unpaged().push(document);
     }
 
     /// Begins a change of the pages; waits for the end of another one.
@@ -55,13 +46,12 @@ impl SessionHistory {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, KnownHistory> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unpaged(&self) -> MutexGuard<'_, Vec<RevisionDocument>> {
+        self.unpaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A change of the pages. It ends with [`Paging::finish`] after the head swap; if it is dropped before, the next change
-/// reads the head again.
+/// A change of the pages, until the head is swapped.
 #[derive(Debug)]
 pub(crate) struct Paging<'a> {
     history: &'a SessionHistory,
@@ -69,50 +59,63 @@ pub(crate) struct Paging<'a> {
 }
 
 impl Paging<'_> {
-    /// Stores the pages for a head whose base starts at a slot, and returns them. `state` is the state at that slot:
-    /// revisions that were deleted by then get no document.
+    /// Stores the pages for a head whose base starts at a slot. `state` is the state at that slot: revisions that were
+    /// deleted by then get no document.
     pub(crate) async fn up_to(
         &self,
         stack: &StackContext,
         writer: &dyn Writer,
         start: Slot,
         state: &State,
-    ) -> Result<History> {
-        let known = self.history.known().history.clone();
-        let history = match known {
-            Some(history) => history,
-            None => self.read_again(stack).await?,
+    ) -> Result<HistoryChange> {
+        let head = self.history.head.current();
+        let due = {
+            let mut unpaged = self.history.unpaged();
+            // Those before the base came to the pages, or were collected, with an earlier swap.
+            unpaged.retain(|document| document.slot >= head.base.start);
+            let is_due = |document: &&RevisionDocument| {
+                document.slot < start && !state.is_forgotten(&document.revision)
+            };
+            unpaged.iter().filter(is_due).cloned().collect()
         };
-        let is_due = |document: &&RevisionDocument| {
-            document.slot < start && !state.is_forgotten(&document.revision)
-        };
-        let due = self.history.known().unpaged.iter().filter(is_due).cloned().collect();
-        let extended = extend(stack, writer, history, due).await?;
-        self.expect_swap();
-        Ok(extended)
+        Ok(HistoryChange {
+            object: stack.object(),
+            after: extend(stack, writer, &head, due).await?,
+            before: head.into_value().history,
+        })
     }
+}
 
-    /// Must be called before a head swap that changes the pages: its result may stay unknown.
-    pub(crate) fn expect_swap(&self) {
-        self.history.known().history = None;
-    }
+/// The pages that a head gets, and those that it must have before.
+#[derive(Debug)]
+pub(crate) struct HistoryChange {
+    object: String,
+    before: History,
+    after: History,
+}
 
-    /// Notes that the head names these pages, and that its base starts at this slot.
-    pub(crate) fn finish(self, history: History, start: Slot) {
-        let mut known = self.history.known();
-        known.history = Some(history);
-        known.unpaged.retain(|document| document.slot >= start);
+impl HistoryChange {
+    /// Names the new pages in a head.
+    ///
+    /// # Errors
+    /// As [`require`].
+    pub(crate) fn apply(&self, head: &mut Head) -> Result<()> {
+        require(&self.object, head, &self.before)?;
+        head.history = self.after.clone();
+        Ok(())
     }
+}
 
-    /// The pages that the head names after a swap whose result was unknown.
-    async fn read_again(&self, stack: &StackContext) -> Result<History> {
-        let head = stack.head().await?;
-        trust::for_reading(stack, &head).await?;
-        let mut known = self.history.known();
-        known.history = Some(head.history.clone());
-        known.unpaged.retain(|document| document.slot >= head.base.start);
-        Ok(head.history)
+/// Requires that a head names the pages on which a change is based.
+///
+/// # Errors
+/// `Conflict` if an earlier swap took effect although it was reported as failed.
+pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()> {
+    if head.history == *before {
+        return Ok(());
     }
+    let reason = "the pages of its history changed meanwhile: lock the stack again";
+    Err(Error::conflict(object, reason))
 }
 
 /// Adds documents, oldest first. They are merged with pages that aren't much larger, so that a few pages hold a long
@@ -120,14 +123,16 @@ impl Paging<'_> {
 async fn extend(
     stack: &StackContext,
     writer: &dyn Writer,
-    mut history: History,
+    head: &Authenticated<Head>,
     mut documents: Vec<RevisionDocument>,
 ) -> Result<History> {
+    let mut history = head.history.clone();
     while let Some(last) = history.pages.last()
         && is_merged(last, documents.len() as u64)
         // A damaged page stays in the head, where it is reported, and is never replaced by a part of it.
-        && let Ok(mut merged) = history_page::read(stack, last).await
+        && let Ok(merged) = authenticate::page(stack, head, last).await
     {
+        let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
         merged.append(&mut documents);
         documents = merged;
         history.pages.pop();

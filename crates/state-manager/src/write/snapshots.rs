@@ -1,7 +1,7 @@
 //! Whole snapshots that replace the content of a stack: imports, rollbacks, and saves within an update.
 
 use crate::intent::UpdateRequest;
-use crate::keys::wrapped;
+use crate::keys::reveal::reveal;
 use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, with_update_end};
@@ -126,7 +126,7 @@ pub(crate) async fn rollback(
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
-    let snapshot = wrapped::reveal(&locked.stack, snapshot).await?;
+    let snapshot = reveal(&locked.stack, snapshot).await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
 }

@@ -6,7 +6,7 @@
 //! it with [`Stacks::with_spool`](crate::Stacks::with_spool).
 
 use crate::intent::UpdateRequest;
-use crate::keys::wrapped;
+use crate::keys::reveal::reveal;
 use crate::objects::snapshots;
 use crate::write::edits;
 use crate::write::locked_stack::LockedStack;
@@ -225,7 +225,7 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     let mut carrier = Snapshot::new(FactoryInfo::default(), "", locked.stack.now());
     carrier.lineage = Some(locked.stack.lineage());
     carrier.entries = vec![Arc::new(entry.clone())];
-    let mut opened = wrapped::reveal(&locked.stack, carrier).await?;
+    let mut opened = reveal(&locked.stack, carrier).await?;
     Ok(opened.entries.pop().map_or(entry, |opened| Entry::clone(&opened)))
 }
 

@@ -89,6 +89,7 @@ impl Segments {
             head.base = self.second.clone();
             head.floor = self.second.start;
             head.collection = Some(collection.clone());
+            Ok(())
         };
         self.held.writer.swap_head(bench.nonce(), &change).await
     }
@@ -310,6 +311,7 @@ pub async fn stale_writer_stays_fenced_after_collection(bench: &Bench<'_>) -> Ve
         head.base = base.clone();
         head.floor = base.start;
         head.collection = Some(collection.clone());
+        Ok(())
     };
     next.writer.swap_head(bench.nonce(), &change).await?;
     let stored_items = bench

@@ -92,6 +92,7 @@ pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict
             head.nonce = other;
             head.name = name.clone();
             head.client_lock = Some(lock.clone());
+            Ok(())
         })
         .await?;
     let mut expected = before;
@@ -122,7 +123,10 @@ pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     for floor in 1..=3 {
         let head = held
             .writer
-            .swap_head(bench.nonce(), &|head| head.floor = head.floor.next())
+            .swap_head(bench.nonce(), &|head| {
+                head.floor = head.floor.next();
+                Ok(())
+            })
             .await?;
         ensure(
             head.floor == Slot(floor),

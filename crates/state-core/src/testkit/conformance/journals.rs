@@ -172,7 +172,10 @@ pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verd
         chain: end.chain,
     };
     held.writer
-        .swap_head(bench.nonce(), &|head| head.base = base.clone())
+        .swap_head(bench.nonce(), &|head| {
+            head.base = base.clone();
+            Ok(())
+        })
         .await?;
     let view = bench.backend.read_journal(lineage, None).await?;
     ensure_whole(&view)?;
@@ -201,7 +204,10 @@ pub async fn journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>
             chain: tail.chain,
         };
         held.writer
-            .swap_head(bench.nonce(), &|head| head.watermark = Some(watermark))
+            .swap_head(bench.nonce(), &|head| {
+                head.watermark = Some(watermark);
+                Ok(())
+            })
             .await?;
         let view = bench.backend.read_journal(lineage, None).await;
         if is_there {

@@ -135,7 +135,10 @@ pub async fn stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdict 
     ensure_fails(
         stale
             .writer
-            .swap_head(bench.nonce(), &|head| head.floor = head.floor.next())
+            .swap_head(bench.nonce(), &|head| {
+                head.floor = head.floor.next();
+                Ok(())
+            })
             .await,
         ErrorKind::Fenced,
         "a head swap of a stale writer",

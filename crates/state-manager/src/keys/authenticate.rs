@@ -1,0 +1,283 @@
+//! Turns stored heads and journals into values that the crate's logic accepts. No other module reads a head or a
+//! journal from a backend, and no other module can make an [`Authenticated`] value.
+//!
+//! ```text
+//!  backend ──► UncheckedHead, UncheckedJournal ──open──► OpenedHead, OpenedJournal ──► everything else
+//!                                                  │
+//!                          tag under the data key, pin of this client, chain and tags of the frames
+//! ```
+
+mod history;
+mod session_head;
+
+pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
+pub(crate) use session_head::SessionHead;
+
+use crate::context::{StackContext, StoreContext};
+use crate::keys::proof::Proof;
+use crate::keys::trust::{self, StackPosition};
+use crate::keys::wrapped;
+use crate::known_stacks::SealingPin;
+use crate::objects::document::RevisionDocument;
+use state_core::backend::{JournalView, Tail};
+use state_core::head::Collection;
+use state_core::journal::FrameKind;
+use state_core::sealing::StackKey;
+use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A value from a store with the proof of its origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Authenticated<T> {
+    value: T,
+    proof: Proof,
+}
+
+impl<T> Authenticated<T> {
+    pub(crate) const fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    pub(crate) fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl<T> Deref for Authenticated<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A value with a MAC under the stack's data key, and that key. Code that signs or wraps takes this type.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed<T> {
+    value: T,
+    key: Arc<dyn StackKey>,
+}
+
+impl<T> Sealed<T> {
+    pub(crate) fn key(&self) -> &dyn StackKey {
+        &*self.key
+    }
+}
+
+impl<T> Deref for Sealed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A head as the store returned it. It names a stack, and says nothing else before it is opened.
+#[derive(Debug)]
+pub(crate) struct UncheckedHead(Head);
+
+impl UncheckedHead {
+    pub(crate) async fn read(store: &StoreContext, lineage: Lineage) -> Result<Self> {
+        store.backend().read_head(lineage).await.map(Self)
+    }
+
+    pub(crate) const fn lineage(&self) -> Lineage {
+        self.0.lineage
+    }
+
+    pub(crate) const fn name(&self) -> &StackName {
+        &self.0.name
+    }
+
+    pub(crate) const fn is_removed(&self) -> bool {
+        self.0.removed
+    }
+
+    /// Whether the head announces a rename to the name whose pointer has this nonce.
+    pub(crate) fn is_moving_to(&self, nonce: Nonce) -> bool {
+        self.0
+            .moving_to
+            .as_ref()
+            .is_some_and(|moving| moving.nonce == nonce)
+    }
+
+    /// The head itself, for a report on a stack that this client may not trust.
+    pub(crate) fn into_untrusted(self) -> Head {
+        self.0
+    }
+}
+
+/// A head that this client accepts, and its data key if an available identity opens it.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenedHead {
+    pub(crate) head: Authenticated<Head>,
+    pub(crate) key: Option<Arc<dyn StackKey>>,
+}
+
+/// Reads the head of a stack and authenticates it.
+pub(crate) async fn head(stack: &StackContext) -> Result<OpenedHead> {
+    let head = stack.backend().read_head(stack.lineage()).await?;
+    open(stack, head).await
+}
+
+/// Reads the head of another stack of the same store and authenticates it.
+pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(StackContext, OpenedHead)> {
+    let UncheckedHead(head) = UncheckedHead::read(stack.store(), lineage).await?;
+    let sibling = stack.sibling(head.name.clone(), lineage);
+    let opened = open(&sibling, head).await?;
+    Ok((sibling, opened))
+}
+
+async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
+    let object = format!("head of {}", stack.object());
+    if head.lineage != stack.lineage() {
+        return Err(Error::corrupt(object, 0, "it belongs to another stack"));
+    }
+    let key = match head.key_id {
+        None => None,
+        Some(id) => match wrapped::unwrap(stack, id).await {
+            // Reading needs no key. The pin decides whether this client must have it.
+            Err(Error::Sealed { .. }) => None,
+            other => Some(other?),
+        },
+    };
+    if let Some(key) = &key {
+        head.authenticate(&object, &**key)?;
+    }
+    trust::require_key(stack, &head, key.as_deref()).await?;
+    let proof = match (head.key_id, &key) {
+        (None, _) => Proof::Plain,
+        (Some(id), Some(_)) => Proof::Mac(id),
+        (Some(_), None) => Proof::Unchecked,
+    };
+    Ok(OpenedHead {
+        head: Authenticated { value: head, proof },
+        key,
+    })
+}
+
+/// Head and journal of one moment, as the store returned them.
+pub(crate) struct UncheckedJournal(JournalView);
+
+impl UncheckedJournal {
+    /// Reads the journal from a slot on; none: from the head's base on.
+    pub(crate) async fn read(stack: &StackContext, from: Option<Slot>) -> Result<Self> {
+        stack
+            .backend()
+            .read_journal(stack.lineage(), from)
+            .await
+            .map(Self)
+    }
+
+    /// The base of the head, to find out whether it changed since.
+    pub(crate) const fn base(&self) -> &Base {
+        &self.0.head.base
+    }
+
+    /// The end of the journal and the last collection, to find out whether they changed since.
+    pub(crate) fn end(&self) -> (Tail, Option<Collection>) {
+        (self.0.tail, self.0.head.collection.clone())
+    }
+
+    /// Authenticates head and frames.
+    pub(crate) async fn open(self, stack: &StackContext) -> Result<OpenedJournal> {
+        let JournalView { head, frames, tail } = self.0;
+        let OpenedHead { head, key } = open(stack, head).await?;
+        if let Some(key) = &key {
+            authenticate_frames(&head, &frames, &**key)?;
+        }
+        Ok(OpenedJournal {
+            head,
+            key,
+            frames,
+            tail,
+        })
+    }
+}
+
+/// Head and journal that this client accepts.
+#[derive(Debug)]
+pub(crate) struct OpenedJournal {
+    pub(crate) head: Authenticated<Head>,
+    /// The data key, if an available identity opens it.
+    pub(crate) key: Option<Arc<dyn StackKey>>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) tail: Tail,
+}
+
+impl OpenedJournal {
+    /// The frames from the head's base on.
+    pub(crate) fn live(&self) -> &[Frame] {
+        let before = self
+            .frames
+            .partition_point(|frame| frame.slot() < self.head.base.start);
+        &self.frames[before..]
+    }
+
+    /// The documents among these that describe a frame of this journal.
+    pub(crate) fn documents(&self, made: &[RevisionDocument]) -> Vec<Authenticated<RevisionDocument>> {
+        let is_of_frame = |document: &&RevisionDocument| {
+            let at = self.frames.binary_search_by_key(&document.slot, Frame::slot);
+            at.is_ok_and(|at| *self.frames[at].chain() == document.chain)
+        };
+        let documents = made.iter().filter(is_of_frame).cloned();
+        let proof = self.head.proof();
+        documents.map(|value| Authenticated { value, proof }).collect()
+    }
+
+    /// The head with its key, for the session that goes on from it.
+    pub(crate) fn opened_head(&self) -> OpenedHead {
+        OpenedHead {
+            head: self.head.clone(),
+            key: self.key.clone(),
+        }
+    }
+
+    /// The position of the stack at the end of this journal; `serial` is the highest one in the state there.
+    pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
+        StackPosition {
+            proof: self.head.proof(),
+            sealing: SealingPin::of(&self.head),
+            epoch: self.head.epoch,
+            serial,
+            tail: self.tail,
+            journal: Some((&self.head.base, &self.frames)),
+        }
+    }
+}
+
+/// Reads head and journal from a slot on, and authenticates them; none: from the head's base on.
+pub(crate) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<OpenedJournal> {
+    UncheckedJournal::read(stack, from).await?.open(stack).await
+}
+
+/// Authenticates what was read under a new lock. A sealed stack must be opened: without its key nothing can be signed.
+pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
+    if let Some(id) = view.head.key_id {
+        wrapped::unwrap(stack, id).await?;
+    }
+    UncheckedJournal(view).open(stack).await
+}
+
+/// Checks that each data frame from the base on is tagged with this key. Fences have no tag: see [`Frame::tagged`].
+/// Frames before the base are linked to the authenticated head by its chain digest.
+fn authenticate_frames(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    // Frames before this slot were written while the stack had no key, so they have no tag.
+    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
+    let from = head.base.start.max(since);
+    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= from;
+    let mut tagged = frames.iter().filter(is_tagged);
+    match tagged.find(|frame| !frame.is_authentic(key)) {
+        None => Ok(()),
+        Some(frame) => Err(Error::sealed(
+            frame_object(head.lineage, frame),
+            "its tag doesn't match the data key: the store was altered",
+        )),
+    }
+}
+
+/// Name of a frame in error messages.
+pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
+    format!("journal frame {} of stack {lineage}", frame.slot())
+}

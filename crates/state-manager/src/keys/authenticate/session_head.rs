@@ -1,0 +1,229 @@
+//! The head of a locked stack. Every swap compares the head that it replaces with the one that this session
+//! authenticated or wrote, so that nobody else's change is signed.
+
+use super::{Authenticated, OpenedHead, Sealed};
+use crate::keys::proof::Proof;
+use state_core::backend::HeadChange;
+use state_core::head::{Keys, Succession};
+use state_core::sealing::StackKey;
+use state_core::{Error, Head, Nonce, Result, Slot, Writer};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Most heads that are kept while the outcome of their swap is unknown.
+const MOST_UNSETTLED: usize = 64;
+
+/// The head of a locked stack as this session last authenticated or wrote it.
+///
+/// While the session holds the lock, it alone changes the head. So the store holds the last head that was acknowledged,
+/// or one whose swap was sent and not acknowledged.
+#[derive(Debug)]
+pub(crate) struct SessionHead {
+    /// Name of the stack in error messages.
+    object: String,
+    key: Option<Arc<dyn StackKey>>,
+    known: Mutex<KnownHeads>,
+}
+
+#[derive(Debug)]
+struct KnownHeads {
+    acknowledged: Head,
+    /// Heads that were sent to the store since, oldest first.
+    sent: VecDeque<Head>,
+}
+
+impl SessionHead {
+    /// The head that was authenticated under the lock.
+    pub(crate) fn new(object: String, opened: OpenedHead) -> Self {
+        Self {
+            object,
+            key: opened.key,
+            known: Mutex::new(KnownHeads {
+                acknowledged: opened.head.into_value(),
+                sent: VecDeque::new(),
+            }),
+        }
+    }
+
+    /// The head after the last acknowledged swap.
+    pub(crate) fn current(&self) -> Authenticated<Head> {
+        let proof = match &self.key {
+            Some(key) => Proof::Mac(key.id()),
+            None => Proof::Plain,
+        };
+        Authenticated {
+            value: self.known().acknowledged.clone(),
+            proof,
+        }
+    }
+
+    /// The head after the last acknowledged swap, if the stack has a data key.
+    pub(crate) fn sealed(&self) -> Option<Sealed<Head>> {
+        let key = self.key.clone()?;
+        Some(Sealed {
+            value: self.known().acknowledged.clone(),
+            key,
+        })
+    }
+
+    /// Changes the head, and signs it if the stack has a key.
+    ///
+    /// # Errors
+    /// `Distrusted` when the store holds a head that this session neither authenticated nor wrote; nothing is signed.
+    pub(crate) async fn swap(
+        &self,
+        writer: &dyn Writer,
+        nonce: Nonce,
+        change: HeadChange<'_>,
+    ) -> Result<Authenticated<Head>> {
+        self.swap_under(self.key.as_deref(), writer, nonce, change).await
+    }
+
+    /// Changes the head to one that names a new data key, and signs it with that key. Returns the head for the session
+    /// that goes on under the new key.
+    ///
+    /// # Errors
+    /// As [`SessionHead::swap`].
+    pub(crate) async fn swap_key(
+        &self,
+        key: &Arc<dyn StackKey>,
+        writer: &dyn Writer,
+        nonce: Nonce,
+        change: HeadChange<'_>,
+    ) -> Result<OpenedHead> {
+        let head = self.swap_under(Some(&**key), writer, nonce, change).await?;
+        Ok(OpenedHead {
+            head,
+            key: Some(Arc::clone(key)),
+        })
+    }
+
+    /// The head's key section when a new key, which may be the first one, is in use from slot `next` on.
+    pub(crate) fn successor(
+        &self,
+        new: &dyn StackKey,
+        next: Slot,
+        files: Vec<u64>,
+        recipients: &[String],
+    ) -> Keys {
+        let before = self.known().acknowledged.keys.clone();
+        let generation = before.as_ref().map_or(1, |keys| keys.generation + 1);
+        let since = before.as_ref().map_or(next, |keys| keys.since);
+        let (outputs, mut succession) = match before {
+            Some(keys) => (keys.outputs, keys.succession),
+            None => (Vec::new(), Vec::new()),
+        };
+        succession.extend(self.key.as_deref().map(|old| Succession {
+            old: old.id(),
+            new: new.id(),
+            generation,
+            until: next,
+            endorsement: old.endorse(new.id(), generation),
+        }));
+        Keys {
+            generation,
+            since,
+            files,
+            recipients: recipients.to_vec(),
+            outputs,
+            succession,
+        }
+    }
+
+    async fn swap_under(
+        &self,
+        key: Option<&dyn StackKey>,
+        writer: &dyn Writer,
+        nonce: Nonce,
+        change: HeadChange<'_>,
+    ) -> Result<Authenticated<Head>> {
+        let signed = |head: &mut Head| {
+            // Compared here and not before: the store is read again for each attempt of the swap.
+            self.known().require(&self.object, head)?;
+            change(head)?;
+            if head.key_id != key.map(|key| key.id()) {
+                let reason = "a change of its head names another data key than the one that signs it";
+                return Err(Error::sealed(&self.object, reason));
+            }
+            if let Some(key) = key {
+                head.sign(key);
+            }
+            // The backend sets the same nonce. By it the head is found again among those that were sent.
+            head.nonce = nonce;
+            self.known().add(head);
+            Ok(())
+        };
+        let head = writer.swap_head(nonce, &signed).await?;
+        self.known().settle(&head);
+        let proof = key.map_or(Proof::Plain, |key| Proof::Mac(key.id()));
+        Ok(Authenticated { value: head, proof })
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownHeads> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownHeads {
+    /// Requires that the session knows a head that the store holds now.
+    fn require(&self, object: &str, stored: &Head) -> Result<()> {
+        let mut known = std::iter::once(&self.acknowledged).chain(&self.sent);
+        if known.any(|known| stored.has_content_of(known)) {
+            return Ok(());
+        }
+        let changed = differences(&self.acknowledged, stored);
+        Err(Error::distrusted(
+            object,
+            format!(
+                "the {changed} in its head changed in the store while this session held the lock: somebody else writes to \
+                 the store; nothing was signed. Restore head.json from a backup, or from its version before this session"
+            ),
+        ))
+    }
+
+    fn add(&mut self, head: &Head) {
+        if self.sent.len() == MOST_UNSETTLED {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(head.clone());
+    }
+
+    /// Notes that the store acknowledged a head. Those that were sent before it can't take effect any more, because
+    /// each swap replaces the version that it read.
+    fn settle(&mut self, head: &Head) {
+        // Missing if a later swap was acknowledged first: then that one is the newer head.
+        if let Some(at) = self.sent.iter().rposition(|sent| sent.nonce == head.nonce) {
+            self.sent.drain(..=at);
+            self.acknowledged = head.clone();
+        }
+    }
+}
+
+/// Names the parts in which two heads differ, for messages.
+fn differences(known: &Head, stored: &Head) -> String {
+    let keys = |head: &Head| head.keys.clone();
+    let recipients = |head: &Head| keys(head).map(|keys| keys.recipients);
+    let outputs = |head: &Head| keys(head).map(|keys| keys.outputs);
+    let parts = [
+        ("data key", known.key_id != stored.key_id),
+        ("policy", known.policy != stored.policy),
+        ("recipients", recipients(known) != recipients(stored)),
+        ("recipients of the outputs", outputs(known) != outputs(stored)),
+        ("client lock", known.client_lock != stored.client_lock),
+        (
+            "name",
+            (&known.name, &known.moving_to) != (&stored.name, &stored.moving_to),
+        ),
+        ("base", (&known.base, known.floor) != (&stored.base, stored.floor)),
+        ("history", known.history != stored.history),
+    ];
+    let changed: Vec<_> = parts
+        .iter()
+        .filter(|(_, differs)| *differs)
+        .map(|(part, _)| *part)
+        .collect();
+    match changed.is_empty() {
+        true => "content".to_owned(),
+        false => changed.join(", "),
+    }
+}

@@ -1,0 +1,65 @@
+//! Opens sealed values with the keys of their stack.
+
+use crate::context::StackContext;
+use crate::keys::authenticate;
+use crate::keys::proof::Proof;
+use crate::keys::wrapped;
+use crate::objects::snapshots;
+use state_core::{Crypter, Error, KeyId, Result, Snapshot, codec, sealed};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with.
+///
+/// # Errors
+/// `Sealed` when the snapshot contains sealed values and the head couldn't be authenticated with the stack's key.
+pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
+    let head = authenticate::head(stack).await?.head;
+    if head.keys.is_none() {
+        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
+        // state.
+        return Ok(snapshot);
+    }
+    let (found, same) = snapshots::blocking(move || {
+        let stored = codec::encode_stored(&snapshot);
+        let text = String::from_utf8_lossy(&stored);
+        let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
+        (found, snapshot)
+    })
+    .await?;
+    snapshot = same;
+    if let (Proof::Unchecked, Some(id), false) = (head.proof(), head.key_id, found.is_empty()) {
+        // Reports why the key can't be opened. An earlier key that this client may hold opens nothing: with it alone,
+        // nobody can tell whether the values are the stack's.
+        wrapped::unwrap(stack, id).await?;
+    }
+    let is_found = |id: &KeyId| {
+        let id = id.to_string();
+        found.iter().any(|short| id.starts_with(short.as_str()))
+    };
+    let files = wrapped::files(stack).await?;
+    let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
+    if let (Some(short), true) = (found.first(), ids.is_empty()) {
+        let reason = format!("it is sealed with key {short}…, and the store has no file of that key");
+        return Err(Error::sealed(stack.object(), reason));
+    }
+    for id in ids {
+        let key = wrapped::unwrap(stack, id).await?;
+        let sealed = snapshot;
+        snapshot = snapshots::blocking(move || key.open_snapshot(&sealed)).await??;
+    }
+    Ok(snapshot)
+}
+
+/// The crypter for single values, with the key in use.
+pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
+    let opened = authenticate::head(stack).await?;
+    let missing = |reason: &str| Error::sealed(stack.object(), reason);
+    let Some(key) = opened.key else {
+        return Err(match opened.head.key_id {
+            None => missing("it has no data key: rekey the stack first"),
+            Some(id) => missing(&format!("no available identity opens its key {id}")),
+        });
+    };
+    key.crypter(Arc::clone(&stack.environment().entropy))
+}
