@@ -231,9 +231,9 @@ fn python_reader_names_what_it_does_not_support() {
     refused(folder.path(), workload::STACK, UNSUPPORTED, "sealed");
     refused(folder.path(), "tests/other", MISSING, "there is none");
     let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
-    let later = format.replace("\"format\":1", "\"format\":2");
+    let later = format.replace("\"format\":2", "\"format\":3");
     put(&folder.path().join("format"), later.as_bytes());
-    refused(folder.path(), workload::STACK, UNSUPPORTED, "format 2");
+    refused(folder.path(), workload::STACK, UNSUPPORTED, "format 3");
 }
 
 /// All files of a folder, by path from it.

@@ -2,7 +2,6 @@
 //! nowhere else.
 
 use super::*;
-use state_core::head::SealingPolicy;
 use state_core::history::HistoryPageRef;
 use state_core::sealing::KeyProvider;
 use state_core::{
@@ -241,7 +240,7 @@ async fn forged_page_reference_in_the_head_is_refused() {
 #[tokio::test]
 async fn former_recipient_adds_no_revision_with_an_old_key() {
     let attacked = Attacked::new().await;
-    let mut head = attacked.head();
+    let head = attacked.head();
     let replaced = head.keys.as_ref().unwrap().succession[0].old;
     let copies = key_files(&attacked.place, replaced);
     let old = keys(3, &attacked.former).unwrap(head.lineage, replaced, &copies).unwrap();
@@ -251,6 +250,7 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
     attacked.is_ignored(&revision).await;
 
     // The head is signed with the old key, and names that key or the present one.
+    let mut head = attacked.head();
     head.history.pages = vec![page];
     for named in [head.key_id, Some(replaced)] {
         head.key_id = named;
