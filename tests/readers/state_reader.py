@@ -374,6 +374,7 @@ class Verified:
 
     def __init__(self, stack):
         self.stack = stack
+        self.documents = self._documents()
         self.frames = stack.journal()
         self.made, checkpoints = {}, {}
         records = {}
@@ -431,7 +432,7 @@ class Verified:
     def _check_documents(self):
         stack, listed, last = self.stack, set(), -1
         floor = int(stack.head.get("collection", {}).get("serial", 0))
-        for where, body in self._documents():
+        for where, body in self.documents:
             revision, serial = body["revision"], int(REVISION.fullmatch(body["revision"])[1])
             if serial <= last or body["chain"][:16] != revision.partition("-")[2]:
                 raise Refused(f"{where}: revision {revision} is out of order or has another chain")

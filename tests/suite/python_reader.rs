@@ -112,7 +112,7 @@ fn python_reader_reads_the_golden_store() {
     if !has_python() {
         return;
     }
-    let store = manifest("golden/store-1");
+    let store = manifest("golden/format-2/plain");
     let lines = listed(&store, "shop/production");
     assert_eq!(lines.len(), 44, "43 resources and a pending operation");
 
@@ -121,6 +121,34 @@ fn python_reader_reads_the_golden_store() {
         put(&copy.path().join(path), &bytes);
     }
     assert_eq!(lines, expected(copy.path(), "shop/production"));
+}
+
+#[test]
+fn python_reader_takes_only_pages_that_the_head_names() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let golden = files(&manifest("golden/format-2/plain"));
+    for (path, bytes) in &golden {
+        put(&folder.path().join(path), bytes);
+    }
+    let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "page");
+    let page = golden.iter().find(|(path, _)| is_page(path));
+    let (path, bytes) = page.expect("the store has a page");
+    let target = folder.path().join(path);
+    for place in places(bytes.len()).into_iter().step_by(8) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        put(&target, &damaged);
+        refused(folder.path(), "shop/production", DAMAGED, ".page");
+    }
+    std::fs::remove_file(&target).expect("it is there");
+    refused(folder.path(), "shop/production", DAMAGED, ".page");
+    put(&target, bytes);
+    let planted = target.with_file_name("00000000000000000009-0123456789abcdef.page");
+    put(&planted, b"nobody names it");
+    assert_eq!(listed(folder.path(), "shop/production").len(), 44);
 }
 
 #[test]
@@ -174,7 +202,6 @@ fn python_reader_refuses_every_flipped_byte() {
         "meta",
         "names",
         "snapshots",
-        "updates",
     ];
     assert_eq!(kinds, BTreeSet::from(all));
     assert!(same <= 2, "{same} damaged snapshots say the same");
@@ -270,7 +297,6 @@ fn kind(path: &Path) -> Option<&'static str> {
         ("/head.json", "head"),
         ("/journal/", "journal"),
         ("/snapshots/", "snapshots"),
-        ("/updates/", "updates"),
     ];
     let found = kinds.into_iter().find(|(part, _)| text.contains(part));
     found.map(|(_, kind)| kind)

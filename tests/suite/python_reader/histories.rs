@@ -75,7 +75,7 @@ pub(super) async fn collected(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// A few kilobytes, with every kind of file, closed.
+/// A few kilobytes, with every kind of file but a page of the history, closed.
 pub(super) async fn small(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
