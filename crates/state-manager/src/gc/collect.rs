@@ -21,7 +21,7 @@ use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
 use crate::write::session_history;
 use serde::Serialize;
-use state_core::backend::{StoredItem, StoredItemName};
+use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 
@@ -126,6 +126,13 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
     let plan = Plan::new(stack, &survey, retention, &now).await?;
+    let before = &survey.tip.head.history;
+    if plan.earlier.iter().any(is_page) {
+        // A swap whose answer was lost could still take effect and name one of these pages. After this one it can't.
+        locked
+            .swap_head(&|head| session_history::require(&stack.object(), head, before))
+            .await?;
+    }
     // The old drop is deleted before a new one is made: the head can name only one collection.
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
@@ -137,7 +144,6 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             since: now,
             forgotten: cut.forgotten,
         };
-        let before = &survey.tip.head.history;
         // The base's snapshot and the pages are durable before the head names them.
         let change = |head: &mut Head| {
             session_history::require(&stack.object(), head, before)?;
@@ -171,6 +177,10 @@ fn raise_floor(head: &mut Head, collection: &Collection) {
     }
     head.floor = collection.base.start;
     head.collection = Some(collection.clone());
+}
+
+fn is_page(item: &StoredItem) -> bool {
+    matches!(item.name, StoredItemName::Object(ObjectName::HistoryPage { .. }))
 }
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
