@@ -47,7 +47,8 @@ fn format_page_has_the_vectors_that_the_crates_compute() {
 fn format_page_quotes_the_golden_store() {
     let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
     for document in QUOTED {
-        let text = fs::read_to_string(path("golden/format-2/plain").join(document)).expect("a golden document");
+        let text =
+            fs::read_to_string(path("golden/format-2/plain").join(document)).expect("a golden document");
         assert!(page.contains(&format!("```text\n{text}```")), "{document}");
     }
 }

@@ -123,7 +123,11 @@ async fn golden_store_can_be_written() {
     assert_eq!(revisions.len(), 3);
     if std::env::var_os("STATE_GOLDEN").is_some_and(|value| value == "write") {
         copy(&store, &here("golden/format-2/plain"));
-        fs::write(here("golden/format-2/plain.revisions"), revisions.join("\n") + "\n").unwrap();
+        fs::write(
+            here("golden/format-2/plain.revisions"),
+            revisions.join("\n") + "\n",
+        )
+        .unwrap();
     }
 }
 

@@ -195,14 +195,7 @@ fn python_reader_refuses_every_flipped_byte() {
         assert_ne!(output.status.code(), Some(0), "{} cut", path.display());
         put(&target, &bytes);
     }
-    let all = [
-        "format",
-        "head",
-        "journal",
-        "meta",
-        "names",
-        "snapshots",
-    ];
+    let all = ["format", "head", "journal", "meta", "names", "snapshots"];
     assert_eq!(kinds, BTreeSet::from(all));
     assert!(same <= 2, "{same} damaged snapshots say the same");
     assert_eq!(listed(folder.path(), workload::STACK), whole);

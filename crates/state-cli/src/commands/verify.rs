@@ -57,7 +57,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             page.line(format_args!("note: {note}"));
         }
         for file in &verified.found.unreferenced {
-            page.line(format_args!("note: unused file {file}: the stack doesn't name it, and readers ignore it"));
+            page.line(format_args!(
+                "note: unused file {file}: the stack doesn't name it, and readers ignore it"
+            ));
         }
         if verified.valid {
             page.styled(Style::Good, "no violations");

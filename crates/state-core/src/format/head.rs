@@ -335,8 +335,9 @@ pub struct Watermark {
 #[cfg(test)]
 mod tests {
     use super::{Compaction, Head};
-    use crate::counter::{Epoch, Generation, Slot};
+    use crate::counter::{Epoch, Generation, Serial, Slot};
     use crate::digest::Digest;
+    use crate::format::history::HistoryPageRef;
     use crate::format::tag::MacKey;
     use crate::id::{Lineage, Nonce};
     use crate::testkit::key::TagKey;
@@ -382,7 +383,14 @@ mod tests {
         renamed.name = "other".parse().unwrap();
         let mut stripped = head.clone();
         stripped.tag = None;
-        for changed in [forged, renamed, stripped] {
+        let mut with_page = head.clone();
+        with_page.history.pages.push(HistoryPageRef {
+            first: Serial(1),
+            revisions: 1,
+            digest: Digest::of(b""),
+            length: 0,
+        });
+        for changed in [forged, renamed, stripped, with_page] {
             assert!(!changed.has_content_of(&head));
             assert!(changed.authenticate("head", &key).is_err());
         }

@@ -73,7 +73,10 @@ impl Survey {
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
         for page in &tip.head.history.pages {
             let read = authenticate::page(stack, &tip.head, page).await?;
-            pages.push((*page, read.iter().map(|document| document.revision.clone()).collect()));
+            pages.push((
+                *page,
+                read.iter().map(|document| document.revision.clone()).collect(),
+            ));
             documents.extend(read);
         }
         documents.extend(tip.revisions.iter().cloned());
@@ -280,7 +283,9 @@ impl Survey {
             let kept = authenticate::page(stack, &self.tip.head, page).await?.into_iter();
             let kept = kept.filter(|document| !cut.removes(&document.revision));
             let kept = kept.map(Authenticated::into_value).collect();
-            history.pages.extend(history_page::store(stack, writer, kept).await?);
+            history
+                .pages
+                .extend(history_page::store(stack, writer, kept).await?);
         }
         Ok(history)
     }

@@ -76,9 +76,16 @@ fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
 ///
 /// # Errors
 /// `Corrupt` if it differs.
-pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> Result<Vec<RevisionDocument>> {
+pub(crate) fn decode(
+    object: &str,
+    bytes: &[u8],
+    reference: &HistoryPageRef,
+) -> Result<Vec<RevisionDocument>> {
     if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
-        return Err(damaged(object, "its content doesn't match the digest in the head"));
+        return Err(damaged(
+            object,
+            "its content doesn't match the digest in the head",
+        ));
     }
     let page = HistoryPage::decode(object, bytes)?;
     let is_consistent = |document: &RevisionDocument| {
@@ -93,7 +100,10 @@ pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryPageRef) -> 
     let first = page.revisions.first().map(|document| document.revision.serial());
     let is_whole = first == Some(reference.first) && page.revisions.len() as u64 == reference.revisions;
     if !in_order || !is_whole || !page.revisions.iter().all(is_consistent) {
-        return Err(damaged(object, "its revisions are not the ones that the head names"));
+        return Err(damaged(
+            object,
+            "its revisions are not the ones that the head names",
+        ));
     }
     Ok(page.revisions)
 }

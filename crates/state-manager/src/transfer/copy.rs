@@ -199,7 +199,11 @@ fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
             Some(_) => "its content doesn't match the digest in the head",
             None => "the head names it, and it is missing",
         };
-        return Err(Error::corrupt(format!("stack {}: {name}", head.lineage), 0, reason));
+        return Err(Error::corrupt(
+            format!("stack {}: {name}", head.lineage),
+            0,
+            reason,
+        ));
     }
     Ok(())
 }

@@ -137,7 +137,9 @@ async fn extend(
         documents = merged;
         history.pages.pop();
     }
-    history.pages.extend(history_page::store(stack, writer, documents).await?);
+    history
+        .pages
+        .extend(history_page::store(stack, writer, documents).await?);
     Ok(history)
 }
 

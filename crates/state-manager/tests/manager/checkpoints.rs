@@ -86,10 +86,7 @@ async fn deploy_heavy(stack: &Stack, prefix: &str) -> Vec<state_core::RevisionId
         return made;
     };
     for round in 0..4 {
-        let Ok(update) = session
-            .start_update(UpdateRequest::new(UpdateKind::Update))
-            .await
-        else {
+        let Ok(update) = session.start_update(UpdateRequest::new(UpdateKind::Update)).await else {
             return made;
         };
         let large = heavy(&format!("{prefix}{round}"), 600_000);

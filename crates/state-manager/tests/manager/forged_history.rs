@@ -5,7 +5,8 @@ use super::*;
 use state_core::history::HistoryPageRef;
 use state_core::sealing::KeyProvider;
 use state_core::{
-    Digest, Enveloped, ErrorKind, FactoryInfo, Head, RevisionId, Serial, Slot, Snapshot, SnapshotRef, Timestamp,
+    Digest, Enveloped, ErrorKind, FactoryInfo, Head, RevisionId, Serial, Slot, Snapshot, SnapshotRef,
+    Timestamp,
 };
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{MemoryKnownStacks, Rekey};
@@ -33,13 +34,19 @@ impl Attacked {
         let stacks = Stacks::create(&url, environment(1)).unwrap();
         let stacks = stacks.with_keys(keys(1, &anna));
         let name = "shop".parse().unwrap();
-        let stack = stacks.new_stack_with(&name, SealingPolicy::Plaintext).await.unwrap();
+        let stack = stacks
+            .new_stack_with(&name, SealingPolicy::Plaintext)
+            .await
+            .unwrap();
         let mut made = vec![deploy(&stack, &["a"]).await];
         made.push(rekey(&stack, &[&anna, &former]).await);
         made.push(deploy(&stack, &["b"]).await);
         made.push(rekey(&stack, &[&anna]).await);
         made.push(deploy(&stack, &["c"]).await);
-        let place = folder.path().join("store/stacks").join(stack.lineage().to_string());
+        let place = folder
+            .path()
+            .join("store/stacks")
+            .join(stack.lineage().to_string());
         let attacked = Self {
             _folder: folder,
             url,
@@ -57,7 +64,9 @@ impl Attacked {
     /// The stack in a new process of the victim.
     async fn stack(&self) -> Stack {
         let stacks = Stacks::open(&self.url, environment(2)).unwrap();
-        let stacks = stacks.with_keys(keys(2, &self.anna)).with_known_stacks(self.known_stacks.clone());
+        let stacks = stacks
+            .with_keys(keys(2, &self.anna))
+            .with_known_stacks(self.known_stacks.clone());
         stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
     }
 
@@ -135,7 +144,8 @@ async fn rekey(stack: &Stack, recipients: &[&GeneratedIdentity]) -> RevisionId {
 fn enveloped(kind: &str, body: &str) -> Vec<u8> {
     let digest = Digest::of_parts(&[kind.as_bytes(), b"\n", body.as_bytes()]);
     let format = state_core::envelope::FORMAT;
-    format!("{{\"digest\":\"{digest}\",\"format\":{format},\"kind\":\"{kind}\",\"body\":{body}}}\n").into_bytes()
+    format!("{{\"digest\":\"{digest}\",\"format\":{format},\"kind\":\"{kind}\",\"body\":{body}}}\n")
+        .into_bytes()
 }
 
 #[tokio::test]
@@ -211,11 +221,17 @@ async fn exchanged_page_is_named_and_hides_no_revision() {
         panic!("{errors:?}")
     };
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains(&honest.object().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&honest.object().to_string()),
+        "{error}"
+    );
     assert_eq!(stack.verify(true).await.unwrap_err().kind(), ErrorKind::Corrupt);
 
     assert_eq!(stack.get(&attacked.made[0]).await.unwrap().entries.len(), 1);
-    assert_eq!(stack.get(&revision).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        stack.get(&revision).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
     let session = stack.lock("rollback").await.unwrap();
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let refused = session.rollback(request, &revision).await.unwrap_err();
@@ -243,7 +259,9 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
     let head = attacked.head();
     let replaced = head.keys.as_ref().unwrap().succession[0].old;
     let copies = key_files(&attacked.place, replaced);
-    let old = keys(3, &attacked.former).unwrap(head.lineage, replaced, &copies).unwrap();
+    let old = keys(3, &attacked.former)
+        .unwrap(head.lineage, replaced, &copies)
+        .unwrap();
     let (revision, document) = attacked.forged_document(1, 0);
     let (page, bytes) = Attacked::page(&document, 1, 1);
     attacked.write(&page.object().to_string(), &bytes);
@@ -280,13 +298,19 @@ async fn sealing_signs_the_chain_of_the_plain_journal() {
     let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
     deploy(&stack, &["a"]).await;
     let anna = generate_identity();
-    let stacks = Stacks::open(&url, environment(2)).unwrap().with_keys(keys(1, &anna));
+    let stacks = Stacks::open(&url, environment(2))
+        .unwrap()
+        .with_keys(keys(1, &anna));
     let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
     let session = stack.lock("seal").await.unwrap();
     let head = stack.tip().await.unwrap().head;
     let since = head.keys.unwrap().since;
     let watermark = head.watermark.unwrap();
-    assert_eq!(watermark.slot.next(), since, "all frames before the key are bound");
+    assert_eq!(
+        watermark.slot.next(),
+        since,
+        "all frames before the key are bound"
+    );
     session.close().await.unwrap();
 }
 
@@ -333,11 +357,7 @@ async fn deleted_revision_leaves_its_page_with_the_next_collection() {
     assert_eq!(report.forgotten, [first.clone()]);
     let after = session.stack().tip().await.unwrap().head.history.pages;
     assert_eq!((before[0].revisions, after[0].revisions), (2, 1));
-    let pages = state_core::Backend::list(
-        &backend,
-        stack.lineage(),
-        state_core::backend::ObjectKind::Update,
-    );
+    let pages = state_core::Backend::list(&backend, stack.lineage(), state_core::backend::ObjectKind::Update);
     let pages = pages.await.unwrap();
     assert_eq!(pages, [after[0].object()], "the page before is deleted");
     // Later changes of the history start from the collected one.

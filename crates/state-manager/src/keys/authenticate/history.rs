@@ -42,13 +42,20 @@ pub(crate) fn documents_in_journal(
     head: &Authenticated<Head>,
     page: &HistoryPageRef,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    let end = journal.frames.partition_point(|frame| frame.slot() < head.base.start);
+    let end = journal
+        .frames
+        .partition_point(|frame| frame.slot() < head.base.start);
     let frames = &journal.frames[..end];
     // The head names the chain before its base, and with it every frame before.
-    let is_linked = |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
+    let is_linked =
+        |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
     if !frames.last().is_some_and(is_linked) {
         let object = format!("journal of stack {}", head.lineage);
-        return Err(Error::corrupt(object, 0, "it doesn't lead to the base that the head names"));
+        return Err(Error::corrupt(
+            object,
+            0,
+            "it doesn't lead to the base that the head names",
+        ));
     }
     let following = head.history.pages.iter().find(|other| other.first > page.first);
     let is_on_page = |document: &RevisionDocument| {
@@ -61,7 +68,10 @@ pub(crate) fn documents_in_journal(
         documents.extend(document.filter(is_on_page));
     }
     let proof = head.proof();
-    Ok(documents.into_iter().map(|value| Authenticated { value, proof }).collect())
+    Ok(documents
+        .into_iter()
+        .map(|value| Authenticated { value, proof })
+        .collect())
 }
 
 /// The key that tags the data frames at a slot; none before the stack had a key. An old key authenticates nothing from
@@ -94,7 +104,8 @@ pub(crate) async fn check_earlier_frames(stack: &StackContext, journal: &OpenedJ
         };
         if key.as_ref().is_some_and(|key| !frame.is_authentic(&**key)) {
             let object = frame_object(stack.lineage(), frame);
-            let reason = format!("its tag doesn't match key {id}, which was in use then: the store was altered");
+            let reason =
+                format!("its tag doesn't match key {id}, which was in use then: the store was altered");
             return Err(Error::sealed(object, reason));
         }
     }
