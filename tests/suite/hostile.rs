@@ -1,7 +1,10 @@
 //! P3 between two requests: data that is damaged while a command runs gives a typed error or the same state, in files and
 //! in objects, plain and sealed. `hostile/gaps.rs` lists forgeries that aren't detected yet.
 
+mod epochs;
 mod gaps;
+mod oracle;
+mod vanished;
 
 use crate::store::{block_on, environment};
 use state_backend_fs::testkit::{HostileFs, SimulatedFs};
@@ -13,9 +16,9 @@ use state_backend_object_store::{ObjectBackend, Options};
 use state_core::backend::Opening;
 use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Attacker, Forgery, Intervention, Request, Verb};
-use state_core::{Address, Backend, Error, Result, Snapshot, StackName, UpdateKind, UpdateResult};
+use state_core::{Address, Backend, Enveloped, Error, Result, Snapshot, StackName, UpdateKind, UpdateResult};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
-use state_manager::{Intent, Stacks, UpdateRequest};
+use state_manager::{Intent, Rekey, Stacks, UpdateRequest};
 use state_tests::workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +28,9 @@ const ROOT: &str = "/store";
 
 /// Address of the entry that a command adds.
 const APPENDED: &str = "appended";
+
+/// A recipient that commands add.
+const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 /// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -133,6 +139,11 @@ impl Scenario {
         )))
     }
 
+    /// The recipient of the scenario's identity.
+    fn recipient(&self) -> String {
+        self.identity.recipient().to_owned()
+    }
+
     /// Runs a command on a copy of the store with interventions, and then reads the copy without interventions.
     async fn run(&self, command: Command, plan: Vec<Intervention>) -> Outcome {
         let disk = self.disk.copy().await;
@@ -151,6 +162,7 @@ impl Scenario {
             requests,
             edits: attacker.edits_made(),
             attacker,
+            disk,
         }
     }
 }
@@ -162,6 +174,8 @@ struct Outcome {
     requests: Vec<Request>,
     edits: usize,
     attacker: Attacker,
+    /// The store after the command.
+    disk: Disk,
 }
 
 /// Everything that a reader sees of the stack; None if the stack doesn't exist.
@@ -214,17 +228,38 @@ enum Command {
     Append,
     /// Swaps head and names.
     Rename,
+    /// Replaces all resources by a snapshot.
+    Import,
+    /// Swaps the head for a new data key.
+    Rekey,
+    /// Wraps the data key to one more recipient.
+    AddRecipient,
+    /// Adds a recipient of the outputs.
+    AddOutputRecipient,
+    /// Takes and releases a client lock.
+    ClientLock,
 }
 
 impl Command {
+    /// The commands that are damaged at every request.
     const ALL: [Self; 3] = [Self::Read, Self::Append, Self::Rename];
+
+    /// The commands that sign a head.
+    const SIGNING: [Self; 7] = [
+        Self::Append,
+        Self::Rename,
+        Self::Import,
+        Self::Rekey,
+        Self::AddRecipient,
+        Self::AddOutputRecipient,
+        Self::ClientLock,
+    ];
 
     async fn run(self, stacks: &Stacks) -> Result<Observed> {
         match self {
             Self::Read => {}
             Self::Append => {
-                let stack = stacks.get(&name()).await?;
-                let stack = stack.ok_or_else(|| Error::not_found("the stack"))?;
+                let stack = found(stacks).await?;
                 let session = stack.lock("append").await?;
                 add(&session, APPENDED).await?;
                 session.close().await?;
@@ -234,9 +269,55 @@ impl Command {
                 stacks.rename(&name(), &other).await?;
                 stacks.rename(&other, &name()).await?;
             }
+            Self::Import => {
+                let stack = found(stacks).await?;
+                let session = stack.lock("import").await?;
+                let snapshot = stack.current().await?;
+                let request = UpdateRequest::new(UpdateKind::Import);
+                session.import(request, snapshot, None).await?;
+                session.close().await?;
+            }
+            Self::Rekey => {
+                let stack = found(stacks).await?;
+                stack.rekey("rekey", Rekey::default()).await?;
+            }
+            Self::AddRecipient => {
+                let stack = found(stacks).await?;
+                let more = [COLLEAGUE.to_owned()];
+                stack.add_recipients("recipients add", &more).await?;
+            }
+            Self::AddOutputRecipient => {
+                let stack = found(stacks).await?;
+                let more = [COLLEAGUE.to_owned()];
+                stack.add_output_recipients("recipients add", &more).await?;
+            }
+            Self::ClientLock => {
+                let stack = found(stacks).await?;
+                let lock = stack.acquire_client_lock("lock", "freeze", None).await?;
+                stack.free_client_lock("unlock", &lock.id).await?;
+            }
         }
         observe(stacks).await
     }
+}
+
+async fn found(stacks: &Stacks) -> Result<state_manager::Stack> {
+    let stack = stacks.get(&name()).await?;
+    stack.ok_or_else(|| Error::not_found("the stack"))
+}
+
+/// Forges a document and recomputes its public digest.
+fn forge<T: Enveloped + 'static>(
+    name: &'static str,
+    change: impl Fn(&mut T) + Send + Sync + 'static,
+) -> Action {
+    Action::Forge(Forgery::new(name, move |bytes| {
+        let Ok(mut document) = T::decode("forged", bytes) else {
+            return bytes.to_vec();
+        };
+        change(&mut document);
+        document.encode()
+    }))
 }
 
 fn name() -> StackName {

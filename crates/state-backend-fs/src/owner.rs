@@ -9,7 +9,7 @@ use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
 use crate::stack::{HeadVersion, Stack};
 use crate::takeover::{NewSegment, Takeover, open_segment};
-use state_core::backend::{Holder, ObjectName, StoredItemName, Tail};
+use state_core::backend::{Holder, ObjectName, StoredItemName, Tail, next_epoch};
 use state_core::journal::{FrameKind, ParsedFrame, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
 use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ impl Owner {
         let head_lock = self.stack.lock_head(&self.holder)?;
         let mut head = self.head()?.head;
         head.removed = true;
-        head.epoch = head.epoch.next();
+        head.epoch = next_epoch(self.stack.dir.path(), head.epoch)?;
         head.nonce = nonce;
         self.close_if_poisoned(self.stack.replace_head(head, &head_lock))?;
         self.close(CloseReason::Failed("the stack was removed".to_owned()));

@@ -18,7 +18,7 @@ use crate::lock::LockFile;
 use crate::reader::read_segments;
 use crate::stack::{HeadVersion, Stack};
 use crate::staged::StagedFile;
-use state_core::backend::{Acquire, Holder, Tail};
+use state_core::backend::{Acquire, Holder, Tail, next_epoch};
 use state_core::journal::{Fence, FrameKind, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result};
 
@@ -92,7 +92,7 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
         return Ok(None);
     }
     let mut head = seen.head.clone();
-    head.epoch = head.epoch.next();
+    head.epoch = next_epoch(stack.dir.path(), head.epoch)?;
     head.generation = generation;
     head.nonce = request.head_nonce;
     let newest = seen.head.epoch;

@@ -9,7 +9,7 @@
 
 use crate::layout::SegmentName;
 use crate::segment::Segment;
-use state_core::backend::{ChainAnchors, Tail};
+use state_core::backend::{ChainAnchors, Tail, require_epoch};
 use state_core::journal::{Fence, Previous, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
@@ -67,6 +67,8 @@ pub(crate) fn walk(
         );
         return Err(Error::corrupt(format!("{}/{top}", start.folder), 0, reason));
     }
+    // An attacker who raises the epoch to the highest one would end fencing for good.
+    require_epoch(format!("the head of {}", start.folder), top.epoch, start.newest)?;
     let steps = collect_back(start, top, load)?;
     replay_forward(start, steps)
 }
@@ -126,7 +128,7 @@ fn predecessor(segment: &Segment, previous: &Previous) -> Result<SegmentName> {
     };
     let follows = previous.last_slot.next() == segment.name.slot
         && name.slot <= previous.last_slot
-        && name.epoch <= segment.name.epoch;
+        && name.epoch.leads_to(segment.name.epoch);
     if follows {
         Ok(name)
     } else {

@@ -67,6 +67,10 @@ pub struct Lease {
 
 impl Enveloped for Lease {
     const KIND: &'static str = "lease";
+
+    fn validate(&self) -> Result<(), String> {
+        self.epoch.require_valid()
+    }
 }
 
 /// Builds the keys of one stack.

@@ -5,7 +5,7 @@ use crate::reader::follow;
 use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead};
 use crate::takeover::{HeldLease, Takeover, release};
-use state_core::backend::{HeadChange, Tail};
+use state_core::backend::{HeadChange, Tail, next_epoch};
 use state_core::head::Compaction;
 use state_core::journal::FrameKind;
 use state_core::{Digest, Epoch, Error, Frame, Head, Nonce, Result};
@@ -306,7 +306,7 @@ impl Owner {
             };
             head.removed = true;
             // The next epoch fences every writer, including a takeover that computed its epoch from the old head.
-            head.epoch = head.epoch.next();
+            head.epoch = next_epoch(self.stack.shown(), head.epoch)?;
             head.nonce = nonce;
             if self.put_head(&mut guard, &seen, head).await?.is_some() {
                 break;

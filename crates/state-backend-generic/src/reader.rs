@@ -60,7 +60,7 @@ pub async fn read_journal(
         match result {
             // No frame has a later epoch than the head: the head is not older than the frames, so that the two belong
             // together.
-            Ok(journal) if journal.epoch <= seen.head.epoch => {
+            Ok(journal) if journal.frames.is_empty() || journal.epoch.leads_to(seen.head.epoch) => {
                 return Ok(JournalView {
                     head: seen.head,
                     frames: journal.frames,
@@ -91,10 +91,13 @@ const fn may_be_a_race(error: &Error) -> bool {
 }
 
 fn epoch_beyond_head(stack: &Stack, journal: &JournalRead, head: &Head) -> Error {
-    let reason = format!(
-        "it has frames of epoch {}, later than {} in the head",
-        journal.epoch, head.epoch
-    );
+    let (last, epoch) = (journal.epoch, head.epoch);
+    let reason = match last > epoch {
+        true => format!("it has frames of epoch {last}, later than {epoch} in the head"),
+        false => format!(
+            "its last frame has epoch {last}, and no takeovers lead from there to {epoch} in the head"
+        ),
+    };
     Error::corrupt(stack.store.shown(&stack.paths.journal()), 0, reason)
 }
 
@@ -294,6 +297,9 @@ pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: 
         ParsedFrame::Frame(frame) if frame.slot() != tail.next => "it contains the frame of another slot",
         ParsedFrame::Frame(frame) if frame.epoch() < epoch => {
             "its epoch is lower than that of the frame before"
+        }
+        ParsedFrame::Frame(frame) if epoch > Epoch::ZERO && !epoch.leads_to(frame.epoch()) => {
+            "its epoch is too far above that of the frame before"
         }
         ParsedFrame::Frame(frame) => return Ok(frame),
         ParsedFrame::End => "it is empty",

@@ -6,7 +6,7 @@ use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
 use crate::store::Value;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use state_core::backend::{LockStatus, ObjectKind, ObjectName, Tail};
+use state_core::backend::{LockStatus, ObjectKind, ObjectName, Tail, require_epoch};
 use state_core::{Base, Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ impl Stack {
         let head = self.head().await?.head;
         let lease = self.lease().await?.map(|(lease, _)| lease);
         Ok(LockStatus {
-            epoch: newest(&head, lease.as_ref()),
+            epoch: newest(self, &head, lease.as_ref())?,
             holder: lease
                 .filter(|lease| !lease.released && lease.epoch >= head.epoch)
                 .map(|lease| lease.holder),
@@ -217,8 +217,16 @@ impl Stack {
 }
 
 /// Returns the epoch of the last takeover, finished or not: a takeover writes the lease before the head.
-pub(crate) fn newest(head: &Head, lease: Option<&Lease>) -> Epoch {
-    lease.map_or(head.epoch, |lease| lease.epoch.max(head.epoch))
+///
+/// # Errors
+/// `Corrupt` when takeovers can't lead from one of the two epochs to the other.
+pub(crate) fn newest(stack: &Stack, head: &Head, lease: Option<&Lease>) -> Result<Epoch> {
+    let Some(lease) = lease else {
+        return Ok(head.epoch);
+    };
+    let (before, after) = (lease.epoch.min(head.epoch), lease.epoch.max(head.epoch));
+    require_epoch(stack.shown(), before, after)?;
+    Ok(after)
 }
 
 /// Adds a stack from another store: its slots, then its head, each created once. A stack without a head doesn't

@@ -14,7 +14,7 @@ use crate::reader::{JournalRead, follow, read_from};
 use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead, newest};
 use crate::store::Value;
-use state_core::backend::{Acquire, Tail};
+use state_core::backend::{Acquire, Tail, next_epoch, require_epoch};
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Result};
 use std::time::Duration;
@@ -73,7 +73,7 @@ async fn claim_lease(stack: &Stack, request: &Acquire) -> Result<(VersionedHead,
         let current = stack.lease().await?;
         // The lease may be ahead of the head if an earlier takeover crashed between the two writes. The new epoch
         // must exceed both, or two owners could share an epoch.
-        let epoch = newest(&seen.head, current.as_ref().map(|(lease, _)| lease));
+        let epoch = newest(stack, &seen.head, current.as_ref().map(|(lease, _)| lease))?;
         check(stack, request, &seen.head, epoch)?;
         if let (Some((lease, found)), None) = (&current, request.break_epoch) {
             // A lease older than the head belongs to an owner that was fenced already: it doesn't hold the lock.
@@ -88,7 +88,7 @@ async fn claim_lease(stack: &Stack, request: &Acquire) -> Result<(VersionedHead,
             }
         }
         let lease = Lease {
-            epoch: epoch.next(),
+            epoch: next_epoch(stack.shown(), epoch)?,
             nonce: request.head_nonce,
             holder: request.holder.clone(),
             milliseconds: stack.terms.milliseconds(),
@@ -172,6 +172,10 @@ async fn fence(
     let journal = read_from(stack, &seen.head, None).await?;
     if journal.epoch > epoch {
         return Err(lost_race(stack, epoch));
+    }
+    if !journal.frames.is_empty() {
+        // Checked before the fence: a fence beyond the limit would make the journal unreadable.
+        require_epoch(stack.shown(), journal.epoch, epoch)?;
     }
     let journal = put_fence(stack, request, journal, epoch).await?;
     // A later takeover may have started meanwhile. Its epoch in the head means that this owner is stale before its

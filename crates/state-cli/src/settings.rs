@@ -12,9 +12,9 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
 use file::{File, PROJECT_FILE, Profile};
-use state_core::StackName;
 use state_core::mask::Mask;
-use state_manager::BackendRegistry;
+use state_core::{KeyId, RevisionId, StackName};
+use state_manager::{BackendRegistry, Expectations};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -64,6 +64,29 @@ pub(crate) struct Settings {
     /// Use the client lock with this id, taken by `lock acquire`
     #[arg(long, global = true, env = "STATECTL_LOCK_ID", value_name = "ID")]
     pub(crate) lock_id: Option<String>,
+    /// Require this data key; repeatable
+    ///
+    /// For clients without memory, such as CI jobs: a stack that isn't sealed with one of these keys is refused with exit
+    /// code 12, and no stack is created. `statectl trust` prints the key of a stack.
+    #[arg(
+        long,
+        global = true,
+        env = "STATECTL_EXPECT_KEY",
+        value_name = "KEY-ID",
+        value_delimiter = ','
+    )]
+    pub(crate) expect_key: Vec<KeyId>,
+    /// Require this revision or one made on top of it
+    ///
+    /// For clients without memory: a stack whose history doesn't contain this revision is refused with exit code 13, and no
+    /// stack is created. A store that was taken back to a state after this revision isn't noticed.
+    #[arg(
+        long,
+        global = true,
+        env = "STATECTL_EXPECT_REVISION",
+        value_name = "REVISION"
+    )]
+    pub(crate) expect_revision: Option<RevisionId>,
     /// Print JSON documents, also for errors
     ///
     /// Each document has the form `{kind, format-version, data}`; see `statectl schema`.
@@ -208,6 +231,11 @@ impl Settings {
         }
         self.sources = sources;
         Ok(())
+    }
+
+    /// The demands on the stack that the user named.
+    pub(crate) fn expectations(&self) -> Expectations {
+        Expectations::new(self.expect_key.clone(), self.expect_revision.clone())
     }
 
     /// The mask for values: hides secrets unless `--show-secrets` is given.

@@ -86,7 +86,9 @@ impl Opener {
             Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
             Opening::Create => Stacks::create_with(&registry, &store, environment)?,
         };
-        let stacks = self.with_keys(stacks);
+        let stacks = self
+            .with_keys(stacks)
+            .with_expectations(self.settings.expectations());
         Ok(match self.known_stacks(&stacks.url(), url) {
             Some(known) => stacks.with_known_stacks(known),
             None => stacks,
@@ -102,9 +104,13 @@ impl Opener {
         let entropy = Arc::clone(&self.environment.entropy);
         let output = self.output;
         let warn = move |reason: &str| output.announce(|page| page.line(format_args!("warning: {reason}")));
-        Some(Arc::new(FileKnownStacks::of_store(
-            &folder, &store, entropy, warn,
-        )))
+        let known = FileKnownStacks::of_store(&folder, &store, entropy, warn);
+        // With `--json` nothing is printed, so that the change is reported by a later command.
+        let report = move |change: &str| {
+            output.announce(|page| page.line(format_args!("notice: {change}")));
+            !output.json
+        };
+        Some(Arc::new(known.with_report(report)))
     }
 
     /// A value of the store's configuration, from the command line or the URL.
@@ -330,17 +336,32 @@ pub(crate) async fn run_and_close<T>(
     work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
 ) -> Result<(T, Vec<String>), CliError> {
     let done = work(&session).await;
-    let warnings = close(session).await;
-    Ok((done?, warnings.into_iter().collect()))
+    let closed = close(session).await;
+    let done = done?;
+    Ok((done, closed?.into_iter().collect()))
 }
 
 /// Closes a session and releases its writer lock. Returns a warning if that fails.
-pub(crate) async fn close(session: Session) -> Option<String> {
-    let error = session.close().await.err()?;
-    let is_fenced = error.kind() == ErrorKind::Fenced;
-    let message = CliError::from(error).message;
-    Some(match is_fenced {
-        true => format!("another client took over the lock before it was released: {message}"),
-        false => format!("all changes are stored, but the lock was not released: {message}"),
-    })
+///
+/// # Errors
+/// [`ExitCode::Undecipherable`] if somebody else changed the stack meanwhile: a warning would be overlooked.
+pub(crate) async fn close(session: Session) -> Result<Option<String>, CliError> {
+    let Err(error) = session.close().await else {
+        return Ok(None);
+    };
+    let kind = error.kind();
+    let error = CliError::from(error);
+    let message = &error.message;
+    match kind {
+        ErrorKind::Distrusted | ErrorKind::Sealed => Err(CliError {
+            message: format!("all changes are stored, but the stack can't be trusted: {message}"),
+            ..error
+        }),
+        ErrorKind::Fenced => Ok(Some(format!(
+            "another client took over the lock before it was released: {message}"
+        ))),
+        _ => Ok(Some(format!(
+            "all changes are stored, but the lock was not released: {message}"
+        ))),
+    }
 }

@@ -3,6 +3,7 @@
 //! wrap one.
 
 use crate::environment::Environment;
+use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -23,10 +24,11 @@ pub(crate) struct StoreContext {
     /// Folder for provider results that can't be recorded.
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
+    pub(crate) expectations: Arc<Expectations>,
 }
 
 impl StoreContext {
-    pub(crate) const fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
         Self {
             backend,
             environment,
@@ -35,6 +37,7 @@ impl StoreContext {
             known_stacks: None,
             spool: None,
             crypters: None,
+            expectations: Arc::default(),
         }
     }
 
@@ -43,6 +46,7 @@ impl StoreContext {
         StackContext {
             keyring: Keyring::new(self.keys.clone()),
             client_lock: self.client_lock.clone(),
+            expectations: Arc::clone(&self.expectations),
             store: Arc::new(self.clone()),
             name,
             lineage,
@@ -69,6 +73,7 @@ pub(crate) struct StackContext {
     name: StackName,
     lineage: Lineage,
     client_lock: Option<Arc<str>>,
+    expectations: Arc<Expectations>,
     keyring: Keyring,
 }
 
@@ -129,9 +134,20 @@ impl StackContext {
         self.store.nonce()
     }
 
-    /// Another stack of the same store, without this stack's client lock and opened keys.
+    /// What the caller demands of this stack.
+    pub(crate) fn expectations(&self) -> &Expectations {
+        &self.expectations
+    }
+
+    /// The same stack without the caller's demands, which are on a stack that the caller named.
+    pub(crate) fn without_expectations(mut self) -> Self {
+        self.expectations = Arc::default();
+        self
+    }
+
+    /// Another stack of the same store, without this stack's client lock, opened keys and expectations.
     pub(crate) fn sibling(&self, name: StackName, lineage: Lineage) -> Self {
-        let mut sibling = self.store.stack(name, lineage);
+        let mut sibling = self.store.stack(name, lineage).without_expectations();
         // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
         sibling.client_lock = None;
         sibling

@@ -168,6 +168,18 @@ pub struct OutputsPin {
 }
 
 impl StackPin {
+    /// A pin of a new stack, which has a policy and no key yet.
+    pub(crate) fn created(policy: SealingPolicy) -> Self {
+        Self {
+            sealing: Some(SealingPin {
+                policy,
+                recipients: Vec::new(),
+                outputs: Vec::new(),
+            }),
+            ..Self::default()
+        }
+    }
+
     /// A pin with nothing but a key, which the user received through another channel.
     pub fn pinned(key: KeyId) -> Self {
         Self {
@@ -203,8 +215,11 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
     /// Tells the user that a holder of the data key changed the policy or the recipients of a stack since this client
-    /// last saw it. Called once for each change. The default does nothing.
-    fn report(&self, _stack: &StackName, _change: &SealingChange) {}
+    /// last saw it. Returns whether the user was told: then the change is remembered and not reported again. The default
+    /// tells nobody and returns true.
+    fn report(&self, _stack: &StackName, _change: &SealingChange) -> bool {
+        true
+    }
 }
 
 /// A [`KnownStacks`] in memory: for a program that opens a stack more than once.
@@ -215,9 +230,15 @@ pub struct MemoryKnownStacks(Mutex<PinTable>);
 struct PinTable {
     stacks: BTreeMap<Lineage, StackPin>,
     names: BTreeMap<(String, String), Lineage>,
+    reported: Vec<String>,
 }
 
 impl MemoryKnownStacks {
+    /// The changes of policies and recipients that were reported, oldest first.
+    pub fn reported(&self) -> Vec<String> {
+        self.pin_table().reported.clone()
+    }
+
     fn pin_table(&self) -> MutexGuard<'_, PinTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,5 +268,11 @@ impl KnownStacks for MemoryKnownStacks {
             Some(lineage) => pin_table.names.insert(name.folded(), lineage),
             None => pin_table.names.remove(&name.folded()),
         };
+    }
+
+    fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
+        let change = format!("{}: {change}", stack.short());
+        self.pin_table().reported.push(change);
+        true
     }
 }

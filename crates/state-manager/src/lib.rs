@@ -8,7 +8,7 @@
 //!                                                                   │
 //!                                                     checkpointer: checkpoints, published outputs
 //!
-//!  Stack::tip ──► read/tip: journal ──authenticate (keys/trust)──► read/replay ──► State
+//!  Stack::tip ──► read/tip: journal ──keys/authenticate──► read/replay ──► State
 //! ```
 //!
 //! # Map of the crate
@@ -22,9 +22,9 @@
 //! | `lock` | acquires and releases the writer lock and client locks |
 //! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
 //! | `read` | replay, tip, history and queries on them |
-//! | `keys::{trust, wrapped, sealing}` | which head and journal are accepted; how values are sealed and opened |
+//! | `keys::{authenticate, trust, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
 //! | `objects` | stored objects beside the journal: snapshots, history pages, size limits |
-//! | `context`, `known_stacks`, `environment`, `intent`, `client_lock` | parameters that all modules share |
+//! | `context`, `known_stacks`, `expectations`, `environment`, `intent`, `client_lock` | parameters that all modules share |
 //!
 //! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.
 //! - [`BackendRegistry`]: the types of backends, built-in and registered, each with its configuration schema.
@@ -78,6 +78,7 @@ pub mod client_lock;
 mod context;
 mod contracts;
 mod environment;
+mod expectations;
 mod gc;
 mod intent;
 mod keys;
@@ -98,6 +99,7 @@ pub use contracts::persistent::StateManager;
 pub use contracts::registry::{BackendRegistry, StoreRequest};
 pub use contracts::store_url::file_url;
 pub use environment::{Actor, Environment};
+pub use expectations::Expectations;
 pub use gc::collect::{Amount, CollectionReport, PendingDeletion};
 pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};

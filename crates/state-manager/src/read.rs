@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `replay` | stored bytes to a state: base snapshot, frames, replay |
 //! | `history_floor` | the slot at which history begins after a collection |
+//! | `descent` | the revision that a caller without memory expects |
 //! | `tip` | the tip of a stack, authenticated and replayed; retries of reads that a collection interfered with |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
@@ -12,6 +13,7 @@
 //! | `rollback_guard` | moves between stacks that a rollback would revert on one side only |
 
 pub(crate) mod blame;
+pub(crate) mod descent;
 pub(crate) mod history;
 pub(crate) mod history_floor;
 pub(crate) mod logs;

@@ -12,6 +12,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::contracts::registry::{BackendRegistry, StoreRequest};
 use crate::contracts::targets::WholeMutation;
 use crate::environment::Environment;
+use crate::expectations::Expectations;
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::UncheckedHead;
 use crate::keys::reveal;
@@ -129,6 +130,14 @@ impl Stacks {
     #[must_use]
     pub fn with_crypters(mut self, provider: Arc<dyn CrypterProvider>) -> Self {
         self.context.crypters = Some(provider);
+        self
+    }
+
+    /// The same store with demands on its stacks, by a caller that doesn't remember them: a stack that doesn't meet them
+    /// is refused, and none is created.
+    #[must_use]
+    pub fn with_expectations(mut self, expectations: Expectations) -> Self {
+        self.context.expectations = Arc::new(expectations);
         self
     }
 

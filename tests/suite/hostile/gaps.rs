@@ -1,12 +1,12 @@
 //! Forgeries between two requests that aren't detected yet. The test asserts that each one passes, so that it fails once a
 //! gap is closed.
 
-use super::{Command, Kind, Outcome, Scenario, Stack};
+use super::{Command, Kind, Outcome, Scenario, forge};
 use crate::store::block_on;
+use state_core::Head;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
-use state_core::testkit::hostile::{Action, Forgery, Intervention};
-use state_core::{Enveloped, Head};
+use state_core::testkit::hostile::{Action, Intervention};
 
 /// A forgery that isn't detected yet.
 struct Gap {
@@ -37,20 +37,9 @@ fn reads_as_absent(outcome: &Outcome) -> bool {
     matches!(outcome.shown, Ok(None))
 }
 
-/// Forges a document and recomputes its public digest.
-fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Action {
-    Action::Forge(Forgery::new(name, move |bytes| {
-        let Ok(mut document) = T::decode("forged", bytes) else {
-            return bytes.to_vec();
-        };
-        change(&mut document);
-        document.encode()
-    }))
-}
-
 /// Forgeries that pass until a stack is read through one authenticated view. When a gap is closed, the test fails; then
 /// move its line to a test that asserts the required behaviour.
-const KNOWN_GAPS: [Gap; 5] = [
+const KNOWN_GAPS: [Gap; 3] = [
     Gap {
         attack: "the name pointer is deleted",
         expected: "a client that knows the stack reports the missing name; exit 12 or 14",
@@ -77,27 +66,6 @@ const KNOWN_GAPS: [Gap; 5] = [
         aims_at: is_head,
         action: || forge::<Head>("removed", |head| head.removed = true),
         passes: reads_as_absent,
-    },
-    Gap {
-        attack: "the policy in the head is forged while a session runs, and the session signs it",
-        expected: "a swap authenticates the head that it replaces: exit 12",
-        command: Command::Append,
-        sealed_only: true,
-        aims_at: is_head,
-        action: || forge::<Head>("plaintext", |head| head.policy = SealingPolicy::Plaintext),
-        passes: |outcome| {
-            let is_plain = |stack: &Stack| stack.policy == Some(SealingPolicy::Plaintext);
-            outcome.shown.is_ok() && matches!(&outcome.left, Ok(Some(stack)) if is_plain(stack))
-        },
-    },
-    Gap {
-        attack: "the file of the wrapped data key is deleted",
-        expected: "a client that opened this stack before gets exit 12",
-        command: Command::Read,
-        sealed_only: true,
-        aims_at: |object| object.contains("keys/") && object.ends_with(".age"),
-        action: || Action::Delete,
-        passes: |outcome| matches!(outcome.shown, Ok(Some(_))),
     },
 ];
 

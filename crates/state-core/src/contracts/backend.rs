@@ -39,7 +39,7 @@ pub use stored_item::{StoredItem, StoredItemName};
 
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
 use crate::journal::{Frame, genesis};
@@ -198,6 +198,33 @@ impl Tail {
             chain: *frame.chain(),
         }
     }
+}
+
+/// The epoch of the next takeover or removal.
+///
+/// # Errors
+/// `Corrupt` when the epoch is the highest one: no sequence of takeovers leads there.
+pub fn next_epoch(object: impl Into<String>, epoch: Epoch) -> Result<Epoch> {
+    epoch.successor().ok_or_else(|| {
+        let reason = format!(
+            "its epoch {epoch} is the highest one: its head was forged or damaged; restore it from a backup"
+        );
+        Error::corrupt(object, 0, reason)
+    })
+}
+
+/// Checks that takeovers can lead from one epoch to a later one.
+///
+/// # Errors
+/// `Corrupt` when the later epoch is lower, or too far away.
+pub fn require_epoch(object: impl Into<String>, before: Epoch, after: Epoch) -> Result<()> {
+    if before.leads_to(after) {
+        return Ok(());
+    }
+    let reason = format!(
+        "its epoch {after} can't follow epoch {before}: its head was forged or damaged; restore it from a backup"
+    );
+    Err(Error::corrupt(object, 0, reason))
 }
 
 /// A change of the head. The store calls it with a freshly read head, possibly more than once. An error ends the swap

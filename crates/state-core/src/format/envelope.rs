@@ -30,6 +30,14 @@ pub trait Enveloped: Serialize + DeserializeOwned {
     /// Kind of the document, as the envelope names it.
     const KIND: &'static str;
 
+    /// Checks the values of a decoded document that its types don't limit. The default accepts all.
+    ///
+    /// # Errors
+    /// The reason why no writer could have written the document.
+    fn validate(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Encodes the document as one line of JSON. Equal values have equal bytes.
     fn encode(&self) -> Vec<u8> {
         // These types contain only strings, numbers, lists and maps with string keys, so serialization can't fail.
@@ -78,7 +86,11 @@ pub trait Enveloped: Serialize + DeserializeOwned {
         if read.digest != digest_of(Self::KIND, read.body.get()) {
             return Err(Error::corrupt(object, 0, "its digest doesn't match its content"));
         }
-        serde_json::from_str(read.body.get()).map_err(|e| damaged(&e))
+        let document: Self = serde_json::from_str(read.body.get()).map_err(|e| damaged(&e))?;
+        document
+            .validate()
+            .map_err(|reason| Error::corrupt(object, 0, reason))?;
+        Ok(document)
     }
 }
 

@@ -82,6 +82,10 @@ pub struct Head {
 
 impl Enveloped for Head {
     const KIND: &'static str = "head";
+
+    fn validate(&self) -> Result<(), String> {
+        self.epoch.require_valid()
+    }
 }
 
 impl Head {

@@ -14,11 +14,6 @@ macro_rules! counter {
             /// The first value of the counter.
             pub const ZERO: Self = Self(0);
 
-            /// The next value. Saturates, because a stack never sees 2⁶⁴ events.
-            pub const fn next(self) -> Self {
-                Self(self.0.saturating_add(1))
-            }
-
             /// The value as an integer.
             pub const fn get(self) -> u64 {
                 self.0
@@ -31,6 +26,18 @@ macro_rules! counter {
             }
         }
     };
+}
+
+/// Gives a counter that a stack can't exhaust its successor.
+macro_rules! endless {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// The next value. Saturates, because a stack never sees 2⁶⁴ events.
+            pub const fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+        }
+    )*};
 }
 
 counter! {
@@ -48,4 +55,64 @@ counter! {
 counter! {
     /// Counts the broken locks of a stack on a filesystem. Each break switches to a new lock file.
     Generation
+}
+
+endless!(Serial, Slot, Generation);
+
+impl Epoch {
+    /// The highest valid epoch. No sequence of takeovers leads beyond it: at one takeover a millisecond it would take
+    /// 8,900 years.
+    pub const MAX: Self = Self(1 << 48);
+
+    /// The most by which an epoch exceeds the one before it. Takeovers that crashed, or that lost a race, leave gaps of a
+    /// few epochs.
+    pub const MAX_STEP: u64 = 1 << 32;
+
+    /// The next epoch; none after the highest one. It doesn't saturate: two writers with the same epoch wouldn't fence
+    /// each other.
+    pub const fn successor(self) -> Option<Self> {
+        if self.0 < Self::MAX.0 {
+            Some(Self(self.0 + 1))
+        } else {
+            None
+        }
+    }
+
+    /// Refuses an epoch above the highest one.
+    ///
+    /// # Errors
+    /// The reason, for the error about the object that names the epoch.
+    pub fn require_valid(self) -> Result<(), String> {
+        match self.0 <= Self::MAX.0 {
+            true => Ok(()),
+            false => Err(format!(
+                "its epoch {self} is above the limit of 2^48: no takeover led to it"
+            )),
+        }
+    }
+
+    /// Whether takeovers can lead from this epoch to a later one.
+    pub const fn leads_to(self, later: Self) -> bool {
+        self.0 <= later.0 && later.0 <= Self::MAX.0 && later.0 - self.0 <= Self::MAX_STEP
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Epoch;
+
+    #[test]
+    fn epoch_neither_saturates_nor_jumps() {
+        assert_eq!(Epoch(7).successor(), Some(Epoch(8)));
+        let last = Epoch(Epoch::MAX.get() - 1);
+        assert_eq!(last.successor(), Some(Epoch::MAX));
+        assert_eq!(Epoch::MAX.successor(), None);
+        assert_eq!(Epoch(u64::MAX).successor(), None);
+
+        assert!(Epoch(7).leads_to(Epoch(7)));
+        assert!(Epoch(7).leads_to(Epoch(7 + Epoch::MAX_STEP)));
+        assert!(!Epoch(7).leads_to(Epoch(8 + Epoch::MAX_STEP)));
+        assert!(!Epoch(7).leads_to(Epoch(6)));
+        assert!(!last.leads_to(Epoch(Epoch::MAX.get() + 1)));
+    }
 }

@@ -1,7 +1,7 @@
 //! One stack in memory: head, journal, objects, and the lock holder.
 
 use crate::backend::{
-    Acquire, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail,
+    Acquire, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail, next_epoch,
 };
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
@@ -133,7 +133,7 @@ impl StoredStack {
         if self.held.is_some() {
             self.head.generation = self.head.generation.next();
         }
-        self.head.epoch = self.head.epoch.next();
+        self.head.epoch = next_epoch(self.name(), self.head.epoch)?;
         self.head.nonce = request.head_nonce;
         self.held = Some((self.head.epoch, request.holder.clone()));
         self.fence(request.fence_nonce, &request.holder)?;

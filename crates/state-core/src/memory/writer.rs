@@ -2,7 +2,7 @@
 
 use super::MemoryBackend;
 use super::store::StoredStack;
-use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer};
+use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer, next_epoch};
 use crate::counter::Epoch;
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -131,8 +131,8 @@ impl Writer for MemoryWriter {
 
     async fn remove(&self, nonce: Nonce) -> Result<()> {
         self.act(|stack| {
+            stack.head.epoch = next_epoch(stack.name(), stack.head.epoch)?;
             stack.head.removed = true;
-            stack.head.epoch = stack.head.epoch.next();
             stack.head.nonce = nonce;
             stack.free(self.epoch);
             Ok(())

@@ -151,6 +151,10 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
         (Some(id), Some(_)) => Proof::Mac(id),
         (Some(_), None) => Proof::Unchecked,
     };
+    let authentic = key.as_ref().map(|key| key.id());
+    stack
+        .expectations()
+        .require_key(&stack.object(), authentic, head.key_id)?;
     Ok(OpenedHead {
         head: Authenticated { value: head, proof },
         key,

@@ -20,6 +20,14 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     let Some(pin) = pin(stack).await? else {
         return Ok(());
     };
+    if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
+        let (was, is) = (pin.epoch, head.epoch);
+        let reason = format!(
+            "its epoch was {was} when this client last saw it and is {is} now, further than takeovers can lead: its head was \
+             forged or damaged"
+        );
+        return Err(distrusted(stack, reason));
+    }
     let Some(pinned) = pin.key else {
         return require_policy(stack, head, &pin);
     };
@@ -140,12 +148,14 @@ pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>)
         return Ok(None);
     };
     // A regression returns above without a write: the pin must stay at the highest position that was seen.
+    let mut now = now;
+    if let Some(was) = before.as_ref().and_then(|before| before.sealing.clone())
+        && let Some(change) = SealingChange::between(&was, &point.sealing)
+        && !known_stacks.report(stack.name(), &change)
+    {
+        now.sealing = Some(was);
+    }
     if before.as_ref() != Some(&now) {
-        if let (Some(was), Some(is)) = (before.and_then(|before| before.sealing), &now.sealing)
-            && let Some(change) = SealingChange::between(&was, is)
-        {
-            known_stacks.report(stack.name(), &change);
-        }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
     Ok(None)

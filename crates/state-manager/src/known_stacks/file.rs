@@ -22,7 +22,7 @@
 //! # Ok::<(), state_core::Error>(()) }).unwrap();
 //! ```
 
-use super::{KnownStacks, StackPin};
+use super::{KnownStacks, SealingChange, StackPin};
 use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use std::fmt;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest accepted file in bytes; this module writes none that is larger.
-const MAX_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Configuration fields that distinguish stores with the same URL, with the environment variables that set them.
 const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
@@ -82,6 +82,7 @@ pub struct FileKnownStacks {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
+    report: Box<dyn Fn(&str) -> bool + Send + Sync>,
     /// Whether a failed write was already reported.
     warned: AtomicBool,
 }
@@ -105,8 +106,17 @@ impl FileKnownStacks {
             folder: root.join(Digest::of(store.0.as_bytes()).short()),
             entropy,
             warn: Box::new(warn),
+            report: Box::new(|_| true),
             warned: AtomicBool::new(false),
         }
+    }
+
+    /// The same, with a function that tells the user about a change of policy or recipients: see
+    /// [`KnownStacks::report`].
+    #[must_use]
+    pub fn with_report(mut self, report: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.report = Box::new(report);
+        self
     }
 
     fn of_stack(&self, lineage: Lineage) -> PathBuf {
@@ -178,6 +188,10 @@ impl KnownStacks for FileKnownStacks {
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
         let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
         self.write(self.of_name(name), encoded).await;
+    }
+
+    fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
+        (self.report)(&format!("stack {}: {change}", stack.short()))
     }
 }
 

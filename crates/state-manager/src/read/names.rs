@@ -126,7 +126,9 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
 }
 
 async fn summary(store: &StoreContext, head: &UncheckedHead) -> Result<StackSummary> {
-    let stack = store.stack(head.name().clone(), head.lineage());
+    let stack = store
+        .stack(head.name().clone(), head.lineage())
+        .without_expectations();
     let tip = view::tip(&stack).await?;
     let now = stack.now();
     let LockStatus { holder, .. } = stack.backend().lock_status(stack.lineage()).await?;

@@ -50,6 +50,9 @@ pub(crate) async fn published_outputs(
         );
         return Err(Error::sealed(object(), reason));
     }
+    store
+        .expectations
+        .require_key(&object(), Some(opened.key), Some(opened.key))?;
     if let Some(known_stacks) = store.known_stacks() {
         require_no_regression(known_stacks, lineage, &opened)
             .await?

@@ -4,6 +4,7 @@ use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal};
 use crate::keys::trust;
 use crate::objects::document::RevisionDocument;
+use crate::read::descent;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
 use crate::read::replay::{self, ReplayResult};
 use state_core::{Error, Head, Result, RevisionId};
@@ -65,6 +66,7 @@ pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> 
 
 async fn opened(stack: &StackContext, journal: UncheckedJournal) -> Result<(OpenedJournal, Tip)> {
     let journal = journal.open(stack).await?;
+    descent::require(stack, &journal).await?;
     let tip = Tip::of(stack, &journal).await?;
     Ok((journal, tip))
 }

@@ -137,7 +137,10 @@ pub async fn locks_of_two_managers_are_exclusive(bench: &Bench) -> Verdict {
     )?;
     change(&one, "bar", "one")?;
     one.persist().await?;
-    ensure_conflict(one.unlock(first.next()).await, "an unlock with another epoch")?;
+    ensure_conflict(
+        one.unlock(state_core::Epoch(first.get() + 1)).await,
+        "an unlock with another epoch",
+    )?;
     ensure(
         other.lock("other").await.is_err(),
         "a refused unlock released the lock",

@@ -1,6 +1,7 @@
 //! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
+use crate::known_stacks::StackPin;
 use crate::read::names;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
@@ -25,6 +26,9 @@ pub(crate) async fn create(
     name: &StackName,
     policy: SealingPolicy,
 ) -> Result<StackContext> {
+    store
+        .expectations
+        .refuse_creation(&format!("stack {}", name.short()))?;
     let known = store.backend().read_name(name).await?;
     if let Some(pointer) = &known
         && names::bound(store, pointer).await?.is_some()
@@ -46,6 +50,12 @@ pub(crate) async fn create(
     )
     .await?;
     names::remember(store, name, Some(lineage)).await;
+    if let Some(known_stacks) = store.known_stacks() {
+        // Pinned before the first session: until that gives the stack a key, nothing signs the policy.
+        known_stacks
+            .remember(lineage, Some(&StackPin::created(policy)))
+            .await;
+    }
     Ok(store.stack(name.clone(), lineage))
 }
 

@@ -9,6 +9,7 @@ use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
+use crate::read::descent;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::view;
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
@@ -149,6 +150,7 @@ async fn check(
     writer: &Arc<dyn Writer>,
     journal: &OpenedJournal,
 ) -> Result<OpeningCheck> {
+    descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     let point = journal.position(replayed.state.serial());
     // Before the first write: a stack that went back must not get a key either.

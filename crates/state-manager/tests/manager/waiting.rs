@@ -88,7 +88,7 @@ async fn force_unlock_needs_the_epoch_that_was_seen() {
     let (_, stack) = new_stack().await;
     let held = stack.lock("deploy").await.unwrap();
     let seen = stack.lock_status().await.unwrap().epoch;
-    for wrong in [Epoch(seen.get() - 1), seen.next()] {
+    for wrong in [Epoch(seen.get() - 1), Epoch(seen.get() + 1)] {
         let refused = stack.force_unlock(wrong).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict);
     }

@@ -144,7 +144,7 @@ impl<'a> Deploy<'a> {
         tokio::select! {
             biased;
             taken = &mut taking => {
-                if let Ok(session) = taken && let Some(warning) = store::close(session).await {
+                if let Ok(session) = taken && let Some(warning) = store::close(session).await? {
                     return Err(interrupted(&object, &warning));
                 }
             }

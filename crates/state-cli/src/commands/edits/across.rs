@@ -55,9 +55,11 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
     let lock = async |stack: &Stack| context.store.lock(stack, "mv").await.map_err(CliError::from);
     let (session, target_session) = Stacks::lock_both(&source, &target, lock).await?;
     let done = move_locked(context, args, &session, &target_session).await;
-    let warnings = [store::close(session).await, store::close(target_session).await];
-    let warnings = warnings.into_iter().flatten().collect();
-    report(context, &done?, warnings)
+    let closed = [store::close(session).await, store::close(target_session).await];
+    let done = done?;
+    let [source, target] = closed;
+    let warnings = source?.into_iter().chain(target?).collect();
+    report(context, &done, warnings)
 }
 
 /// The client lock of `--lock-id` belongs to at most one of the two stacks: opens the other one without it, because a

@@ -332,9 +332,13 @@ impl Header {
         if length > MAX_PAYLOAD {
             return Err("the payload exceeds the size limit");
         }
+        let epoch = Epoch(number(8));
+        if epoch > Epoch::MAX {
+            return Err("the epoch is above the limit of 2^48");
+        }
         Ok(Self {
             kind,
-            epoch: Epoch(number(8)),
+            epoch,
             slot: Slot(number(16)),
             length,
             mac: if header[7] & FLAG_MAC == 0 { 0 } else { MAC },

@@ -144,7 +144,7 @@ pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let head = bench.backend.read_head(lineage).await?;
     ensure(head.removed, "the head of a removed stack is not a tombstone")?;
     ensure(
-        head.epoch == held.head.epoch.next(),
+        Some(head.epoch) == held.head.epoch.successor(),
         "a removal does not use the next epoch",
     )?;
     let frame = bench.frame(held.writer.epoch(), held.tail, b"{}\n")?;

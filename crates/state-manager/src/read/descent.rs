@@ -1,0 +1,60 @@
+//! Checks that a stack's history contains the revision that a caller expects.
+
+use crate::context::StackContext;
+use crate::keys::authenticate::{OpenedJournal, frame_object};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::read::history_floor::whole_journal;
+use state_core::{Error, Frame, Result, RevisionId};
+
+/// Requires that the end of this journal is the expected revision of the context, or a descendant of it. The frame of
+/// the revision must lie on the digest chain that leads there; documents and names prove nothing.
+///
+/// # Errors
+/// `Conflict` if it isn't, or if the revision was collected.
+pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Result<()> {
+    let Some(expected) = &stack.expectations().revision else {
+        return Ok(());
+    };
+    if makes(stack, &journal.frames, expected)? {
+        return Ok(());
+    }
+    let whole = whole_journal(stack).await?;
+    if !passes(&whole, journal) {
+        // Read twice, and the second read doesn't continue the first: a collection, or somebody shows two histories.
+        let reason = format!("its journal changed while revision {expected} was looked up; try again");
+        return Err(Error::conflict(stack.object(), reason));
+    }
+    if makes(stack, &whole.frames, expected)? {
+        return Ok(());
+    }
+    let collected = whole.head.collection.as_ref();
+    let reason = match collected.filter(|collection| expected.serial() < collection.serial) {
+        Some(collection) => format!(
+            "revision {expected} is expected, and the history begins at serial {}: expect a later revision",
+            collection.serial
+        ),
+        None => format!(
+            "revision {expected} is expected, and it isn't in the history: the store was rolled back or replaced"
+        ),
+    };
+    Err(Error::conflict(stack.object(), reason))
+}
+
+/// Whether one of the frames makes this revision the current one.
+fn makes(stack: &StackContext, frames: &[Frame], revision: &RevisionId) -> Result<bool> {
+    for frame in frames {
+        let document = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)?;
+        let is_current = |document: &RevisionDocument| matches!(document.made, RevisionRecord::UpdateEnd(_));
+        if document.is_some_and(|document| document.revision == *revision && is_current(&document)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a journal contains the end of another one.
+fn passes(whole: &OpenedJournal, journal: &OpenedJournal) -> bool {
+    let end = journal.tail;
+    let is_end = |frame: &Frame| frame.slot().next() == end.next && *frame.chain() == end.chain;
+    whole.tail == end || whole.frames.iter().any(is_end)
+}

@@ -1,0 +1,281 @@
+//! Pins of policy and recipients, positions that aren't remembered, and expectations of clients without memory.
+
+use super::*;
+use state_core::KeyId;
+use state_manager::{Authenticity, Expectations};
+
+async fn head_of(client: &Client) -> Head {
+    client.stack().await.unwrap().tip().await.unwrap().head
+}
+
+#[tokio::test]
+async fn signed_change_of_recipients_is_reported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let (anna, bob, carl) = (generate_identity(), generate_identity(), generate_identity());
+    make(&root, 1, keys(1, &anna)).await;
+    let (client, other) = (Client::of(&root, &anna), Client::of(&root, &anna));
+    client.write().await.unwrap();
+    other.write().await.unwrap();
+    let stack = other.stack().await.unwrap();
+    let (bobs, carls) = (bob.recipient().to_owned(), carl.recipient().to_owned());
+    stack.add_recipients("add", &[bobs.clone()]).await.unwrap();
+    stack
+        .add_output_recipients("add", &[carls.clone()])
+        .await
+        .unwrap();
+    let all = Rekey {
+        policy: Some(SealingPolicy::All),
+        ..Rekey::default()
+    };
+    stack.rekey("rekey", all).await.unwrap();
+    for _ in 0..2 {
+        client.write().await.unwrap();
+        client.read().await.unwrap();
+    }
+    let expected = format!(
+        "shop: recipients changed: +{bobs}; recipients of the outputs changed: +{carls}; policy changed from sensitive to all"
+    );
+    assert_eq!(client.known_stacks.reported(), [expected]);
+    assert_eq!(other.known_stacks.reported(), [""; 0], "its own changes");
+
+    let without = Rekey {
+        recipients: Some(vec![anna.recipient().to_owned()]),
+        ..Rekey::default()
+    };
+    stack.rekey("remove", without).await.unwrap();
+    client.read().await.unwrap();
+    let last = client.known_stacks.reported().pop().unwrap();
+    assert_eq!(last, format!("shop: recipients changed: -{bobs}"));
+}
+
+#[tokio::test]
+async fn unsigned_change_of_recipients_is_refused_and_not_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let head = head_of(&client).await;
+    let pin = client.known_stacks.seen(head.lineage).await.unwrap();
+    let changes: [fn(&mut Head); 3] = [
+        |head| {
+            head.keys
+                .as_mut()
+                .unwrap()
+                .recipients
+                .push("age1stranger".to_owned())
+        },
+        |head| {
+            head.keys
+                .as_mut()
+                .unwrap()
+                .outputs
+                .push("age1stranger".to_owned())
+        },
+        |head| head.policy = SealingPolicy::Plaintext,
+    ];
+    for change in changes {
+        let honest = folder.path().join("honest");
+        copy(&root, &honest);
+        change_head(&root, head.lineage, change);
+        for error in [
+            client.read().await.unwrap_err(),
+            client.write().await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        }
+        assert_eq!(client.known_stacks.seen(head.lineage).await.unwrap(), pin);
+        put_in_place(&root, &honest);
+        std::fs::remove_dir_all(honest).unwrap();
+    }
+    assert_eq!(client.known_stacks.reported(), [""; 0]);
+    client.write().await.unwrap();
+}
+
+#[tokio::test]
+async fn policy_of_a_new_stack_is_pinned_before_its_first_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let client = Client::of(&root, &generate_identity());
+    let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await.unwrap();
+    change_head(&root, stack.lineage(), |head| {
+        head.policy = SealingPolicy::Plaintext
+    });
+    client.refuses("a policy that nobody signed").await;
+    change_head(&root, stack.lineage(), |head| {
+        head.policy = SealingPolicy::Sensitive
+    });
+    client.write().await.unwrap();
+    assert!(head_of(&client).await.key_id.is_some());
+}
+
+#[tokio::test]
+async fn reader_without_key_remembers_no_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let lineage = head_of(&Client::of(&root, &anna)).await.lineage;
+    for keys in [None, Some(keys(8, &generate_identity()))] {
+        let stranger = Client::new(&root, keys);
+        let view = stranger.stack().await.unwrap().tip().await.unwrap();
+        assert_eq!(view.authenticity, Authenticity::Unchecked);
+        assert_eq!(stranger.known_stacks.seen(lineage).await.unwrap(), None);
+    }
+    // A client that lost its identity reads on, and its pin stays where it was.
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let pin = client.known_stacks.seen(lineage).await.unwrap();
+    let without = Client {
+        root: root.clone(),
+        keys: None,
+        known_stacks: client.known_stacks.clone(),
+    };
+    Client::of(&root, &anna).deploy("later").await;
+    assert_eq!(without.read().await.unwrap(), None);
+    assert_eq!(client.known_stacks.seen(lineage).await.unwrap(), pin);
+}
+
+#[tokio::test]
+async fn epoch_beyond_a_clients_memory_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let lineage = head_of(&client).await.lineage;
+    let pin = client.known_stacks.seen(lineage).await.unwrap().unwrap();
+    let mut lower = pin.clone();
+    lower.epoch = state_core::Epoch(pin.epoch.get() - 1);
+    client.known_stacks.remember(lineage, Some(&lower)).await;
+    client.write().await.unwrap();
+    change_head(&root, lineage, |head| {
+        head.epoch = state_core::Epoch(head.epoch.get() + state_core::Epoch::MAX_STEP + 1);
+    });
+    for error in [
+        client.read().await.unwrap_err(),
+        client.write().await.unwrap_err(),
+    ] {
+        assert!(
+            matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Distrusted),
+            "{error}"
+        );
+    }
+}
+
+fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> Stacks {
+    client
+        .stacks()
+        .with_expectations(Expectations::new(keys.to_vec(), revision.cloned()))
+}
+
+async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
+    let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+    let read = stack.tip().await.map(drop);
+    let written = match stack.lock("write").await {
+        Ok(session) => session.close().await,
+        Err(error) => Err(error),
+    };
+    [read, written].map(|result| result.err().map(|error| error.kind()))
+}
+
+#[tokio::test]
+async fn stack_with_another_key_than_expected_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let key = head_of(&Client::of(&root, &anna)).await.key_id.unwrap();
+    let other = KeyId::from_bytes([7; 16]).unwrap();
+    // Each of these clients has no memory.
+    let fresh = || Client::of(&root, &anna);
+    assert_eq!(kind_of(&expecting(&fresh(), &[key], None)).await, [None, None]);
+    assert_eq!(
+        kind_of(&expecting(&fresh(), &[other, key], None)).await,
+        [None, None]
+    );
+    let refused = [Some(ErrorKind::Distrusted); 2];
+    assert_eq!(kind_of(&expecting(&fresh(), &[other], None)).await, refused);
+    // Without an identity nothing shows that a holder of the key wrote the stack.
+    let blind = Client::new(&root, None);
+    assert_eq!(kind_of(&expecting(&blind, &[key], None)).await, refused);
+
+    // A stack that somebody else made under the same lineage, and a plain one.
+    let forged = folder.path().join("forged");
+    make(&forged, 1, strangers_keys(&anna)).await;
+    let honest = folder.path().join("honest");
+    copy(&root, &honest);
+    put_in_place(&root, &forged);
+    assert_eq!(kind_of(&expecting(&fresh(), &[key], None)).await, refused);
+    put_in_place(&root, &honest);
+    let lineage = head_of(&fresh()).await.lineage;
+    change_head(&root, lineage, |head| {
+        head.key_id = None;
+        head.keys = None;
+        head.tag = None;
+    });
+    assert_eq!(kind_of(&expecting(&fresh(), &[key], None)).await, refused);
+
+    let name = "another".parse().unwrap();
+    let error = expecting(&fresh(), &[key], None)
+        .new_stack(&name)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Distrusted, "{error}");
+}
+
+#[tokio::test]
+async fn stack_without_the_expected_revision_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let fresh = || Client::of(&root, &anna);
+    let earlier = folder.path().join("earlier");
+    copy(&root, &earlier);
+    let first = fresh().stack().await.unwrap().current_rev().await.unwrap();
+    let second = fresh().deploy("b").await;
+    // A checkpoint, so that the first revisions lie before the live journal.
+    let stack = fresh().stack().await.unwrap();
+    let session = stack.lock("large").await.unwrap();
+    let update = start(&session).await;
+    for number in 0..3 {
+        let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(600_000));
+        let inputs = state_core::Properties::new(state_core::Json::parse(&text).unwrap());
+        let large = Entry {
+            inputs,
+            ..entry(&format!("large-{number}"), &[])
+        };
+        create(&update, large).await;
+    }
+    let third = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    for revision in [&first, &second, &third] {
+        assert_eq!(
+            kind_of(&expecting(&fresh(), &[], Some(revision))).await,
+            [None, None],
+            "{revision}"
+        );
+    }
+    put_in_place(&root, &earlier);
+    let refused = [Some(ErrorKind::Conflict); 2];
+    assert_eq!(
+        kind_of(&expecting(&fresh(), &[], Some(&first))).await,
+        [None, None]
+    );
+    assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
+    // Another history with the same number of revisions.
+    for name in ["c", "d", "e"] {
+        fresh().deploy(name).await;
+        assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
+    }
+    let name = "another".parse().unwrap();
+    let error = expecting(&fresh(), &[], Some(&first))
+        .new_stack(&name)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
