@@ -33,7 +33,7 @@ impl Dice {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// Draws with a chance of one in `of`; returns whether it came up.
+    /// Returns true with a probability of one in `of`.
     pub fn one_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }

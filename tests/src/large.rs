@@ -6,14 +6,14 @@ pub use pulumi::pulumi_deployment;
 
 use std::fmt::Write;
 
-/// Number of instances in a module: enough for a resource of each type that depends on the one before.
+/// Number of instances in a module, a multiple of the number of [`RESOURCES`].
 const IN_MODULE: usize = 100;
 
 /// Number of instances of a resource, or number of resources of one type.
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
-/// The resources of a module in Terraform's order. Each has a fifth of the instances, and depends on all that follow
-/// here.
+/// The resources of a module in Terraform's order. Each resource has a fifth of the instances, and depends on all
+/// resources after it in this list.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),
@@ -37,7 +37,7 @@ pub fn terraform_state(instances: usize) -> String {
     terraform_state_of(Shape::Counted, instances)
 }
 
-/// Returns such a state with the given shape.
+/// Like [`terraform_state`], with this shape.
 #[must_use]
 pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     let mut text = String::from(concat!(

@@ -15,7 +15,7 @@ mod guides {
     mod provider_authors {}
 }
 
-/// Returns the URL of a store that is given by its URL or its folder.
+/// Returns the URL of a store. `place` is already a URL, or a folder.
 pub fn url(place: &str) -> String {
     if place.contains("://") {
         return place.to_owned();

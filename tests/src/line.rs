@@ -1,4 +1,5 @@
-//! The lines by which a worker process reports to its test. Each is written only after the event is certain.
+//! The lines by which a worker process reports to its test. An acknowledgement is reported after it was received; an
+//! attempt is reported before it begins.
 
 use state_core::{Error, ErrorKind, MutationId, Op, RevisionId};
 use std::fmt;
@@ -48,7 +49,7 @@ pub enum Line {
     Finished(RevisionId),
     /// The lock was released after a clean close.
     Closed,
-    /// This worker set the counter to this value.
+    /// The counter's new value, or the step at which a move blocks.
     Counted(u64),
     /// Another process holds the lock: its process id.
     LockedBy(u32),
@@ -105,7 +106,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// A line that isn't one of a worker.
+/// A line that can't be parsed as the report of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 

@@ -125,7 +125,7 @@ async fn revisions_are_there(stack: &Stack, model: &Model, replay: &str) {
     );
 }
 
-/// Number of files in folders of this name, one level below.
+/// Number of files in all folders of this name, one level below `stacks`.
 fn files(stacks: &Path, folder: &str) -> usize {
     let list = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     list(stacks)

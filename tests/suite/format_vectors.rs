@@ -28,7 +28,7 @@ fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
 
-/// With `STATE_GOLDEN=write` the page is changed instead.
+/// With `STATE_GOLDEN=write`, writes the computed vectors to the page instead of comparing them.
 #[test]
 fn format_page_has_the_vectors_that_the_crates_compute() {
     let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
@@ -155,7 +155,7 @@ fn add_sealed(add: Add<'_>) {
     add("sealed entry", &codec::entry_text(&sealed));
     let crypter = stack_key()
         .crypter(Arc::new(SeededEntropy::new(1)))
-        .expect("the key can");
+        .expect("the key has a crypter");
     let token = crypter.encrypt("log 2026-01-01T00:00:00Z bucket", b"quota exceeded");
     let token = token.expect("a short text");
     add(

@@ -99,8 +99,8 @@ async fn store_of_format_1_is_refused_with_its_number() {
     );
 }
 
-/// Writes a store like the golden one, to test that this still works. With `STATE_GOLDEN=write cargo test -p state-tests
-/// golden` it replaces the golden store, which is needed only for a new format.
+/// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
+/// the golden store, which is needed only for a new format.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -147,7 +147,7 @@ async fn import(stack: &Stack) {
     session.close().await.unwrap();
 }
 
-/// Writes every kind of record, a checkpoint, a restore and a pending operation.
+/// Performs an update that is large enough for a checkpoint, and one that leaves an operation pending.
 async fn work(stack: &Stack) {
     let session = stack.lock("deploy").await.unwrap();
     let update = session

@@ -35,7 +35,7 @@ const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9a
 /// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Interventions happen before one of this number of requests of a command.
+/// The damage is tested only before each request whose number is a multiple of this.
 const STRIDE: usize = 3;
 
 /// The kind of backend of a store.

@@ -65,7 +65,7 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
 fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
-    // Acquiring the lock only opens the state for writing.
+    // `lock acquire` measures opening a state for writing, because it does nothing else with the state.
     let commands: [(&str, &[&str]); 5] = [
         ("import", &["import", "large.tfstate"]),
         ("open", &["lock", "acquire", "--message", "open"]),

@@ -146,7 +146,7 @@ impl Drop for Worker {
 fn complete(lines: Lines<BufReader<ChildStdout>>) -> impl Iterator<Item = Line> {
     lines.map(|line| {
         let text = line.expect("a worker writes text");
-        text.parse().expect("a worker writes lines that are known")
+        text.parse().expect("every line of a worker can be parsed")
     })
 }
 

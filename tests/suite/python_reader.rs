@@ -1,5 +1,5 @@
-//! `readers/state_reader.py` was written from `docs/format.md` alone: what it lists must be what the crates list, and it
-//! must refuse what was damaged.
+//! Tests of `readers/state_reader.py`, which was written from `docs/format.md` alone: the reader must list the same
+//! resources as the crates, and refuse damaged files.
 
 mod histories;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The places of a file whose bits are flipped: fewer in a file than it has bytes.
+/// Maximum number of positions in a file at which a bit is flipped.
 const PLACES: usize = 4;
 
 const DAMAGED: i32 = 1;
@@ -27,7 +27,7 @@ fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        skip("python3", "that docs/format.md is enough to write a reader");
+        skip("python3", "a reader that was written from docs/format.md");
     }
     found
 }
@@ -60,20 +60,20 @@ fn refused(store: &Path, stack: &str, code: i32, said: &str) {
     assert!(output.stdout.is_empty(), "nothing is listed");
 }
 
-/// What the crates say of a stack, in the reader's words.
+/// The lines that the reader must print for a stack, computed by the crates.
 fn expected(store: &Path, stack: &str) -> Vec<String> {
     let name: StackName = stack.parse().expect("a name");
     let tip = block_on(async {
         let stack = open(store).expect("a store").get(&name).await;
-        let stack = stack.expect("it is whole").expect("a stack");
-        stack.verify(true).await.expect("it is whole");
-        stack.tip().await.expect("it is whole")
+        let stack = stack.expect("the store is intact").expect("a stack");
+        stack.verify(true).await.expect("the store is intact");
+        stack.tip().await.expect("the store is intact")
     });
     let entries = tip.state.entries().map(|entry| codec::entry_text(entry));
     entries.chain(tip.state.pending().map(pending_line)).collect()
 }
 
-/// The words about a refused result are each implementation's own.
+/// Encodes a pending operation without the messages of violations, which differ between implementations.
 fn pending_line(operation: &PendingOperation) -> String {
     let mut operation = operation.clone();
     if let Some(result) = &mut operation.result {
@@ -85,7 +85,7 @@ fn pending_line(operation: &PendingOperation) -> String {
 }
 
 #[test]
-fn python_reader_lists_what_the_crates_list() {
+fn python_reader_lists_the_same_as_the_crates() {
     if !has_python() {
         return;
     }
@@ -98,7 +98,7 @@ fn python_reader_lists_what_the_crates_list() {
     }
     let expected = expected(folder.path(), workload::STACK);
     let refused = expected.iter().filter(|line| line.contains("\"result\":"));
-    assert_eq!(refused.count(), 1, "a result that broke a rule is pending");
+    assert_eq!(refused.count(), 1, "a rejected result is pending");
 
     block_on(histories::collected(folder.path())).expect("history is collected");
     assert_eq!(
@@ -171,7 +171,8 @@ fn python_reader_refuses_every_flipped_byte() {
             put(&target, &damaged);
             let output = read(folder.path(), workload::STACK);
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            // A snapshot's digest covers what it decompresses to: a frame may say the same in another way.
+            // A snapshot's digest covers the decompressed content: a damaged zstd frame may still contain the same
+            // content.
             let is_same = kind == "snapshots"
                 && output.status.success()
                 && String::from_utf8_lossy(&output.stdout)
@@ -180,7 +181,7 @@ fn python_reader_refuses_every_flipped_byte() {
             same += usize::from(is_same);
             let code = output.status.code();
             let is_refused = match kind {
-                // Another number or name is another format or another stack, and not damage.
+                // A changed number or name refers to another format or stack, so any error code is accepted.
                 "format" | "names" => code != Some(0),
                 _ => code == Some(DAMAGED) || code == Some(UNSUPPORTED),
             };
@@ -197,7 +198,7 @@ fn python_reader_refuses_every_flipped_byte() {
     }
     let all = ["format", "head", "journal", "meta", "names", "snapshots"];
     assert_eq!(kinds, BTreeSet::from(all));
-    assert!(same <= 2, "{same} damaged snapshots say the same");
+    assert!(same <= 2, "{same} damaged snapshots have the same content");
     assert_eq!(listed(folder.path(), workload::STACK), whole);
 }
 
@@ -217,7 +218,7 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
         .filter(|(path, _)| is_segment(path));
     let (path, bytes) = segments.max().expect("a segment");
     let target = folder.path().join(path);
-    // The last frame, cut and with a sector that was never written.
+    // The last frame, once truncated, and once with a sector that was never written.
     let cut = &bytes[..bytes.len() - 20];
     let mut unwritten = bytes.clone();
     let from = (bytes.len() - 200) / 512 * 512;
@@ -226,7 +227,7 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
         put(&target, torn);
         let after = listed(folder.path(), workload::STACK);
         assert_eq!(after, expected(folder.path(), workload::STACK));
-        assert_ne!(after, before, "the last record is gone");
+        assert_ne!(after, before, "the last record is missing");
     }
     let mut damaged = bytes.clone();
     let last = damaged.len() - 1;
@@ -236,7 +237,7 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
 }
 
 #[test]
-fn python_reader_names_what_it_does_not_support() {
+fn python_reader_names_the_unsupported_feature() {
     if !has_python() {
         return;
     }
@@ -256,7 +257,7 @@ fn python_reader_names_what_it_does_not_support() {
     refused(folder.path(), workload::STACK, UNSUPPORTED, "format 3");
 }
 
-/// All files of a folder, by path from it.
+/// All files of a folder, with their paths relative to the folder.
 fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -280,7 +281,7 @@ fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("it is written");
 }
 
-/// The kind of a file whose content counts: not of locks, and not of logs, which no digest covers.
+/// The kind of a file; None for locks, and for logs, which no digest covers.
 fn kind(path: &Path) -> Option<&'static str> {
     let text = path.to_str().expect("UTF-8");
     let kinds = [
@@ -295,7 +296,7 @@ fn kind(path: &Path) -> Option<&'static str> {
     found.map(|(_, kind)| kind)
 }
 
-/// The first and the last byte, and some between.
+/// The positions of the first and the last byte, and of some bytes between them.
 fn places(length: usize) -> BTreeSet<usize> {
     let step = (length - 1).div_ceil(PLACES - 1).max(1);
     (0..length).step_by(step).chain([length - 1]).collect()

@@ -33,7 +33,7 @@ fn racing_processes_lose_no_update() {
             }
         }
     }
-    assert_eq!(seen, (1..=2 * TIMES).collect(), "every update counts");
+    assert_eq!(seen, (1..=2 * TIMES).collect(), "no update is lost");
     block_on(async {
         let stack = stack(dir.path()).await.expect("it opens");
         let tip = stack.tip().await.expect("it reads");
@@ -160,7 +160,7 @@ pub(crate) async fn write(session: &Session, name: &str) {
 /// The steps of a writer that may continue after it lost its lock.
 #[derive(Default)]
 pub(crate) struct Steps {
-    /// For each task its last announced address, and the mutation once it is known.
+    /// The last announced address of each task, and the id of its mutation once known.
     last: BTreeMap<u64, (String, Option<MutationId>)>,
 }
 
@@ -198,7 +198,7 @@ impl Steps {
                     );
                 }
                 Line::Failed(task, kind, unsure, text) => {
-                    // Mutations in the failed frame get `Fenced`; later ones get that the handle is closed.
+                    // Mutations in the failed frame get `Fenced`; later mutations get `Closed`.
                     let known = ["Fenced", "Closed"].contains(&kind.as_str());
                     assert!(known, "unexpected error: {line}; {replay}");
                     let is_takeover = kind == "Fenced" && text.contains("another holder took over");
@@ -210,7 +210,7 @@ impl Steps {
             }
             self.hear(line);
         }
-        assert!(fenced > 0, "it hears `Fenced`: {late:?}; {replay}");
+        assert!(fenced > 0, "the writer must report `Fenced`: {late:?}; {replay}");
     }
 
     /// Asserts that a definite error is correct: the mutation wasn't applied.

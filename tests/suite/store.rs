@@ -59,7 +59,7 @@ pub(crate) async fn verify(stack: &Stack) {
     );
 }
 
-/// The content of a state without its header.
+/// The snapshot of a state with an empty name and time, to compare states by content.
 pub(crate) fn content(state: &State) -> Snapshot {
     state.snapshot("", state_core::Timestamp::new(""))
 }

@@ -26,7 +26,7 @@ fn fixtures_roundtrip_through_a_store_byte_for_byte() {
         block_on(async {
             let stack = stack(dir.path()).await.expect("it opens");
             let current = stack.current().await.expect("it has a revision");
-            assert!(export(&current) == text, "{name} comes back byte for byte");
+            assert!(export(&current) == text, "{name} is exported byte for byte");
         });
     }
 }
@@ -45,7 +45,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
         let old = stack.get(first).await.expect("the first revision");
         assert!(
             export(&old) == fixture("shop"),
-            "the first import comes back byte for byte"
+            "the first import is exported byte for byte"
         );
         let newer = stack.get(second).await.expect("the second revision");
         assert!(
@@ -60,12 +60,12 @@ fn rollback_exports_old_content_with_a_higher_serial() {
             facts(&fixture("successor")),
             facts(&exported),
         );
-        assert_eq!(now.lineage, shop.lineage, "it has the lineage of the first");
-        assert_eq!(now.resources, shop.resources, "and its resources");
-        assert_eq!(now.outputs, shop.outputs, "and its outputs");
+        assert_eq!(now.lineage, shop.lineage, "the lineage of the first import");
+        assert_eq!(now.resources, shop.resources, "the resources of the first import");
+        assert_eq!(now.outputs, shop.outputs, "the outputs of the first import");
         assert!(
             now.serial > successor.serial,
-            "and a serial above all: {}",
+            "a serial above all earlier ones: {}",
             now.serial
         );
 
@@ -73,7 +73,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
         assert_eq!(
             again.foreign.map(|meta| meta.serial),
             Some(now.serial),
-            "we read it ourselves"
+            "the export can be imported again"
         );
     });
 }
@@ -103,19 +103,19 @@ fn terraform_accepts_exports_after_a_rollback() {
         assert_eq!(
             terraform.state_list(&exported),
             terraform.state_list(&fixture("shop")),
-            "{terraform}: which are those of the first state"
+            "{terraform}: the resources are those of the first state"
         );
 
         let refused = terraform.push(&fixture("successor"), &fixture("shop"));
         assert!(refused.is_err(), "{terraform} refuses the old state itself");
         let pushed = terraform
             .push(&fixture("successor"), &exported)
-            .expect("it accepts ours");
+            .expect("the client accepts the export");
         let (mut pushed, exported) = (facts(&pushed), facts(&exported));
         terraform.as_terraform_1_11(&mut pushed.resources);
         assert_eq!(
             pushed.resources, exported.resources,
-            "{terraform} holds it afterwards"
+            "{terraform} stores the exported resources"
         );
         assert_eq!(pushed.lineage, exported.lineage);
     }
@@ -239,7 +239,8 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
 /// Exports a snapshot, and asserts that the stored form gives the same export.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
     let exported = Terraform.write(snapshot).expect("it came from Terraform");
-    let stored = codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("our own form");
+    let stored =
+        codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("the stored form can be decoded");
     let again = Terraform.write(&stored).expect("it came from Terraform");
     assert!(again == exported, "the stored form loses nothing");
     exported

@@ -1,9 +1,9 @@
 //! `cargo xtask ci`: every check in order, up to the first failure, each within a budget of time.
 //!
-//! A budget is in seconds, on two cores, with an empty target folder and a filled registry. The first step that needs
-//! a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target folder a run
-//! takes about half of the time. A step that exceeds its budget fails the run after the remaining steps have run.
-//! Then make the step faster, or move its slow part to `cargo xtask nightly`.
+//! A budget is in seconds, on two cores, with an empty target folder and all dependencies downloaded. The first step
+//! that needs a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target
+//! folder a run takes about half of the time. A step that exceeds its budget fails the run after the remaining steps
+//! have run. Then make the step faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::process::{Failure, now};
 use crate::skips::SkipPolicy;
 use crate::{docs, layers, shape, steps};
 
-/// Time limit of the whole run, which every change has to pass.
+/// Upper limit of the sum of all budgets.
 #[cfg(test)]
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
@@ -34,7 +34,7 @@ pub(crate) static STEPS: [Step; 9] = [
     },
     Step {
         name: "shape",
-        about: "files have module docs, are short, well named, not nested deeply, and in no large import circle",
+        about: "files have module docs, are short, well named, not nested deeply, and in no large import cycle",
         budget: 20,
         run: |_| shape::check(),
     },
@@ -82,7 +82,7 @@ pub(crate) static STEPS: [Step; 9] = [
     },
 ];
 
-/// Returns the step with this name, if there is one. When it runs alone, its budget isn't checked.
+/// Runs the step with this name alone, without checking its budget. Returns `None` if there is no such step.
 pub(crate) fn run_one(name: &str, policy: SkipPolicy) -> Option<Result<(), Failure>> {
     let step = STEPS.iter().find(|step| step.name == name)?;
     Some((step.run)(policy))
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_add_up_to_less_than_forty_minutes() {
+    fn budgets_add_up_to_at_most_forty_minutes() {
         let total: u64 = STEPS.iter().map(|step| step.budget).sum();
         assert!(Duration::from_secs(total) <= LIMIT, "{total} s");
     }

@@ -43,7 +43,7 @@ pub(crate) fn check() -> Result<(), Failure> {
             findings.len()
         )));
     }
-    println!("the links of {} pages are good", pages.len());
+    println!("the links of {} pages are valid", pages.len());
     build()
 }
 

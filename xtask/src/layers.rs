@@ -42,8 +42,8 @@ fn read_metadata() -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Checks what a package builds by itself. The graph of the workspace unites the features of all packages, so only the
-/// tree of the single package shows this.
+/// Returns the dependency tree of a package with its default features. The graph of the workspace unites the features
+/// of all packages, so only the tree of the single package is exact.
 fn default_tree(package: &str) -> Result<String, Failure> {
     let tree = [
         "tree",

@@ -66,17 +66,19 @@ fn help() -> String {
         "Usage: cargo xtask <task>
 
   ci [--allow-skips]
-            all of the following, in order, up to the first failure, within their budgets of time
+            the following steps in order, up to the first failure, within their budgets of time;
+            a step also runs alone: `cargo xtask STEP`; with --allow-skips, tests may be skipped
+            because a tool or server is missing
 {steps}
   mutants [NAME...] [--sample N]
-            planted bugs that the tests must catch
+            deliberate bugs that the tests must detect
   nightly [PART...] [--minutes N] [--scale N] [--seed N]
-            full counts, recorded in docs/evidence; parts:
+            long runs of randomized tests; results are written to docs/evidence; parts:
 {parts}
   clients [NAME...] | clients list
-            real clients for the tests, built from their Go modules into a cache folder
+            Terraform, OpenTofu, Pulumi and providers for the tests, built from Go modules into a cache folder
   servers start|stop|status [NAME...]
-            object stores on loopback that tests talk to
+            object stores on loopback for the tests
 ",
         steps = ci::help(),
         parts = nightly::help(),

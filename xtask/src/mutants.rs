@@ -1,9 +1,9 @@
 //! `cargo xtask mutants [NAME...] [--sample N]`: checks that the tests detect deliberate bugs.
 //!
-//! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is
-//! applied in a copy of the tree with its own target folder, never in the developer's tree. The tests of its crate
-//! run without the patch, where they must pass, and with the patch, where they must fail. A patch that no longer
-//! applies or compiles proves nothing, and fails the run like an undetected bug.
+//! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is applied
+//! in a copy of the tree with its own target folder, never in the developer's tree. The tests of the package that its
+//! header names must pass without the patch, and fail with the patch. A patch that no longer applies or compiles proves
+//! nothing, and fails the run like an undetected bug.
 
 mod patch;
 mod scratch;

@@ -164,7 +164,7 @@ fn line(command: &Command) -> String {
 /// Returns cargo's target folder, which also holds other files that can be regenerated.
 pub(crate) fn target() -> PathBuf {
     let path = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    // Canonical, because `stop` finds processes by this path in their command line.
+    // Canonical, because `cargo xtask servers stop` finds processes by this path in their command line.
     path.canonicalize().unwrap_or(path)
 }
 

@@ -51,12 +51,12 @@ pub(crate) fn check() -> Result<(), Failure> {
         .map(|finding| format!("\n  - {finding}"))
         .collect::<String>();
     Err(Failure(format!(
-        "{} findings (the rules are in xtask/src/shape/rules.rs):{list}",
+        "{} findings (the rules are in xtask/src/shape):{list}",
         found.len()
     )))
 }
 
-/// Returns the files under a folder that the rules apply to, sorted, as paths from the root with `/` between the parts.
+/// Appends the files under a folder that the rules apply to, sorted, as paths from the root with `/` between the parts.
 fn walk(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure(format!("{folder}: {error}"));
     let mut children = Vec::new();

@@ -18,7 +18,7 @@ pub fn backend_type() -> Result<BackendType> {
         FieldType::new(
             "lock-timeout",
             FieldKind::Integer,
-            "seconds to wait for the locks under which heads and stack names change",
+            "seconds to wait for another process that is changing the same stack or a stack name",
         )
         .with_default(FieldValue::Integer(lock_timeout)),
     ];

@@ -1,12 +1,12 @@
-//! Counts of writes and syncs, by which tests prove what an operation costs.
+//! Counts of writes and syncs, with which tests verify the cost of an operation.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of what a store wrote since it was opened, taken where the system calls are made.
+/// Counts of a store's writes and syncs since it was opened, taken where the system calls are made.
 ///
-/// They include frames, heads, objects, the holders in lock files, and all syncs of files and folders, those of
-/// readers included.
+/// They include frames, heads, objects, the holders in lock files, and all syncs of files and folders, including those
+/// of readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoCounts {
@@ -21,7 +21,7 @@ pub struct IoCounts {
 /// A system call that changes the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// Writes so many bytes to a file.
+    /// Writes this number of bytes to a file.
     Write(usize),
     /// Syncs a file to the disk.
     Sync,

@@ -54,8 +54,8 @@ impl Dir {
             }
             let sync_parent = |parent| files.open_folder(parent)?.sync();
             let synced = path.parent().map_or(Ok(()), sync_parent);
-            // An existing folder may be unsynced after a crash, so its parent is synced as well. If that fails,
-            // the parent belongs to another user, who created the folder long ago.
+            // An existing folder may be unsynced after a crash, so its parent is synced as well. An error of this sync
+            // is ignored: usually the parent belongs to another user, and then the folder was created long ago.
             if made {
                 synced.map_err(not_applied)?;
             }

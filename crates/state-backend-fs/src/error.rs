@@ -37,7 +37,7 @@ impl WriteError {
         }
     }
 
-    /// A rename or a link failed.
+    /// A rename, a link or an unlink failed.
     pub(crate) fn move_failed(object: &str, error: io::Error) -> Self {
         if refused(&error) {
             Self::not_applied(object, error)
@@ -46,7 +46,8 @@ impl WriteError {
         }
     }
 
-    /// An append to a segment failed after `written` bytes.
+    /// An append to a segment failed after `written` bytes. Poisons the handle even if no byte was written, because
+    /// after any failed append the writer must accept no further frame.
     pub(crate) fn append_failed(object: &str, written: usize, error: io::Error) -> Self {
         if written == 0 && refused(&error) {
             Self::sync_failed(object, error)
@@ -55,7 +56,7 @@ impl WriteError {
         }
     }
 
-    /// Returns the error for a caller that only reads, but had to sync what it read.
+    /// Returns the error for a caller that only reads, but had to sync the bytes that it read.
     pub(crate) fn into_read_error(self) -> Error {
         match self.error {
             Error::Indeterminate { object, source, .. } => Error::Unavailable { object, source },

@@ -83,7 +83,7 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Reads from the beginning to the end of the file, at most `limit` bytes, and appends them to `bytes`.
     fn read(&self, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Writes some of the bytes; returns how many (`pwrite`).
+    /// Writes some of the bytes and returns their number (`pwrite`).
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
     /// Cuts or extends the file (`ftruncate`).
@@ -92,7 +92,7 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Restricts the file to its owner, whatever the umask is.
     fn restrict(&self) -> io::Result<()>;
 
-    /// Makes the written content durable, as far as `scope` says.
+    /// Makes the written content durable, to the extent of `scope`.
     fn sync(&self, scope: SyncScope) -> io::Result<()>;
 
     /// Takes the lock of the whole file unless another handle holds it (`flock`).
@@ -103,7 +103,7 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
 }
 
 impl dyn StoredFile {
-    /// Writes all of the bytes, with as many calls as it takes.
+    /// Writes all of the bytes, with as many calls as needed.
     pub(crate) fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut written = 0;
         while written < bytes.len() {

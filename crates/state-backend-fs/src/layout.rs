@@ -51,7 +51,8 @@ pub(crate) fn lock_file(generation: Generation) -> String {
     format!("lock.{generation}")
 }
 
-/// `<slot:020>-<epoch>.log`: a segment, named by its first slot and its owner's epoch. The later segment is greater.
+/// `<slot:020>-<epoch>.log`: a segment, named by its first slot and its owner's epoch. Ordered by epoch, then by slot
+/// (the order of the fields): the later segment is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
     pub(crate) epoch: Epoch,

@@ -33,7 +33,7 @@
 //! | an append, after its sync | the frame: the next owner reads it, whether or not it was acknowledged |
 //! | a takeover, before the head is replaced | nothing changed; the system frees the lock of the crashed process |
 //! | a takeover, after the head is replaced | an epoch without a segment: the next takeover reads the same journal |
-//! | a deletion | some of the files that the head dropped one grace period ago; no reader needs them |
+//! | a deletion | some of the files that were to be deleted; they lie before the history floor, so no reader needs them |
 //! | a rotation | the old segment, or both segments; the fence of the new segment records where the old one ends |
 //!
 //! Any other difference from what was written is [`Error::Corrupt`](state_core::Error::Corrupt), with the file and

@@ -77,8 +77,8 @@ impl LockFile {
         }
     }
 
-    /// Writes the holder into the file, for messages only. Errors are ignored: the OS lock is what excludes others,
-    /// and a full disk must not prevent a takeover.
+    /// Writes the holder into the file, for messages only. Errors are ignored: only the OS lock excludes others, and a
+    /// full disk must not prevent a takeover.
     fn write_holder(&self, dir: &Dir, name: &str, holder: &Holder) {
         let line = serde_json::to_vec(holder).unwrap_or_default();
         drop(self.file.set_length(0));
@@ -90,7 +90,7 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         // Closing the file isn't enough: a child process that is being forked may share the handle, and with it the
-        // lock. Clear the holder first, so that the next holder never finds this one's name.
+        // lock. Clear the holder first, so that the next holder never finds the name of this holder.
         drop(self.file.set_length(0));
         drop(self.file.unlock());
     }

@@ -40,8 +40,8 @@ fn is_folded(project: &str, stack: &str) -> bool {
     })
 }
 
-/// Reads one pointer and makes it durable. The caller may go on to write to the stack, and that data can be found
-/// only through the pointer, whose writer may have crashed before its sync.
+/// Reads one pointer and makes it durable: its writer may have crashed before the sync. Without the pointer, data that
+/// the caller then writes to the stack could not be found.
 pub(crate) fn read(root: &Dir, name: &StackName) -> Result<Option<NamePointer>> {
     let (project, stack) = name.folded();
     let Some(names) = root.child_if_any(NAMES)? else {
@@ -83,7 +83,7 @@ pub(crate) fn swap(
     lock_timeout: Duration,
 ) -> Result<(), WriteError> {
     if pointer.name.folded() != name.folded() {
-        let reason = format!("the pointer is one of {}", pointer.name);
+        let reason = format!("the pointer contains another name, {}", pointer.name);
         return Err(Error::invalid(format!("stack name {name}"), reason).into());
     }
     let holder = Holder::new("a name change", "", std::process::id(), "names", None);

@@ -98,7 +98,7 @@ impl Owner {
         self.close_if_poisoned(synced.map_err(|e| WriteError::indeterminate(&object, e)))?;
         // After the sync, not before the write: a takeover in between would not have read this frame.
         self.check_ownership_after_write()?;
-        // Only now does the next frame go behind this one. After an error the owner is closed.
+        // The end moves only after all checks. After an error it stays, and the owner is closed.
         end.length = length;
         end.tail = Tail::after(frame);
         Ok(())
@@ -116,7 +116,7 @@ impl Owner {
         );
         if !fits || !linked {
             let reason = format!(
-                "the frame doesn't follow: slot {next} of epoch {} is next",
+                "the frame doesn't follow the end of the journal: slot {next} of epoch {} is expected",
                 self.epoch
             );
             return Err(Error::conflict(object, reason));

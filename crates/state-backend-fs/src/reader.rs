@@ -15,10 +15,10 @@ const ATTEMPTS: usize = 8;
 
 /// Reads head and journal of one moment, and makes both durable.
 ///
-/// A reader takes no lock at first. It reads the head before and after the journal: with an unchanged epoch no
-/// takeover happened in between, and the next owner will read the same frames. An epoch without a segment means that
-/// a takeover is running or crashed. Then it is certain only under `head.lock` which frames count. The reader also
-/// takes that lock if the head changes too often.
+/// A reader takes no lock at first. It reads the head before and after the journal: with an unchanged epoch no takeover
+/// happened in between, and the next owner will read the same frames. An epoch without a segment means that a takeover
+/// is running or crashed. Only a holder of `head.lock` can then determine which frames count. The reader also takes
+/// that lock if the head changes too often.
 pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalView> {
     stack.check_meta()?;
     for _ in 0..ATTEMPTS {
@@ -62,13 +62,13 @@ fn read_once(stack: &Stack, seen: &HeadVersion, from: Option<Slot>) -> Result<(W
     let journal = stack.journal()?;
     let walked =
         read_segments(&journal, &seen.head, seen.head.epoch, from).map_err(WriteError::into_read_error)?;
-    // The head's rename may not be durable yet. A reader must not return a state that a power failure takes back.
+    // The head's rename may not be durable yet. A reader must not return a state that a power failure could undo.
     stack.dir.sync().map_err(WriteError::into_read_error)?;
     let top = walked.last.as_ref().map(|(name, _)| name.epoch);
     Ok((walked, top))
 }
 
-/// Lists and reads the segments, and makes the files durable that it read.
+/// Lists and reads the segments, and makes the files that were read durable.
 pub(crate) fn read_segments(
     journal: &Dir,
     head: &Head,

@@ -39,7 +39,7 @@ impl Segment {
         self.name.epoch == Epoch::ZERO
     }
 
-    /// Returns the fence at its start, or for a copied segment an equivalent one with the stored chain.
+    /// Returns the fence at the segment's start, or for a copied segment an equivalent fence with the stored chain.
     pub(crate) fn beginning(&self) -> Result<Fence> {
         if !self.is_adopted() {
             return self.fence();
@@ -54,8 +54,8 @@ impl Segment {
         })
     }
 
-    /// Parses the fence at its start. A torn fence is corrupt, because a segment gets its name only after its fence
-    /// was synced.
+    /// Parses the fence at the segment's start. A torn fence is corrupt, because a segment gets its name only after its
+    /// fence was synced.
     ///
     /// Whether the fence continues the journal is checked by the walk.
     pub(crate) fn fence(&self) -> Result<Fence> {
@@ -81,6 +81,8 @@ impl Segment {
             None => self.bytes.clone(),
         };
         let mut frames: Vec<Frame> = Vec::new();
+        // Only the last segment can be torn: the next fence records the length that a takeover counted, and a copied
+        // segment is complete before its head exists.
         let whole = end.is_some() || self.is_adopted();
         let (mut at, mut chain) = (if self.is_adopted() { ADOPTED_PREFIX } else { 0 }, chain);
         loop {
@@ -95,6 +97,8 @@ impl Segment {
                 ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } if whole => {
                     return Err(self.corrupt(at, reason));
                 }
+                // A crash cut the last write. It was never acknowledged, because an acknowledgement follows the sync of
+                // the whole frame.
                 ParsedFrame::Short { .. } if is_cut(&bytes, at) => break,
                 ParsedFrame::Bad { .. } | ParsedFrame::Short { .. } if is_unwritten(&bytes, at) => break,
                 ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => {
@@ -132,6 +136,7 @@ impl Segment {
         if Some(frame.slot().get()) != expected {
             return Err(self.corrupt(at, format!("slot {} is out of order", frame.slot())));
         }
+        // A copied segment holds all frames of its source, which have several epochs and fences in the middle.
         if self.is_adopted() {
             return Ok(());
         }
@@ -156,6 +161,7 @@ impl Segment {
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at..];
     let magic = &rest[..rest.len().min(4)];
+    // The first frame can't be cut: it is a fence, which was synced before the segment got its name.
     at > 0 && Frame::is_header_prefix(magic) && !frame_follows(rest)
 }
 
@@ -167,9 +173,11 @@ fn is_unwritten(bytes: &[u8], at: usize) -> bool {
         return false;
     }
     let zero = |range: std::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
+    // A file system may extend a file before it writes the data: after a crash the whole tail is then zero.
     if zero(at..bytes.len()) {
         return true;
     }
+    // Without a readable header the length of the frame is unknown: only the sectors of a header are examined then.
     let frame_end = at.saturating_add(Frame::extent(rest)).min(bytes.len());
     (at / SECTOR..frame_end.div_ceil(SECTOR)).any(|sector| {
         let begin = at.max(sector * SECTOR);

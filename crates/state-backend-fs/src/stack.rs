@@ -68,7 +68,7 @@ impl Stack {
         self.dir.make_child(JOURNAL)
     }
 
-    /// Creates the folders, then the head. The head comes last: after a crash a stack without a head was never
+    /// Creates the folders, then the head. The head is written last: after a crash a stack without a head was never
     /// created, and no name pointer refers to it.
     pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), WriteError> {
         let made = Self::make(root, head.lineage, Duration::ZERO)?;
@@ -118,7 +118,7 @@ impl Stack {
             }
             journal.replace(&name.to_string(), &bytes)?;
         }
-        // The head comes last: until it exists, no reader opens the segment above.
+        // The head is written last: until it exists, no reader opens the segment above.
         stack.dir.create(HEAD, &head.encode())?;
         drop(lock);
         Ok(())
@@ -151,7 +151,7 @@ impl Stack {
             .ok_or_else(|| Error::corrupt(self.dir.object(JOURNAL), 0, "the journal's folder is missing"))
     }
 
-    /// Reads and checks the head. Opened by name each time, because a replaced head is another file.
+    /// Reads and checks the head. The file is opened by name each time, because a replaced head is another file.
     pub(crate) fn head(&self) -> Result<HeadVersion> {
         let bytes = self.head_bytes()?;
         let object = self.dir.object(HEAD);
@@ -182,7 +182,7 @@ impl Stack {
         }
     }
 
-    /// Checks that `meta.json` names this stack, as it doesn't in a folder that was copied by hand or damaged.
+    /// Checks that `meta.json` names this stack. In a folder that was copied by hand or damaged it doesn't.
     pub(crate) fn check_meta(&self) -> Result<()> {
         let object = self.dir.object(META);
         let Some((bytes, _)) = self.dir.read(META, MAX_DOCUMENT)? else {

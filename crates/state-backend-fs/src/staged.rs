@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// `EEXIST` makes them use the next number.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// How many names are tried. So many leftover files can't come from crashes alone.
+/// Number of names that are tried. Crashes alone can't leave so many files.
 const ATTEMPTS: usize = 10_000;
 
-/// A complete, synced file without its final name. It is removed on drop unless it got the name.
+/// A complete, synced file without its final name. It is removed on drop unless it was moved to its final name.
 #[derive(Debug)]
 pub(crate) struct StagedFile<'a> {
     dir: &'a Dir,

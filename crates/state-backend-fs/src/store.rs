@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest number of threads for all calls except those of writers. Threads start on demand.
+/// Maximum number of threads for all calls except those of writers. Threads start on demand.
 const THREADS: usize = 8;
 
 /// How long to wait for `head.lock` and `names.lock`.
@@ -107,7 +107,7 @@ impl FsBackend {
         }
     }
 
-    /// Sets how long to wait for the locks under which heads and names change; the default is ten seconds.
+    /// Sets the time limit for the locks that a process holds while it changes a head or a name. Default: ten seconds.
     ///
     /// A running process holds these locks only for a few syncs; a suspended process holds them until it continues.
     #[must_use]

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The head is replaced before the segments are read. A fenced owner may still write, but it checks the epoch after
-//! each write and before it acknowledges. Whatever it acknowledged was written before the new head, and is read here.
+//! each write and before it acknowledges. Every frame that it acknowledged was written before the head was replaced,
+//! and is read here.
 
 use crate::dir::Dir;
 use crate::error::WriteError;
@@ -75,7 +76,7 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
         first.head.generation
     };
     // The lock file names the generation. Breaking a lock takes the file of the next generation, because the lock of
-    // this one is still held: the OS doesn't free it while its holder is suspended.
+    // the current generation is still held: the OS doesn't free it while its holder is suspended.
     let lock = LockFile::take(&stack.dir, &lock_file(generation), &request.holder)?;
     let seen = if breaks { first } else { stack.head_after(&first)? };
     // Another process may have broken the lock between the read and `take`. Then this lock file belongs to an old

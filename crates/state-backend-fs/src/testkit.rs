@@ -1,4 +1,5 @@
-//! Tools for tests (feature `testkit`): a machine whose crashes can be enumerated, and an attacker below the store.
+//! Tools for tests (feature `testkit`): a machine whose crashes can be enumerated, and an attacker who edits the
+//! store's files.
 
 mod crash;
 mod disk;

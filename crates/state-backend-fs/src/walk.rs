@@ -34,7 +34,7 @@ pub(crate) struct WalkStart<'a> {
     pub(crate) folder: &'a str,
 }
 
-/// A segment on the way, and its end as the fence of its successor records it; `None` for the last segment.
+/// A segment that the walk reached, and its end as the fence of its successor records it; `None` for the last segment.
 struct SegmentStep {
     segment: Segment,
     fence: Fence,
@@ -55,6 +55,7 @@ pub(crate) fn walk(
             format_args!("slot {}", start.head.floor),
         ));
     }
+    // A fenced writer may still have created a segment, but only of its older epoch: the greatest name is current.
     let Some(&top) = names.iter().max() else {
         return empty_journal(start);
     };
@@ -198,6 +199,7 @@ fn check_anchors(
     let anchors = ChainAnchors::of(start.head);
     let (mut tail, mut at) = (before, 0);
     let pass = |tail, at| anchors.pass(tail).map_err(|reason| segment.corrupt(at, reason));
+    // A checkpoint rotates the segment, so its base lies at the start of a segment, before the first frame.
     pass(tail, at)?;
     for frame in &frames {
         at += frame.bytes().len();

@@ -1,4 +1,4 @@
-//! [`Writer`] of one stack: runs the owner's operations on threads of their own.
+//! [`Writer`] of one stack: runs the owner's operations on separate threads.
 
 use crate::owner::{Owner, SwapOutcome};
 use crate::worker::Worker;
@@ -10,10 +10,11 @@ use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
 use std::sync::Arc;
 
-/// How often a head change is repeated because another process changed the head meanwhile.
+/// How often a head change is repeated because another task of this writer changed the head meanwhile.
 const ATTEMPTS: usize = 16;
 
-/// Frames have one thread, objects and heads another, so that writing a large checkpoint doesn't delay appends.
+/// The writer of one stack. One thread appends frames and another writes objects and heads, so that a large checkpoint
+/// doesn't delay appends.
 pub(crate) struct FsWriter {
     owner: Arc<Owner>,
     frames: Worker,

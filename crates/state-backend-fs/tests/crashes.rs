@@ -19,7 +19,7 @@ const SECTORS: [usize; 2] = [512, 4096];
 
 const SEED: u64 = 13;
 
-/// A frame that fits in a sector, one over two small sectors, one over several large ones.
+/// Payload lengths of a frame within one sector, over two small sectors, and over several large sectors.
 const LENGTHS: [usize; 3] = [40, 700, 9_000];
 
 fn nonce(number: u8) -> Nonce {
@@ -67,8 +67,9 @@ fn frame(epoch: Epoch, tail: Tail, payload: &[u8]) -> Frame {
 struct Progress {
     named: bool,
     epoch: u64,
-    /// Payloads of the acknowledged frames, and below the frame whose append has begun.
+    /// The frames whose append was acknowledged.
     frames: Vec<Bytes>,
+    /// The frame whose append has begun.
     attempted: Option<Bytes>,
     object: bool,
     swapped: bool,

@@ -25,6 +25,7 @@ impl<'a> Backoff<'a> {
 
     /// Waits before the next attempt; returns `false` if the time of the step is over.
     pub async fn wait(&mut self) -> bool {
+        // A pause that would end after the time limit is skipped: the attempt after it would come too late.
         if self.clock.elapsed().saturating_add(self.pause) >= self.until {
             return false;
         }

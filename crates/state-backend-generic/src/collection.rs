@@ -1,8 +1,8 @@
 //! Lists and deletes unneeded objects of a stack.
 //!
-//! Fences are never deleted, because only the fence in the first slot that a stale owner doesn't know stops that
-//! owner. Without it, the store would accept and acknowledge the stale owner's next frame, and no reader would ever
-//! see it.
+//! Fences are never deleted. A stale owner appends to the slot after the last frame that it has seen, and only a fence
+//! in that slot stops it. Without the fence, the store would accept and acknowledge the stale frame, and no reader
+//! would ever see it.
 
 use crate::layout::JournalName;
 use crate::owner::Owner;
@@ -89,7 +89,8 @@ async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result
             let Some(name) = name else {
                 return Err(item.refuse_delete("it is not a journal object before the history floor"));
             };
-            // Check right before the deletion: without the fence a stale owner could append to a slot that no reader reads.
+            // Checked right before the deletion: without the fence a stale owner could append to a slot that no reader
+            // reads.
             if is_fence(stack, &name).await? {
                 return Err(item.refuse_delete("it is a fence, which stops a stale lock holder"));
             }

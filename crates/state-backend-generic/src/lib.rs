@@ -6,15 +6,15 @@
 //!
 //! # How concurrent writers are kept apart
 //! The lock makes conflicts rare; the *fence* makes them harmless. A new owner writes its epoch into the head, reads
-//! the journal, and creates a fence frame in the first free slot. A stale owner, however long it slept, appends to
-//! the first slot that it doesn't know. Either the fence occupies that slot, and the stale frame is refused; or the
-//! stale frame was there first, and the new owner has read it. Appending therefore takes a single request. Fences are
+//! the journal, and creates a fence frame in the first free slot. A stale owner, however long it slept, appends to the
+//! slot after the last frame that it has seen. If the fence occupies that slot, the stale frame is refused. If the
+//! stale frame was stored first, the new owner has read it. Appending therefore takes a single request. Fences are
 //! never deleted.
 //!
 //! # Requests with an unknown outcome
 //! A request without an answer may have taken effect. The generic layer reads the key back. Every document and frame
-//! contains a nonce, so that equal bytes prove that the write succeeded. If the key doesn't exist, the layer sends
-//! the *same* bytes again. An outcome that is still unknown after [`Settings::retry_timeout`] is reported as
+//! contains a nonce, so equal bytes prove that the write succeeded. If the key doesn't exist, the layer sends the
+//! *same* bytes again. An outcome that is still unknown after [`Settings::retry_timeout`] is reported as
 //! [`Error::Indeterminate`](state_core::Error::Indeterminate): nothing is cleaned up then, and the slot is never
 //! written with another frame.
 

@@ -28,12 +28,12 @@ pub struct Owner {
     /// The time at which the last successful renewal was sent, on the owner's clock. The time of the request rather
     /// than of the answer, because the lease may have been renewed at any time between them.
     confirmed: Mutex<Duration>,
-    /// The reason why no more may be written; `None` while writing is allowed.
+    /// The reason why no further write is allowed; `None` while writes are allowed.
     closed: Mutex<Option<CloseReason>>,
-    /// The head as last read or written; `None` if an own swap may still be in flight.
+    /// The head as last read or written; `None` if a swap by this owner may still be in flight.
     head: Arc<tokio::sync::Mutex<Option<VersionedHead>>>,
-    /// The position of the next frame; `None` while an append is in flight, and after an append whose future was
-    /// dropped.
+    /// The position of the next frame; `None` while an append is in flight, and after an append that failed or whose
+    /// future was dropped.
     tail: tokio::sync::Mutex<Option<Tail>>,
 }
 
@@ -88,8 +88,8 @@ impl Owner {
             self.close_on_error(self.check_before(frame).await)?;
         }
         let path = self.stack.paths.slot(frame.slot());
-        // If this future is dropped during the request, the frame may be stored or not. The tail stays `None` then,
-        // so that the slot is never tried with another frame: two frames in one slot would fork the journal.
+        // If this future is dropped during the request, the frame may be stored or not. The tail stays `None` then, so
+        // the slot is never tried with another frame: two frames in one slot would fork the journal.
         *tail = None;
         let created = self.stack.store.create(&path, frame.bytes()).await;
         match self.close_on_error(created)? {
@@ -102,8 +102,9 @@ impl Owner {
             }
         }
         if !self.is_trusted() {
-            // The process slept during the request, or the store was slow: another owner may have taken over. The
-            // frame is stored; only the head shows whether the new owner has seen it.
+            // The process slept during the request, or the store was slow: another owner may have taken over. The frame
+            // is stored. If the head still has this epoch, a later owner reads the frame. If it has another epoch, it
+            // is unknown whether the new owner has read the frame.
             self.close_on_error(self.check_after(frame).await)?;
         }
         *tail = Some(Tail::after(frame));
@@ -118,7 +119,7 @@ impl Owner {
             return Ok(());
         }
         let reason = format!(
-            "the frame doesn't follow: slot {} of epoch {} is next",
+            "the frame doesn't follow the end of the journal: slot {} of epoch {} is expected",
             tail.next, self.epoch
         );
         Err(Error::conflict(object, reason))
@@ -132,19 +133,16 @@ impl Owner {
                 Ok(seen) if seen.head.epoch != self.epoch => {
                     self.stack.fenced(self.epoch, seen.head.epoch, false)
                 }
-                _ => Error::corrupt(
-                    object,
-                    0,
-                    "its slot is taken by a frame that no lock holder wrote",
-                ),
+                _ => Error::corrupt(object, 0, "the slot contains bytes that no lock holder wrote"),
             },
         }
     }
 
-    /// Confirms the lease before a frame is sent after the lease ran out.
+    /// Renews a lease that may have run out, before the next frame is sent.
     async fn check_before(&self, frame: &Frame) -> Result<()> {
         match self.renew().await {
             Renewal::Confirmed => Ok(()),
+            // Always an error: every path that ends the lease closes the owner first.
             Renewal::Ended => self.check_open(),
             Renewal::Indeterminate => Err(Error::not_applied(
                 self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
@@ -190,14 +188,16 @@ impl Owner {
         Ok((guard, head))
     }
 
-    /// Replaces the head that the guard holds; returns `None` if another task of this owner replaced it meanwhile.
-    /// The fields that belong to the backend keep their values.
+    /// Replaces the head that the guard holds; returns `None` if the stored head changed since it was read, for example
+    /// by an earlier swap of this owner that took effect late. The guard then holds the new head. The fields that
+    /// belong to the backend keep their values.
     pub async fn swap_head(
         &self,
         guard: &mut HeadGuard,
         changed: Head,
         nonce: Nonce,
     ) -> Result<Option<Head>> {
+        // Taken before the request: if this future is dropped during the swap, the next change reads the head again.
         let Some(seen) = guard.take() else {
             return Ok(None);
         };
@@ -223,7 +223,7 @@ impl Owner {
         let Some(seen) = guard.take_if(|seen| seen.head.base.start == compaction.start) else {
             return Ok(());
         };
-        // The nonce is derived from the compaction's digest: unique like the compaction, without a source of
+        // The nonce is derived from the previous nonce and the compaction's digest, so it is unique without a source of
         // randomness.
         let nonce = Digest::of_parts(&[head.nonce.as_bytes(), compaction.digest.as_bytes()]);
         let nonce = std::array::from_fn(|at| nonce.as_bytes()[at]);
@@ -258,6 +258,8 @@ impl Owner {
                     Some(now) => self.stack.parse_head(now)?,
                     None => self.stack.head().await?,
                 };
+                // After a lost answer this head may have been stored and then replaced by the next owner: its effect is
+                // unknown.
                 self.mine(now.head.clone(), !certain)?;
                 **guard = Some(now);
                 Ok(None)
@@ -297,7 +299,8 @@ impl Owner {
         )
     }
 
-    /// Removes the stack: turns its head into a tombstone with the next epoch, which fences every writer.
+    /// Removes the stack: turns its head into a tombstone with the next epoch, which fences every writer. The loop
+    /// needs no limit, because within this epoch only late swaps of this owner change the head.
     pub async fn remove(&self, nonce: Nonce) -> Result<()> {
         loop {
             let (mut guard, mut head) = self.head().await?;
@@ -313,7 +316,7 @@ impl Owner {
             }
         }
         self.close(CloseReason::Because("the stack was removed".to_owned()));
-        // A tombstone needs no lock, so that a failure is ignored. An expiring lease ends without a release.
+        // An error of the release is ignored: a removed stack needs no lock, and an expiring lease ends by itself.
         drop(self.free_lease().await);
         Ok(())
     }
@@ -325,6 +328,7 @@ impl Owner {
         match current {
             Some((lease, _)) if lease.epoch == self.epoch => self.check_open(),
             Some((lease, _)) => Err(self.fence_off(lease.epoch)),
+            // A missing lease proves nothing, since it only makes conflicts rare: the epoch in the head decides.
             None => {
                 let head = self.stack.head().await?.head;
                 self.mine(head, false).map(drop)
@@ -368,6 +372,7 @@ impl Owner {
                     *guard = Some(HeldLease {
                         lease: stored,
                         found: now,
+                        // The time at which that renewal was sent is unknown, so the older time stays.
                         sent: held.sent,
                     });
                 }
@@ -419,7 +424,7 @@ impl Owner {
         lock(&self.closed).get_or_insert(why);
     }
 
-    /// Closes the owner after a failed append: the frame may occupy the slot, so that no other frame may be tried
+    /// Closes the owner after a failed append: the frame may be stored in the slot, so no other frame must be tried
     /// there.
     fn close_on_error<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {

@@ -7,8 +7,8 @@ use state_core::Head;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Holds the last fetched snapshot until it is requested. A snapshot's name contains a digest of its content, so that
-/// the held one is never outdated.
+/// Holds the last fetched snapshot until it is requested. A snapshot's name contains a digest of its content, so a held
+/// snapshot is never outdated.
 #[derive(Clone, Default)]
 pub struct SnapshotPrefetch(Arc<Mutex<Option<(String, Bytes)>>>);
 

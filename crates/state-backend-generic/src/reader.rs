@@ -32,7 +32,7 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct JournalRead {
     pub(crate) frames: Vec<Frame>,
     pub(crate) tail: Tail,
-    /// The epoch of the last frame. Epochs never decrease, so that it is the highest.
+    /// The epoch of the last frame. Epochs never decrease, so it is the highest.
     pub(crate) epoch: Epoch,
 }
 
@@ -58,7 +58,7 @@ pub async fn read_journal(
             }
         };
         match result {
-            // No frame has a later epoch than the head: the head is not older than the frames, so that the two belong
+            // No frame has a later epoch than the head: the head is not older than the frames, so the two belong
             // together.
             Ok(journal) if journal.frames.is_empty() || journal.epoch.leads_to(seen.head.epoch) => {
                 return Ok(JournalView {
@@ -71,7 +71,7 @@ pub async fn read_journal(
             Ok(_) | Err(_) => {}
         }
         let now = stack.head().await?;
-        // The head didn't change, so that no collection explains the gap: the journal is damaged.
+        // The head didn't change, so no collection explains the gap: the journal is damaged.
         if now.found.bytes == seen.found.bytes {
             return match result {
                 Ok(journal) => Err(epoch_beyond_head(stack, &journal, &now.head)),
@@ -184,6 +184,8 @@ impl JournalCursor<'_> {
             .stack
             .paths
             .in_journal(&JournalName::of_compaction(compaction));
+        // The head's tag doesn't cover the compaction: a forged length must not make a reader fetch any number of
+        // bytes.
         let most = compaction.length.min(MAX_OBJECT);
         let Some(found) = self.stack.store.read(&path, most).await? else {
             return Ok(());

@@ -7,7 +7,7 @@
 //! | not a refusal | another value | the write had no effect and never will; a swap without an answer may have been stored in between |
 //! | not a refusal | unknown: no answer until the retries end | the outcome is unknown: `Indeterminate`, and nothing is cleaned up |
 //!
-//! Every document and frame contains a nonce, so that equal bytes prove that the write is the same.
+//! Every document and frame contains a nonce, so equal bytes prove that the write is the same.
 
 use crate::backoff::Backoff;
 use crate::layout::MAX_FRAME;
@@ -91,6 +91,7 @@ impl SettledStore {
     async fn read_within(&self, key: &str, limit: u64, backoff: &mut Backoff<'_>) -> Result<Option<Value>> {
         loop {
             match self.store.get(key, limit).await {
+                // A store need not enforce the limit itself, so the length of the answer is checked too.
                 Ok(Some(value)) if value.bytes.len() as u64 > limit => {
                     return Err(RequestError::too_large(&self.shown(key), limit).unavailable(String::new()));
                 }
@@ -147,8 +148,8 @@ impl SettledStore {
                 Ok(version) => return Ok(CreateOutcome::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
-            // A conflict is a definite answer. After any other failure the bytes may have been stored and replaced again, so
-            // that another value in the key doesn't prove that they never were.
+            // A conflict is a definite answer. After any other failure the bytes may have been stored and replaced
+            // again, so another value in the key doesn't prove that they never were.
             certain &= matches!(error, RequestError::Conflict(_));
             match self.read_back(key, bytes, &mut backoff).await {
                 Ok(Some(value)) if value.bytes == *bytes => return Ok(CreateOutcome::Ours(value)),
@@ -201,8 +202,9 @@ impl SettledStore {
         }
     }
 
-    /// Returns a refusal as an error. A refusal says nothing about earlier attempts of the same write: one without an
-    /// answer may have taken effect, so that the outcome is unknown unless all were certain.
+    /// Returns a refusal as an error. A refusal proves nothing about earlier attempts of the same write: an attempt
+    /// without an answer may have taken effect. The outcome is therefore unknown unless `certain`: each earlier attempt
+    /// got a definite answer.
     pub fn unless_refused(&self, error: RequestError, key: &str, certain: bool) -> Result<RequestError> {
         match error {
             RequestError::Refused(_) if !certain => Err(error.indeterminate(self.shown(key))),
@@ -232,6 +234,7 @@ impl SettledStore {
         loop {
             let error = match self.store.delete(key).await {
                 Ok(()) => return Ok(()),
+                // A deletion can be repeated, so a refusal is returned as such even after an attempt without an answer.
                 Err(error) => self.unless_refused(error, key, true)?,
             };
             if !backoff.wait().await {

@@ -229,8 +229,8 @@ pub(crate) fn newest(stack: &Stack, head: &Head, lease: Option<&Lease>) -> Resul
     Ok(after)
 }
 
-/// Adds a stack from another store: its slots, then its head, each created once. A stack without a head doesn't
-/// exist, so that an interrupted call can be repeated.
+/// Adds a stack from another store: its slots, then its head, each created once. A stack without a head doesn't exist,
+/// so an interrupted call can be repeated.
 ///
 /// # Errors
 /// `Conflict` when the stack exists already.
@@ -254,6 +254,7 @@ pub async fn adopt_stack(stack: &Stack, head: &Head, before: Tail, frames: &[Fra
     let slots = slots
         .into_iter()
         .map(|(path, bytes)| async move { stack.create_at(&path, &bytes).await });
+    // The slots may be created in any order: without a head, no reader and no owner reads them.
     stream::iter(slots)
         .buffer_unordered(stack.store.concurrency())
         .try_collect::<()>()

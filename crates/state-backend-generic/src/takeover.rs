@@ -5,9 +5,9 @@
 //!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot ─► head again
 //! ```
 //!
-//! The lease makes conflicts rare. The fence stops a stale owner: it appends to the first slot that it doesn't know,
-//! and either meets the fence there, or its frame was stored first and the new owner has read it. Fences are
-//! therefore never deleted.
+//! The lease makes conflicts rare. The fence stops a stale owner, which appends to the slot after the last frame that
+//! it has seen. Either the fence is in that slot and the append is refused, or the stale frame was stored first and the
+//! new owner has read it. Fences are therefore never deleted.
 
 use crate::layout::Lease;
 use crate::reader::{JournalRead, follow, read_from};
@@ -110,6 +110,7 @@ fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<
     if head.removed {
         return Err(stack.removed());
     }
+    // A break names the epoch that the user saw: it must not take the lock from a later holder.
     match request.break_epoch {
         Some(seen) if seen != epoch => Err(Error::conflict(
             stack.shown(),
@@ -136,8 +137,8 @@ async fn claim(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Op
     Ok(Some(HeldLease { lease, found, sent }))
 }
 
-/// Releases a lease; the document keeps its epoch. Another owner's lease stays unchanged: the nonce identifies the owner
-/// even if two racing takeovers computed the same epoch.
+/// Releases a lease. The document keeps its epoch. Another owner's lease stays unchanged: the nonce identifies the
+/// owner even if two racing takeovers computed the same epoch.
 pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     let released = Lease {
         released: true,
@@ -166,8 +167,8 @@ async fn fence(
     seen: VersionedHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
-    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so that
-    // the journal read below stays valid.
+    // The head is swapped before the journal is read: once the head has the new epoch, no older owner can move the
+    // base, so the journal read below stays valid.
     let seen = raise_epoch(stack, request, seen, epoch).await?;
     let journal = read_from(stack, &seen.head, None).await?;
     if journal.epoch > epoch {

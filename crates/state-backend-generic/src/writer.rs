@@ -31,7 +31,7 @@ impl Writer for GenericWriter {
         self.owner.append(frame).await
     }
 
-    /// Only checks the tail: a journal of single frames has no segments, so that a base can start at any frame.
+    /// Only checks the tail: a journal of single frames has no segments, so a base can start at any frame.
     async fn rotate(&self, tail: Tail, _nonce: Nonce) -> Result<Tail> {
         self.owner.check_tail(tail).await
     }

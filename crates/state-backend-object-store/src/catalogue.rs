@@ -47,7 +47,7 @@ pub fn backend_types() -> Result<Vec<BackendType>> {
     kinds.into_iter().collect()
 }
 
-/// What differs between the kinds of object stores.
+/// The properties of one kind of object store.
 struct StoreKind {
     scheme: &'static str,
     description: &'static str,
@@ -65,7 +65,7 @@ impl StoreKind {
             FieldType::new(
                 "prefix",
                 FieldKind::String,
-                "path in it under which the state is stored",
+                "path under which the state is stored",
             ),
         ];
         fields.extend(self.fields);
@@ -73,7 +73,7 @@ impl StoreKind {
             FieldType::new(
                 "lease",
                 FieldKind::Integer,
-                "seconds for which a silent writer keeps its stack",
+                "seconds for which a lock lasts without a renewal",
             )
             .with_default(FieldValue::Integer(60)),
         );

@@ -1,4 +1,4 @@
-//! The operating system's randomness, for the names of probe folders.
+//! The operating system's randomness, the default of `Options::entropy`.
 
 use state_core::Entropy;
 

@@ -130,7 +130,7 @@ impl fmt::Display for RequestFailure {
     }
 }
 
-/// Joins an error with its causes, each once: the last cause says why a connection failed.
+/// Joins an error with its causes, each once: the last cause is the reason why a connection failed.
 fn with_causes(error: &StoreError) -> String {
     let mut with_causes = error.to_string();
     let mut cause = error.source();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn unclear_failures_are_no_refusals() {
+    fn unclear_failures_do_not_count_as_refusals() {
         for unclear in [
             generic("503"),
             RequestFailure::Timeout(std::time::Duration::ZERO),

@@ -3,7 +3,7 @@
 //! [`ObjectBackend`] keeps a store of stacks in these objects below a prefix:
 //!
 //! ```text
-//! format                                layout version                              created once
+//! format                                layout version, result of the probe         created; swapped by a late probe
 //! names/<project>/<stack>.json          → lineage, or a tombstone                   swapped
 //! stacks/<lineage>/
 //!   meta.json                           lineage                                     created once
@@ -27,11 +27,11 @@
 //! hosts are never compared.
 //!
 //! The *fence* guarantees safety. A new owner writes its epoch into the head, reads the journal, and creates a fence in
-//! the first free slot. A stale owner, however long it was suspended, writes to the next slot it knows. If the fence is
-//! in that slot, the stale frame is refused; if the stale frame came first, the new owner has read it. So an append is
-//! one request, without a check. Only when the lease may have ended is it renewed first, and the head read before the
-//! acknowledgement.
-//! read before the acknowledgement.
+//! the first free slot. A stale owner, however long it was suspended, writes to the slot after the last frame that it
+//! has seen. If the fence is in that slot, the stale frame is refused. If the stale frame was stored first, the new
+//! owner has read it. So an append is one request, without a check. If the lease may have ended before the request, it
+//! is renewed first. If it may have ended during the request, the head is read before the acknowledgement.
+//!
 //! # How answers are interpreted
 //! | answer of the store | possible states | reaction |
 //! |---|---|---|

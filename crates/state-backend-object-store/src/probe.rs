@@ -1,9 +1,10 @@
 //! Probes a live store, in a folder of its own, for the guarantees that the backend needs: [`prove`].
 //!
-//! State is safe only on an object store that lets exactly one of many concurrent creators create an object, that
-//! replaces an object only if the request names its current version, and that shows every write at once. Some stores
-//! accept conditional requests and ignore the condition, which only a test can detect. Other differences are harmless:
-//! whether an ETag is sent back in quotes, whether deleting a missing object is an error, and the order of lists.
+//! State is safe only on an object store with three guarantees. Exactly one of many concurrent creators creates an
+//! object. An object is replaced only if the request names its current version. Every write is visible at once. Some
+//! stores accept conditional requests and ignore the condition, which only a test can detect. Other differences are
+//! harmless: whether an ETag is sent back in quotes, whether deleting a missing object is an error, and the order of
+//! lists.
 
 mod creates;
 mod etags;
@@ -90,8 +91,8 @@ pub struct ProbeReport {
     pub unquoted_etags: bool,
 }
 
-/// Probes a store for the guarantees that state needs. All objects are created in a folder named by `mark`, which must
-/// be random, so that no other process uses the folder. They are deleted afterwards, also after an error.
+/// Probes a store for the guarantees that state needs. All objects are created in a folder named after `mark`, which
+/// must be random, so that no other process uses the folder. They are deleted afterwards, also after an error.
 ///
 /// # Errors
 /// `Denied`, `NotFound` for a missing bucket, or `Unavailable`. A missing guarantee is no error: it is reported in the

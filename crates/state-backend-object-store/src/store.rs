@@ -29,8 +29,9 @@ use tokio::sync::OnceCell;
 /// Needs a tokio runtime: a writer renews its lease in the background.
 ///
 /// # Cancellation
-/// Each write runs to its end in a task of its own, even if its future is dropped. A lock whose `acquire` was dropped
-/// is released.
+/// `acquire` and the operations of a writer run to their end in a task of their own, even if the future is dropped. A
+/// lock whose `acquire` was dropped is released. The other writes, such as `create_stack` and `swap_name`, stop when
+/// their future is dropped: a request that was sent may still take effect.
 #[derive(Clone)]
 pub struct ObjectBackend {
     /// The object store, without wrappers.
@@ -47,7 +48,7 @@ pub struct ObjectBackend {
 /// A store whose `format` was read or created.
 #[derive(Debug)]
 struct OpenedStore {
-    /// The object store, wrapped as its endpoint requires.
+    /// The object store, with [`UnquotedEtags`] if the probe found that the endpoint needs it.
     objects: Objects,
     /// Whether this handle created the store.
     made: bool,
@@ -119,7 +120,7 @@ impl ObjectBackend {
         })
     }
 
-    /// Returns the object store, wrapped as its endpoint requires.
+    /// Returns the object store, with [`UnquotedEtags`] if the probe found that the endpoint needs it.
     fn wrapped_for(&self, proved: Option<ProbedFeatures>) -> Objects {
         match proved {
             Some(ProbedFeatures { unquoted_etags: true }) => {

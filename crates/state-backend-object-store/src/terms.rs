@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The leases by which a handle was refused, as it first saw them.
+/// For each stack whose lock this handle failed to take: the lease of the lock holder, and the time at which the handle
+/// first saw this lease.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseWatch {
     seen: Arc<Mutex<BTreeMap<Lineage, Observation>>>,
@@ -23,7 +24,8 @@ struct Observation {
     lease: Bytes,
     /// When this process first saw the lease, on its own clock.
     since: Duration,
-    /// Age of the lease at that time, by the store's clock.
+    /// Age of the lease at that time: the difference between two times of the store's clock. A comparison with a
+    /// host's clock would let a wrong clock end a valid lease.
     age: Duration,
 }
 
@@ -39,7 +41,7 @@ impl LeaseWatch {
     }
 }
 
-/// The leases of one store, and what was observed of them.
+/// The terms of the leases in one store, and the observations of other holders' leases.
 #[derive(Debug)]
 pub(crate) struct ObjectLeases {
     pub(crate) objects: Objects,
@@ -56,15 +58,16 @@ impl LeaseTerms for ObjectLeases {
         self.objects.options.clock.elapsed()
     }
 
-    /// Whether the lease can't have been taken over yet. The time counts from when the renewal was sent, since the
-    /// store may have written it at any time before the answer, and ends a margin before other processes may take over.
+    /// Whether the lease can't have been taken over yet. The trust begins when the renewal was sent, since the store
+    /// may have written it at any time before the answer. It ends one margin before the lease does; other processes
+    /// wait one margin longer than the lease.
     fn is_trusted(&self, sent: Duration) -> bool {
         let options = &self.objects.options;
         self.now() < sent.saturating_add(options.lease).saturating_sub(options.margin)
     }
 
-    /// Whether the lease stayed unchanged for longer than its duration. A running holder renews it several times
-    /// in that time, which changes its bytes.
+    /// Whether the lease stayed unchanged for its duration and a margin. A running holder renews it several times in
+    /// that time, which changes its bytes.
     async fn is_over(&self, lineage: Lineage, lease: &Lease, found: &Value, mark: Nonce) -> bool {
         let now = self.now();
         let known = self.watch.of(lineage).filter(|seen| seen.lease == found.bytes);
@@ -72,8 +75,7 @@ impl LeaseTerms for ObjectLeases {
             Some(seen) => seen,
             None => {
                 let seen = Observation {
-                    // A changed lease starts a new observation. Both times of the age come from the store's
-                    // clock: a comparison with a host's clock would let a wrong clock end a valid lease.
+                    // A changed lease starts a new observation.
                     lease: found.bytes.clone(),
                     since: now,
                     age: self.age(lineage, found, mark).await.unwrap_or_default(),

@@ -16,7 +16,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How often a head change is repeated because another process changed the head meanwhile.
+/// How often a head change is repeated because an earlier swap of this owner took effect late. A change by another
+/// owner fences this one.
 const ATTEMPTS: usize = 16;
 
 pub(crate) struct ObjectWriter {
@@ -103,8 +104,8 @@ fn jittered(options: &Options) -> Duration {
     options.renewal - tenth + tenth * 2 * u32::from(byte) / u32::from(u8::MAX)
 }
 
-/// Stops the renewal but keeps the lease, which then ends by itself: a write in progress may still take effect, and a
-/// released lease would let another process take over before it does.
+/// Stops the renewal but keeps the lease, which then ends by itself: a write in progress may still take effect, and if
+/// the lease were released, another process could take over before that write takes effect.
 impl Drop for ObjectWriter {
     fn drop(&mut self) {
         self.renewing.abort();
@@ -142,8 +143,9 @@ impl Writer for ObjectWriter {
     }
 
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
-        // The swap is conditional on the version of the head that was read. If another process was faster, the change
-        // is applied to the new head, so that neither change is lost.
+        // The swap is conditional on the version of the head that was read. If an earlier swap of this owner took
+        // effect late, the change is applied to the new head, so that neither change is lost. The guard moves into the
+        // task: a dropped caller must not release the head during a swap.
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
             change(&mut head)?;

@@ -76,8 +76,8 @@ pub(crate) struct EntryView {
     pub(crate) depends_on: Vec<Dependency>,
     pub(crate) dependents: Vec<String>,
     pub(crate) pending: Vec<PendingView>,
-    /// Extension data of other systems. The values may contain secrets that are not marked as sensitive, so that they are
-    /// included only with `--show-secrets`.
+    /// Extension data of other systems. The values may contain secrets that are not marked as sensitive, and are
+    /// therefore included only with `--show-secrets`.
     pub(crate) extensions: BTreeMap<String, Option<Json>>,
 }
 

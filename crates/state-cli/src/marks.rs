@@ -13,7 +13,7 @@ pub(crate) struct StackStatus {
     pub(crate) stack: String,
     /// The current revision, or the one named by `--at`; none before the first.
     pub(crate) revision: Option<RevisionId>,
-    /// Whether an update is open, so that the state is the one after its last step.
+    /// Whether an update is open. If so, the state is the one after the update's last stored step.
     pub(crate) update_open: bool,
     /// The number of pending operations.
     pub(crate) pending: usize,
@@ -22,7 +22,7 @@ pub(crate) struct StackStatus {
     /// Whether the authenticity of the state was not checked.
     #[serde(skip)]
     pub(crate) unchecked: bool,
-    /// How the stack's history went back since this client read it last; none if it didn't.
+    /// Description of a regression: the stack is older than when this client last read it. None without a regression.
     #[serde(skip)]
     pub(crate) regression: Option<String>,
     /// The serial of the revision whose published outputs were read, if nothing else could be read.
@@ -30,7 +30,7 @@ pub(crate) struct StackStatus {
     pub(crate) published: Option<Serial>,
     /// Since when the whole state is unreliable, independent of pending operations.
     pub(crate) invalidated: Option<Invalidation>,
-    /// The revision named by `--at`; `revision` is the same then.
+    /// The revision named by `--at`. If set, `revision` has the same value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<RevisionId>,
 }
@@ -122,8 +122,8 @@ impl StackStatus {
         match (&self.at, self.update_open) {
             _ if self.pending == 0 => {}
             (Some(_), _) => warnings.push(format!("this revision is unreliable: it has {begun}")),
-            // The operations may belong to the run that is still active, so that the user must check the lock before
-            // resolving them.
+            // The operations may belong to a run that is still active. The user must check the lock before resolving
+            // them.
             (None, true) => warnings.push(format!(
                 "the state is unreliable: {begun}; see `statectl pending list`, and `statectl lock status` for the lock holder"
             )),

@@ -167,6 +167,7 @@ impl Page {
         for violation in &error.violations {
             self.line(format_args!("  - {violation}"));
         }
+        // The message of the error already contains a single problem.
         if error.problems.len() > 1 {
             for problem in &error.problems {
                 self.line(format_args!("  - {}", problem.text));

@@ -1,8 +1,9 @@
 //! The settings in effect: global flags, environment and configuration files, resolved once, each with its source.
 //!
-//! A flag overrides the environment, which overrides the files. In the files, a value of the selected profile overrides a
-//! value outside of profiles, and within both the project's file overrides the user's file. A stack from a file is ignored
-//! if the store comes from a flag or the environment, because the file names a stack of another store.
+//! A flag overrides the environment, which overrides the files. In the files, a value of the selected profile overrides
+//! a value outside of profiles. At each of these two levels, the project's file overrides the user's file. A stack from
+//! a file is ignored if the store comes from a flag or the environment, because the file names a stack of another
+//! store.
 
 pub(crate) mod file;
 
@@ -114,7 +115,8 @@ pub(crate) struct Settings {
     pub(crate) sources: Sources,
 }
 
-/// A value of a store's configuration. The value may be secret, which only the store's configuration schema shows.
+/// A value of a store's configuration. The value may be secret: only the store's configuration schema defines which
+/// keys are.
 #[derive(Clone)]
 pub(crate) struct BackendConfig {
     pub(crate) key: String,

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use toy::Toy;
 
-/// The arguments of a process that is `statectl`, a line each.
+/// The environment variable with the arguments of a `statectl` process, one per line.
 const ARGUMENTS: &str = "STATECTL_TEST_ARGUMENTS";
 
-/// Not a test by itself: this binary, run again with [`ARGUMENTS`], is a `statectl` that knows the format.
+/// Not a test: if [`ARGUMENTS`] is set, this test binary runs as `statectl` with the additional format.
 #[test]
 fn statectl() {
     let Ok(arguments) = std::env::var(ARGUMENTS) else {
@@ -23,7 +23,7 @@ fn statectl() {
     std::process::exit(code.code().into());
 }
 
-/// What such a process prints.
+/// Runs such a process and returns its output.
 fn run(folder: &Path, arguments: &[&str]) -> String {
     let ran = Command::new(std::env::current_exe().expect("this test has a binary"))
         .args(["--exact", "statectl", "--nocapture"])
@@ -44,7 +44,7 @@ fn run(folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn added_format_goes_through_every_command() {
+fn added_format_works_in_import_list_and_export() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("state.toy"), "toy 1\nhouse\ngarden\n").unwrap();

@@ -77,7 +77,7 @@ pub fn encode_stored_lines<E>(
     header.extend(rest);
     let mut text = String::from("{");
     members(Fields(header).sorted(), &mut text);
-    // The header has at least a format version, so that the comma is valid.
+    // The header has at least a format version, so the comma before `entries` is valid.
     text.push_str(",\"entries\":[\n");
     line(&text)?;
     for (index, one) in snapshot.entries.iter().enumerate() {
@@ -116,7 +116,7 @@ pub fn encode_pretty(snapshot: &Snapshot) -> String {
     out
 }
 
-/// Decodes a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
+/// Decodes a snapshot in either form; `object` names the snapshot in errors. Doesn't verify integrity.
 ///
 /// # Errors
 /// [`Error::Malformed`] with line, column and path for text that is not strict JSON, missing fields, fields of a
@@ -171,7 +171,7 @@ fn size(entry: &Entry) -> usize {
 
 /// Writes one entry without a newline.
 fn write_entry(entry: &Entry, out: &mut String) {
-    #[cfg(feature = "testkit")]
+    #[cfg(any(test, feature = "testkit"))]
     crate::testkit::encodings::add_one();
     out.push('{');
     members(fields::entry(entry).sorted(), out);

@@ -2,7 +2,8 @@
 //!
 //! A [`StateEditor`] performs [`Operation`]s on a copy of a state, one after the other, and checks each against the
 //! integrity rules. The result is a list of [`EditChange`]s for one [`Edit`](crate::mutation::Edit). No operation
-//! changes real resources, and none removes an entry that wasn't named, except dependents with `cascade`.
+//! changes real resources. An operation removes only the entries that it names; with `cascade`, it also removes their
+//! dependents. The live entry of an address and its deposed entries are called *generations* of the address.
 //!
 //! | operation | effect |
 //! |---|---|
@@ -13,8 +14,8 @@
 //! A [`MovePlan`] checks which entries can move to another stack. They keep all their references, so entries that
 //! refer to each other move together or not at all.
 //!
-//! A removed entry passes its dependencies on to its dependents. Tools reduce dependency lists transitively, so an
-//! ordering that is only implied through the removed entry would be lost otherwise.
+//! A removed entry passes its dependencies on to its dependents. Otherwise an ordering that was only implied through
+//! the removed entry would be lost, because tools reduce dependency lists transitively.
 //!
 //! ```
 //! use state_core::edits::{Operation, StateEditor};
@@ -29,7 +30,7 @@
 //!
 //! let mut edits = StateEditor::on(&state);
 //! edits.perform(&Operation::Mv { from: "vpc".parse()?, to: "network".parse()? })?;
-//! assert_eq!(edits.changes().len(), 2); // the entry, and the one that refers to it
+//! assert_eq!(edits.changes().len(), 2); // the moved entry, and the entry that refers to it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -58,10 +59,11 @@ use std::sync::Arc;
 #[serde(tag = "op", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Changes the address of an entry and all of its generations. With the address of a group, moves all members;
-    /// they keep the rest of their addresses, such as `[0]`.
+    /// Changes the address of an entry and all of its generations. If `from` is the address of a group, changes the
+    /// addresses of all its members; the part after the group's name, such as `[0]`, is kept.
     ///
-    /// A group whose name is the address without indexes, as in Terraform, is renamed too. Any other group stays.
+    /// A group whose name equals the address without indexes, as in Terraform, is renamed too. Other groups keep their
+    /// names.
     Mv {
         /// Current address of the entry.
         from: Address,
@@ -75,7 +77,7 @@ pub enum Operation {
         /// Restricts the removal to generations with this deposed key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deposed: Option<DeposedKey>,
-        /// Also removes the entries that depend on them.
+        /// Also removes the entries that depend on the removed entries.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cascade: bool,
         /// Also removes protected entries and entries with pending operations, and prunes references to removed
@@ -83,7 +85,7 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         force: bool,
     },
-    /// Refuses deletion of the entries from now on.
+    /// Protects the entries from deletion.
     Protect {
         /// Addresses of live entries.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -27,7 +27,8 @@ pub enum Error {
         /// The object that was requested.
         object: String,
     },
-    /// The bucket or container of the store does not exist. No backend creates one; an administrator has to.
+    /// The bucket or container of the store does not exist. Backends never create a bucket; an administrator must
+    /// create it.
     #[error("the bucket or container {object} does not exist")]
     NoContainer {
         /// The bucket or container, as the store's URL names it.
@@ -52,14 +53,14 @@ pub enum Error {
     Locked {
         /// The locked stack, or the lock file.
         object: String,
-        /// The lock holder, as far as the lock names it.
+        /// The lock holder, as far as the lock records it.
         holder: Box<Holder>,
     },
     /// Another writer changed the object first, or the object is not in the state that the call requires. Nothing was
     /// written.
     #[error("{object}: {reason}")]
     Conflict {
-        /// The object that the call wanted to change.
+        /// The object that the call tried to change.
         object: String,
         /// Why the change conflicts with the object's current state.
         reason: String,
@@ -148,8 +149,8 @@ pub enum Error {
         /// The missing capability of the store, or the missing feature of this build.
         missing: String,
     },
-    /// A sealed value can't be opened or sealed: the key is missing or wrong, or authentication failed. The call
-    /// never falls back to plaintext or to an empty value.
+    /// A value can't be sealed or opened: the key is missing or wrong, or authentication failed. The call never falls
+    /// back to plaintext or to an empty value.
     #[error("{object}: {reason}")]
     Sealed {
         /// The object that is sealed.
@@ -290,7 +291,7 @@ impl Error {
         }
     }
 
-    /// Returns an [`Error::Collected`]; `begins` is a slot or a serial together with its noun.
+    /// Returns an [`Error::Collected`]; `begins` is a slot or a serial with its noun, such as `serial 7`.
     pub fn collected(object: impl Into<String>, begins: impl fmt::Display) -> Self {
         Self::Collected {
             object: object.into(),

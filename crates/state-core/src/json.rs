@@ -1,11 +1,11 @@
 //! JSON without loss of digits: a strict parser, lazy views and a canonical text.
 //!
-//! A rounded number or a silently dropped duplicate key in a state can cost a resource. This module therefore parses
-//! RFC 8259 strictly, keeps numbers as the text in which they were written, and reports errors by line, column and
-//! path. State may contain secrets, so that no error and no `Debug` output of this module quotes a value; key names
-//! may appear, truncated to 60 characters.
+//! A rounded number or a silently dropped duplicate key in a state can cause the loss of a resource. This module
+//! therefore parses RFC 8259 strictly, keeps numbers as the text in which they were written, and reports errors by
+//! line, column and path. State may contain secrets, so no error and no `Debug` output of this module quotes a value;
+//! key names may appear, truncated to 60 characters.
 //!
-//! - [`Document`] is a validated text; [`View`] is a cheap cursor on one of its values.
+//! - [`Document`] is a validated text; [`View`] is a borrowed view of one of its values, cheap to copy.
 //! - [`Json`] is the owned canonical text of one value; [`Properties`] is a [`Json`] that is an object.
 //! - [`write()`] prints a value for people or for other tools; [`ObjectWriter`] builds an object.
 //!

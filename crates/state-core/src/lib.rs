@@ -1,8 +1,8 @@
 //! State of infrastructure: data types, codec, dependency graph, verifier, journal format and backend contracts.
 //!
-//! A *stack* has a [`Snapshot`]: a list with one [`Entry`] for each resource that a tool manages, in topological
-//! order, so that an entry comes after everything it depends on. Tools change resources one step at a time. Each step
-//! is a [`Record`] in a journal of [`Frame`]s, and replaying the journal yields the [`State`].
+//! A *stack* has a [`Snapshot`]: a list with one [`Entry`] for each resource that a tool manages, in topological order:
+//! each entry comes after everything that it depends on. Tools change resources one step at a time. Each step is a
+//! [`Record`] in a journal of [`Frame`]s, and replaying the journal yields the [`State`].
 //!
 //! ```text
 //!  Snapshot ──decode── bytes          Record ──lines── Frame ──bytes── Backend

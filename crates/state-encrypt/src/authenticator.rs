@@ -46,8 +46,8 @@ impl Authenticator {
         self.key_id
     }
 
-    /// Computes the tag of some parts. Each part's length is authenticated, so that the same bytes divided otherwise
-    /// get another tag.
+    /// Computes the tag of some parts. The length of each part is authenticated, so that the same bytes divided into
+    /// other parts get another tag.
     pub fn tag(&self, domain: TagDomain, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         for part in [domain.name().as_bytes(), self.lineage.as_bytes()]

@@ -44,7 +44,7 @@ impl Cipher {
         self.lineage
     }
 
-    /// Returns the key id in hexadecimal digits, of which sealed values carry a prefix.
+    /// Returns the key id in hexadecimal digits. A sealed value contains the first digits of the key id.
     pub(crate) fn digits(&self) -> &str {
         &self.digits
     }
@@ -104,7 +104,7 @@ impl Cipher {
             .decrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut value, (&tag).into())
             .map_err(|_| not_authentic())?;
         // Poly1305 is not key-committing: a crafted ciphertext can be valid under two keys. The recomputed nonce
-        // binds it to one.
+        // binds the ciphertext to one key.
         if !bool::from(self.nonce(&associated, &value).ct_eq(&nonce)) {
             return Err(not_authentic());
         }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 const NONCE: usize = 24;
 
-/// The crypter of one stack. A sealed value has the form `v1:<first 16 digits of the key id>:<base64>`. Its nonce is
-/// random, so that sealing a value twice yields different texts. The lineage is authenticated with it.
+/// The crypter of one stack. A sealed value has the form `v1:<first 16 digits of the key id>:<base64>`. The nonce is
+/// random, so that sealing a value twice yields different texts. The lineage, the key id and the context are
+/// authenticated with the value.
 ///
 /// The caller is responsible for wiping the plaintext that [`Crypter::decrypt`] returns.
 pub struct ConfigCrypter {

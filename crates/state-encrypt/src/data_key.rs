@@ -56,11 +56,12 @@ impl DataKey {
         let hash = self.derive(Purpose::Commitment);
         let mut id = [0; 16];
         id.copy_from_slice(&hash[..16]);
-        KeyId::from_bytes(id).expect("a hash of 128 zero bits is infeasible to find")
+        KeyId::from_bytes(id)
+            .expect("`KeyId` refuses only zero, and a hash of 128 zero bits is infeasible to find")
     }
 
-    /// Derives the output key, which seals published outputs. It reveals nothing about this key, and every holder of
-    /// this key can derive it.
+    /// Derives the output key, which seals published outputs. The output key reveals nothing about this key, and every
+    /// holder of this key can derive the output key.
     pub fn for_outputs(&self) -> Self {
         Self(self.derive(Purpose::Outputs))
     }
@@ -91,8 +92,8 @@ impl DataKey {
         text
     }
 
-    /// Parses the text form written by [`DataKey::to_text`] into the key and the id stated beside it. The caller
-    /// compares the two.
+    /// Parses the text form written by [`DataKey::to_text`] into the key and the stated key id. The caller checks that
+    /// the stated id is the id of the key.
     pub(crate) fn from_text(text: &[u8]) -> Result<(Self, KeyId), &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "it contains no data key")?;
         let mut lines = text.lines();

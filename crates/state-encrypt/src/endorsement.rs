@@ -6,7 +6,7 @@ use state_core::{KeyId, Lineage};
 use subtle::ConstantTimeEq;
 
 /// Returns a keyed hash under the old key which confirms that the new key replaces it in this lineage, as the
-/// `generation`-th key. The hash is stored beside the wrapped files of the new key.
+/// `generation`-th key. The hash is stored together with the wrapped files of the new key.
 pub fn endorse(old: &DataKey, lineage: Lineage, new: KeyId, generation: u64) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(&old.derive(Purpose::Endorsement));
     hasher.update(lineage.as_bytes());
@@ -18,7 +18,8 @@ pub fn endorse(old: &DataKey, lineage: Lineage, new: KeyId, generation: u64) -> 
 /// Checks an [endorsement](endorse).
 ///
 /// # Errors
-/// [`Error::Unendorsed`] when the endorsement is not one of this new key, lineage and generation under this old key.
+/// [`Error::Unendorsed`] when the endorsement was not created with the old key for this lineage, new key and
+/// generation.
 pub fn check_endorsement(
     old: &DataKey,
     lineage: Lineage,

@@ -33,8 +33,8 @@ pub enum Error {
         /// The name of the file.
         origin: String,
     },
-    /// A key was to be wrapped, but there is no recipient.
-    #[error("cannot wrap the data key: no recipients, so that nothing could ever unwrap it")]
+    /// A data key can't be wrapped without recipients.
+    #[error("cannot wrap the data key: without recipients, no identity could unwrap it")]
     NoRecipient,
     /// The passphrase is empty.
     #[error("the passphrase is empty")]
@@ -67,7 +67,7 @@ pub enum Error {
         /// The number of identities that were tried, passphrases included.
         identities: usize,
     },
-    /// A wrapped file contains another data key than the one that it is stored as.
+    /// A wrapped file contains another data key than the expected one.
     #[error("data key {expected}: its wrapped file contains another key, {found}")]
     OtherKey {
         /// The id of the required data key.
@@ -90,7 +90,7 @@ pub enum Error {
     Plugin {
         /// The id of the required data key.
         key: KeyId,
-        /// The error of the plugin, or that the plugin is not installed.
+        /// The error of the plugin, or a message that the plugin is not installed.
         reason: String,
     },
     /// Unwrapping with a passphrase would take too long.
@@ -123,7 +123,7 @@ pub enum Error {
         /// The owner and path of the value.
         place: String,
     },
-    /// A value in the place of a sealed value has another form.
+    /// A value can't be read as a sealed value, or is too large to be sealed.
     #[error("cannot decrypt {place}: not a sealed value that this build can read: {reason}")]
     Malformed {
         /// The owner and path of the value.
@@ -177,7 +177,7 @@ pub enum Error {
     },
 }
 
-/// Describes in a message that no identity matched, counting them properly.
+/// Formats the reason that no identity is a recipient, with the number of identities.
 fn no_recipient_among(identities: usize) -> String {
     match identities {
         0 => "no identity was given".to_owned(),

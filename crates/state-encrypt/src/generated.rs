@@ -11,8 +11,8 @@ pub struct GeneratedIdentity {
 }
 
 impl GeneratedIdentity {
-    /// Returns the text of an identity file, as `age-keygen` writes it except for the time. Secret: store it with
-    /// mode 0600.
+    /// Returns the text of an identity file, as `age-keygen` writes it, without the line `# created:`. The text is
+    /// secret: store it with mode 0600.
     pub fn file(&self) -> &str {
         &self.file
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest accepted work factor of a passphrase's file, as a power of two: the limit of `age -d`.
+/// The largest accepted work factor of a passphrase file, as a power of two: the limit of `age -d`.
 pub const DEFAULT_MAX_WORK_FACTOR: u8 = 22;
 
 /// Size limit of a key file, in bytes.
@@ -109,7 +109,8 @@ impl Identities {
         self.passphrases.extend(others.passphrases);
     }
 
-    /// Accepts passphrase files up to this work factor, a power of two, instead of [`DEFAULT_MAX_WORK_FACTOR`].
+    /// Sets the largest accepted work factor of passphrase files, as a power of two. The default is
+    /// [`DEFAULT_MAX_WORK_FACTOR`].
     #[must_use]
     pub fn with_max_work_factor(mut self, cap: u8) -> Self {
         self.max_work_factor = cap;
@@ -134,7 +135,7 @@ impl Identities {
         self.len() == 0
     }
 
-    /// Returns how many wrapped files were opened with these identities and their clones: one per opened stack.
+    /// Returns how many wrapped files these identities and their clones opened. Opening a stack opens one file.
     pub fn files_opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }

@@ -30,6 +30,7 @@ pub struct AgeKeys {
     known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
 }
 
+/// The places in the extensions of one system that may contain secrets, as JSON pointers.
 struct OpaquePaths {
     system: String,
     in_entry: Vec<String>,
@@ -49,7 +50,8 @@ impl AgeKeys {
         }
     }
 
-    /// Applies [`Sealer::with_opaque`] to the sealers of all stacks.
+    /// Declares, for all stacks, the places in the extensions of a system that may contain secrets; see
+    /// [`Sealer::with_opaque`].
     #[must_use]
     pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
         let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
@@ -74,6 +76,7 @@ impl AgeKeys {
     fn keep(&self, key: DataKey, lineage: Lineage) -> Arc<dyn StackKey> {
         let key = Arc::new(key);
         self.known().insert(key.id(), Arc::clone(&key));
+        // The policy is a placeholder: each call of `SealingKey` names its own policy.
         let mut sealer = Sealer::new(Arc::clone(&key), lineage, SealingPolicy::Sensitive);
         for opaque in &self.opaque {
             let in_entry: Vec<&str> = opaque.in_entry.iter().map(String::as_str).collect();
@@ -83,8 +86,8 @@ impl AgeKeys {
         Arc::new(SealingKey::new(key, lineage, &sealer))
     }
 
-    /// Parses lines of recipients. The line `passphrase` refers to the passphrases of this provider: a list can't
-    /// contain a passphrase itself.
+    /// Parses lines of recipients. A list of recipients contains no passphrase: the line `passphrase` selects the
+    /// passphrases of this provider.
     fn named(&self, lines: &[String]) -> Result<Recipients> {
         let mut named = self.recipients.clone();
         for key in self.recipients.keys() {

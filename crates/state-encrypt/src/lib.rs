@@ -46,9 +46,9 @@
 //! # Security properties
 //! - A sealed value opens only in the place in which it was sealed. The lineage, the entry's uid, the side (inputs,
 //!   outputs, …), the path in that side and the key's id are authenticated with the value. The address and the
-//!   stack's name are not: a move or a rename reseals nothing.
+//!   stack's name are not authenticated, so that a move or a rename reseals nothing.
 //! - The nonce is *synthetic*: a keyed hash of the value and its place. An unchanged value therefore keeps its
-//!   ciphertext without a cache, and a weak counter or random source can't be misused. Readers without a key learn
+//!   ciphertext without a cache, and sealing needs neither a counter nor a random source. Readers without a key learn
 //!   the length and the place of a value, and whether the value in one place is equal at two times. Equal values in
 //!   two places have different ciphertexts.
 //! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verification, diff, history
@@ -57,8 +57,9 @@
 //!   another key only after [`check_endorsement`].
 //! - Keys and the plaintext buffers of this crate are wiped when they are dropped. Values that the crate returns as
 //!   [`Json`](state_core::Json) are not wiped.
-//! - The randomness of data keys and nonces comes from an injected [`Entropy`](state_core::Entropy). age uses the
-//!   randomness of the operating system for file keys and for [`generate_identity`].
+//! - The randomness of data keys, and of the nonces of [`ConfigCrypter`], comes from an injected
+//!   [`Entropy`](state_core::Entropy). age uses the randomness of the operating system for file keys and for
+//!   [`generate_identity`].
 //!
 //! # Recovery without this crate
 //! `age -d -i identity.txt FILE` prints the data key of a wrapped file; [`DataKey::to_text`] documents its format.

@@ -23,13 +23,13 @@ const FORMAT: u64 = 1;
 /// Size limit of a document, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The outputs of one revision, sealed under an *output key* that is wrapped to recipients of its own. A holder of
-/// one of their identities can read the outputs, but no other value of the stack. Access to the state itself is
-/// restricted by the access rules of the store.
+/// The outputs of one revision, sealed under an *output key* that is wrapped to separate recipients. An identity of one
+/// of these recipients can decrypt the outputs, but no other value of the stack. The access rules of the store restrict
+/// the access to the state itself.
 ///
 /// A tag under the output key covers the whole document: lineage and serial, names, values, wrapped keys. Every
-/// reader of the outputs holds the output key and could forge a document; consumers that need protection against that
-/// read the outputs from the state.
+/// reader of the outputs holds the output key and could forge a document. Consumers that need protection against such
+/// forgeries must read the outputs from the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OutputsDocument {
@@ -46,8 +46,8 @@ pub struct OutputsDocument {
 }
 
 impl OutputsDocument {
-    /// Seals decrypted outputs. `wraps` are the files that [`wrap`](crate::wrap) returned for the output key. They
-    /// stay the same for all revisions, so that an unchanged value keeps its ciphertext.
+    /// Seals decrypted outputs. `wraps` are the files that [`wrap`](crate::wrap) returned for the output key. An
+    /// unchanged value keeps its ciphertext in later revisions, as long as the output key and the policy stay the same.
     ///
     /// # Errors
     /// Those of [`Sealer::seal_outputs`](crate::Sealer::seal_outputs).
@@ -79,7 +79,7 @@ impl OutputsDocument {
 
     /// Encodes the document for storage: one line of JSON.
     pub fn encode(&self) -> Vec<u8> {
-        // The document contains only strings, numbers, lists and maps with string keys, so that it always serialises.
+        // The document contains only strings, numbers, lists and maps with string keys, so it always serialises.
         let mut bytes = serde_json::to_vec(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
@@ -88,7 +88,7 @@ impl OutputsDocument {
     /// Parses the form written by [`OutputsDocument::encode`]. The tag is checked later, when the document is opened.
     ///
     /// # Errors
-    /// [`Error::Document`] when the bytes are not an outputs document, or one of another format version.
+    /// [`Error::Document`] when the bytes are not an outputs document, or the document has another format version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let refuse = |reason: String| Error::Document {
             lineage: "(unknown)".to_owned(),
@@ -129,7 +129,7 @@ impl OutputsDocument {
         self.key_id
     }
 
-    /// Returns the outputs as stored, with sealed values: readable without a key.
+    /// Returns the outputs as stored, with sealed values; this needs no key.
     pub fn sealed(&self) -> StackOutputs {
         StackOutputs {
             values: self.values.clone(),
@@ -159,8 +159,8 @@ impl OutputsDocument {
     /// Decrypts the outputs with the output key.
     ///
     /// # Errors
-    /// [`Error::OtherKey`] for another key than the document's; [`Error::Forged`] when the tag doesn't match; those
-    /// of [`Sealer::open_outputs`](crate::Sealer::open_outputs).
+    /// [`Error::OtherKey`] when the document was sealed under another key; [`Error::Forged`] when the tag doesn't
+    /// match; those of [`Sealer::open_outputs`](crate::Sealer::open_outputs).
     pub fn open_with(&self, key: &DataKey) -> Result<StackOutputs> {
         if key.id() != self.key_id {
             return Err(Error::OtherKey {

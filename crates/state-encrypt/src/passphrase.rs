@@ -13,10 +13,10 @@ pub const DEFAULT_WORK_FACTOR: u8 = 18;
 pub struct Passphrase(Zeroizing<String>);
 
 impl Passphrase {
-    /// Creates a passphrase from a text, without the line end that a file or prompt leaves.
+    /// Creates a passphrase from a text. Line breaks at the end, which files and prompts may add, are removed.
     ///
     /// # Errors
-    /// [`Error::EmptyPassphrase`] when the text contains only line ends.
+    /// [`Error::EmptyPassphrase`] when the text is empty or contains only line breaks.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = Zeroizing::new(text.into());
         let passphrase = text.trim_end_matches(['\n', '\r']);

@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
         Self { owner, side }
     }
 
-    /// Describes a path in this place, for errors: names and paths, never values.
+    /// Describes a path in this place for an error message, with names and paths but without values.
     pub(crate) fn at(&self, path: &str) -> String {
         let inside = if path.is_empty() {
             String::new()
@@ -90,8 +90,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Encodes the length prefix of a field. No field reaches the limit of 4 bytes: a path is shorter than the text that
-/// contains it.
+/// Encodes the length prefix of a field in 4 bytes. No field is too long for them: a path is shorter than the text that
+/// contains the path.
 pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }

@@ -1,4 +1,4 @@
-//! Lets age plugins ask questions of the user.
+//! Passes questions of age plugins to the user.
 
 use crate::passphrase::Passphrase;
 use age::Callbacks;

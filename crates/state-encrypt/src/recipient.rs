@@ -28,7 +28,7 @@ impl Recipient {
     fn read(text: &str) -> Result<Self, String> {
         let key = read_key(text)?;
         let text = match &key {
-            // The parsed line may end in a comment; the key's own text doesn't.
+            // The line may end in a comment, which the text of the parsed key doesn't contain.
             #[cfg(feature = "ssh")]
             RecipientKey::Ssh(key) => key.to_string(),
             _ => text.to_owned(),
@@ -58,8 +58,8 @@ fn read_key(text: &str) -> Result<RecipientKey, String> {
     if let Ok(key) = text.parse() {
         return Ok(RecipientKey::X25519(key));
     }
-    // A plugin's recipient has the plugin's name between `age1` and the last `1`. A native recipient has no name
-    // there, so that a failure to parse it is a typo.
+    // The recipient of a plugin has the plugin's name between `age1` and the last `1`. A text without such a name
+    // must be a native recipient, so the failure to parse it means a typo.
     match text[4..].rfind('1') {
         None | Some(0) => Err(typo(text)),
         Some(_) => read_plugin(text),
@@ -171,14 +171,14 @@ impl Recipients {
         self.keys.len() < before
     }
 
-    /// Adds a passphrase. It gets a wrapped file of its own, because age doesn't mix passphrases with keys in one
-    /// file.
+    /// Adds a passphrase. Each passphrase gets a separate wrapped file, because age doesn't allow a passphrase and
+    /// other recipients in one file.
     pub fn add_passphrase(&mut self, passphrase: Passphrase) {
         self.passphrases.push((passphrase, DEFAULT_WORK_FACTOR));
     }
 
-    /// [`Recipients::add_passphrase`] with another work factor, a power of two from 1 to 22. Intended for tests: a
-    /// passphrase with less work than the default is easy to guess.
+    /// Adds a passphrase as [`Recipients::add_passphrase`] does, with a work factor from 1 to 22, as a power of two.
+    /// Intended for tests: a passphrase with less work than the default is easy to guess.
     ///
     /// # Errors
     /// [`Error::WorkFactorRange`] for a work factor outside of 1 to 22.

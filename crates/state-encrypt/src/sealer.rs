@@ -31,14 +31,14 @@ pub(crate) use value::ValueSealer;
 /// | `all` | every top-level field, every stack output | all | all |
 /// | `plaintext` | nothing; a sealed value is refused | nothing | nothing |
 ///
-/// Both sealing policies also seal: an object that has a member `$sealed` of its own, as a whole; the init errors of
+/// Both sealing policies also seal: each object of the user that has a member `$sealed`, as a whole; the init errors of
 /// an entry that has marked values (under `all`, of every entry); an id that contains a marked string. All other
 /// values stay readable, and so do the names of fields and outputs.
 ///
 /// # Form of a sealed value
 /// A sealed value is `{"$sealed": "v1:<first 16 digits of the key id>:<base64>"}`, a sealed text `$sealed:v1:…`; see
-/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The plaintext
-/// is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
+/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) encodes nonce (24 bytes), ciphertext, tag (16 bytes). The
+/// plaintext is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
 /// `derive_key` in the contexts `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///
 /// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v1`, lineage
@@ -49,9 +49,9 @@ pub(crate) use value::ValueSealer;
 /// - ciphertext and tag = XChaCha20-Poly1305. Opening recomputes the nonce and compares it.
 ///
 /// # Values that are sealed already
-/// The input of a seal operation may contain sealed values in the places where they were sealed. They are checked and
-/// stay unchanged byte for byte, and plaintext copies of their content are sealed too. A value under another key is
-/// an error: open it with that key first.
+/// The input of a seal operation may contain sealed values in the places where they were sealed. Sealing checks these
+/// values and keeps them unchanged byte for byte; plaintext copies of their content are sealed too. A value that is
+/// sealed under another key is an error: open the value with the other key first.
 #[derive(Clone)]
 pub struct Sealer {
     values: ValueSealer,
@@ -116,10 +116,11 @@ impl Sealer {
         self.values.policy()
     }
 
-    /// Seals the secrets of a snapshot. Entries that don't change stay shared.
+    /// Seals the secrets of a snapshot. Entries that sealing doesn't change stay shared with the input.
     ///
     /// # Errors
-    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
+    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for a snapshot of another
+    /// stack.
     pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.seal_outputs(&outputs_of(snapshot))?;
         let mut sealed = self.each_entry(snapshot, |entry| self.seal_entry(entry))?;
@@ -145,7 +146,8 @@ impl Sealer {
     /// Opens all sealed values of a snapshot.
     ///
     /// # Errors
-    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for a snapshot of another stack.
+    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for a snapshot of another
+    /// stack.
     pub fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         let outputs = self.open_outputs(&outputs_of(snapshot))?;
         let mut open = self.each_entry(snapshot, |entry| self.open_entry(entry))?;

@@ -64,8 +64,8 @@ pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> 
     }
 }
 
-/// Checks the structure of an OpenSSH key. age's parser must not see a key that fails these checks: it panics on
-/// some.
+/// Checks the structure of an OpenSSH key. A key that fails these checks must not reach age's parser, which panics on
+/// some of them.
 fn check_openssh(wire: &[u8]) -> Result<(), &'static str> {
     let rest = wire.strip_prefix(MAGIC).ok_or(DAMAGED)?;
     let (cipher, rest) = field(rest).ok_or(DAMAGED)?;

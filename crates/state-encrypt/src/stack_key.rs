@@ -15,8 +15,8 @@ use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapsh
 use std::fmt;
 use std::sync::Arc;
 
-/// Seals, opens and tags values of one stack. Opening refuses marked values that are not sealed. A history that
-/// contains plaintext revisions can therefore be opened only from the revision on that sealed the stack.
+/// Seals, opens and tags values of one stack. Opening refuses marked values that are not sealed. Plaintext revisions
+/// from before the stack was sealed therefore can't be opened with this key.
 pub struct SealingKey {
     key: Arc<DataKey>,
     sealer: Sealer,

@@ -1,5 +1,5 @@
-//! Locates the values in a JSON text that are sealed or must be sealed, and replaces them in the text. A stretch is
-//! the byte range and the pointer of one value.
+//! Locates values in a JSON text by their spans, and reads and writes the JSON form of a sealed value. This crate calls
+//! a [`SecretSpan`](state_core::sensitive::SecretSpan) a [`Stretch`]: the byte range and the pointer of one value.
 
 use crate::error::{Error, Result};
 use crate::place::Place;
@@ -10,9 +10,9 @@ pub(crate) use state_core::sensitive::SecretSpan as Stretch;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
 
-/// Depth limit of a sealed value. A sealed value is an object, one level deeper than a string. Values near the depth
-/// limit of readers are sealed together with the container around them, so that sealing never makes a legal text
-/// unreadable.
+/// The maximum number of steps in the pointer to a sealed value. A deeper value is sealed together with the container
+/// around it. Readers accept 64 levels, and a sealed value adds up to two levels, an object and an array of strings.
+/// Without this limit, sealing could make a valid text unreadable.
 const MAX_STEPS: usize = 60;
 
 /// The longest string in a sealed value, in bytes; longer tokens become an array of strings. Readers refuse strings
@@ -26,7 +26,7 @@ pub(crate) fn step(key: &str) -> String {
 
 /// Returns all objects that have a member `$sealed`, outermost only, in the order of the text.
 pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
-    // Canonical text escapes nothing in this name.
+    // Canonical text contains no escapes in the name `$sealed`, so a text search finds every member.
     if !json.as_str().contains("\"$sealed\":") {
         return Vec::new();
     }
@@ -58,7 +58,7 @@ fn is_container(view: View<'_>) -> bool {
     matches!(view.kind(), Kind::Object | Kind::Array)
 }
 
-/// Returns the members of an object, each as a stretch.
+/// Returns the span of each member of an object.
 pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
     let members = json.view().members().into_iter().flatten();
     members
@@ -66,7 +66,8 @@ pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
         .collect()
 }
 
-/// Merges stretches of one text: sorted, without stretches inside others, and none below the depth limit.
+/// Merges spans of one text: sorts them, drops spans inside others, and widens spans that are deeper than [`MAX_STEPS`]
+/// to the container at that depth.
 pub(crate) fn united(json: &Json, stretches: impl IntoIterator<Item = Stretch>) -> Vec<Stretch> {
     let mut all: Vec<Stretch> = stretches
         .into_iter()
@@ -91,7 +92,8 @@ fn raised(json: &Json, stretch: Stretch) -> Stretch {
     view.map_or_else(|| stretch.clone(), |view| Stretch::of(pointer.to_owned(), view))
 }
 
-/// Returns the token of a sealed value, or `None` if the value doesn't have exactly that form.
+/// Returns the token of a value `{"$sealed": token}`, joined if the token is split into an array of strings. Returns
+/// `None` for any other value, and for a token that is split differently from [`push_sealed`].
 pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     let mut members = view.members()?;
     let (name, held) = members.next()?;
@@ -110,10 +112,12 @@ pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
     is_cut_right.then(|| parts.concat().into())
 }
 
-/// Appends a sealed value with these bytes under this key.
+/// Appends a sealed value with this ciphertext; `key` is the id of the key in hexadecimal digits.
 pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
     // Tokens are ASCII without quotes: JSON strings need no escapes for them.
     out.push_str("{\"$sealed\":");
+    // Base64 adds a third, so the token of fewer than `MAX_STRING / 2` bytes fits into one string and needs no second
+    // buffer.
     if bytes.len() < MAX_STRING / 2 {
         out.push('"');
         push_token(out, key, bytes);
@@ -126,7 +130,8 @@ pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
     out.push('}');
 }
 
-/// Appends a token, the part of a sealed text after its prefix.
+/// Appends a token `v1:<first digits of the key id>:<base64>`. A sealed value contains the token as a string, a sealed
+/// text contains it after [`TEXT_PREFIX`](sealed::TEXT_PREFIX).
 pub(crate) fn push_token(out: &mut String, key: &str, bytes: &[u8]) {
     sealed::begin(out, key);
     STANDARD_NO_PAD.encode_string(bytes, out);

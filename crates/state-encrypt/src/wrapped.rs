@@ -19,10 +19,10 @@ const MAX_TEXT: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wrap {
-    /// The content of the file. Not secret: reading the key takes an identity.
+    /// The content of the file. Not secret: reading the key requires an identity.
     pub bytes: Vec<u8>,
-    /// The recipients, as lines of a recipients file; empty for a file that a passphrase opens. The file itself
-    /// doesn't reveal its recipients.
+    /// The recipients, as lines of a recipients file; empty for a file that a passphrase opens. The file itself doesn't
+    /// reveal X25519 recipients, but contains a short hash of the public key of each SSH recipient.
     pub recipients: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ fn encrypt<'r>(key: &DataKey, recipients: impl Iterator<Item = &'r dyn age::Reci
     Ok(bytes)
 }
 
-/// The faults met while the files were tried. [`Failures::worst`] picks the one that is reported.
+/// The last failure of each kind while the files were tried. [`Failures::worst`] picks the failure that is reported.
 #[derive(Default)]
 struct Failures {
     #[cfg(feature = "plugin")]
@@ -122,6 +122,7 @@ struct Failures {
 }
 
 impl Failures {
+    /// Picks one failure, in this order: another key in an opened file, an excessive work factor, damage, a plugin.
     fn worst(self) -> Option<Error> {
         let worst = self.other_key.or(self.too_much_work).or(self.damaged);
         #[cfg(feature = "plugin")]
@@ -231,7 +232,8 @@ impl<'f> WrappedFile<'f> {
         }
     }
 
-    /// Tries one identity. An identity that is not a recipient of the file is not a failure: others may be.
+    /// Tries one identity. An identity that isn't a recipient of the file is not recorded as a failure, because another
+    /// identity may open the file.
     fn open(&self, identity: &dyn Identity, all: &Identities, failures: &mut Failures) -> Option<DataKey> {
         let decryptor = self.decryptor().ok()?;
         let is_scrypt = decryptor.is_scrypt();
@@ -266,8 +268,8 @@ impl<'f> WrappedFile<'f> {
 
     fn note(&self, error: &DecryptError, is_scrypt: bool, all: &Identities, failures: &mut Failures) {
         match error {
-            // For a passphrase's file, age reports a wrong passphrase as a failed decryption, the same as damage.
             DecryptError::NoMatchingKeys => {}
+            // For a passphrase file, age reports a wrong passphrase as a failed decryption, the same as damage.
             DecryptError::DecryptionFailed if is_scrypt => {}
             DecryptError::ExcessiveWork { required, .. } => {
                 failures.too_much_work = Some(Error::WorkFactor {

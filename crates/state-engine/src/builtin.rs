@@ -130,8 +130,9 @@
 //!
 //! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret outputs,
 //! and values that the program marks as secret. A marked string may contain a secret at an unknown place (a command with
-//! a token), so whatever six bytes or more a line, or a failure reason, has in common with the string is replaced by
-//! `***`: a token of that length isn't revealed. Lines of commands without marked values are logged unchanged.
+//! a token), so every part of six bytes or more that a line or a failure reason has in common with the string is
+//! replaced by `***`. A token of that length is therefore not revealed. Lines of commands without marked values are
+//! logged unchanged.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
@@ -145,8 +146,8 @@
 //!   the next update runs its `delete`, and then `create` again. So `delete` must accept an object that never existed.
 //! - **A failed update** is recorded as failed, and the next update runs it again.
 //! - **A failed delete** is followed by `read`; without one the object counts as still existing.
-//! - If the process or the machine crashed during a create, its outcome is unknown: the next run asks `read`, and without
-//!   one the user must decide.
+//! - If the process or the machine crashed during a create, its outcome is unknown: the next run executes `read`;
+//!   without a `read` command the user must decide.
 //! - **A command that prints the same id each time** can't create a second object beside the first, so a replacement
 //!   fails and its `create` stays pending. Check the real object; then declare the operation as not done (`statectl
 //!   pending resolve OPERATION --not-done`; with a `read` the next update detects it), and give the resource the option

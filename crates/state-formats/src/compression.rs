@@ -8,7 +8,7 @@ use std::io::Read;
 const MAX_BYTES: u64 = 1 << 30;
 /// Decompressed size up to which the ratio isn't limited, in bytes.
 const RATIO_FREE_BYTES: u64 = 64 << 20;
-/// Maximum compression ratio beyond that size; real states compress far less.
+/// Maximum compression ratio of a larger state; real states compress far less.
 const MAX_RATIO: u64 = 200;
 
 /// The compression of a file.
@@ -41,11 +41,11 @@ impl Compression {
     }
 }
 
-/// Decompresses the bytes if they are compressed, else returns them.
+/// Decompresses the bytes if they are compressed, else returns them unchanged.
 ///
 /// # Errors
-/// [`Error::Core`](crate::Error::Core) when the bytes are damaged, truncated, or decompress to more than the limit: 1 GiB,
-/// and 200 times the compressed size beyond 64 MiB.
+/// [`Error::Core`](crate::Error::Core) when the bytes are damaged, truncated, or decompress to more than the limit. The
+/// limit is 200 times the compressed size, but at least 64 MiB and at most 1 GiB.
 pub fn decompress(bytes: Vec<u8>) -> Result<Vec<u8>> {
     match Compression::of(&bytes) {
         None => Ok(bytes),

@@ -6,7 +6,7 @@ use state_core::{ErrorKind, ParseIdError};
 /// The result of an import, an export, or one of their steps.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason why a document wasn't imported or a snapshot wasn't exported. It names places and fields, never values.
+/// The error of an import or export. Its message names positions and fields, never values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,7 +30,7 @@ pub enum Error {
     Encrypted {
         /// Key providers that are needed: type and name of each.
         key_providers: String,
-        /// Whether a passphrase may decrypt it.
+        /// Whether a passphrase may decrypt the state.
         needs_passphrase: bool,
     },
     /// The state has a format version that this build doesn't read.
@@ -50,7 +50,7 @@ pub enum Error {
     /// The format can't be detected from the content.
     #[error("unknown state format: {reason}")]
     Unrecognised {
-        /// Describes the fields that are missing for a detection.
+        /// Describes why no format matches, for example a missing field.
         reason: String,
     },
     /// The secrets of the state can't be decrypted. The error names no value.
@@ -58,7 +58,7 @@ pub enum Error {
     Secrets {
         /// The reason why decryption failed.
         reason: String,
-        /// Whether a passphrase may decrypt them.
+        /// Whether a passphrase may decrypt the secrets.
         needs_passphrase: bool,
     },
     /// The snapshot holds data that the foreign format can't represent.
@@ -111,7 +111,7 @@ impl Error {
         })
     }
 
-    /// The same error, naming the malformed document `document`.
+    /// Names the malformed document `document` in the message; other errors stay unchanged.
     pub(crate) fn about(self, document: &str) -> Self {
         match self {
             Self::Core(state_core::Error::Malformed { source, .. }) => {

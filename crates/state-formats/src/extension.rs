@@ -1,5 +1,5 @@
-//! Reads and writes the data that a format has and the model doesn't: JSON in `extensions[name]` of an entry or a
-//! snapshot. The code calls such data *facts*.
+//! Reads and writes the data for which the model has no field: JSON in `extensions[name]` of an entry or a snapshot.
+//! The code calls such data *facts*.
 
 use crate::error::{Error, Result};
 use crate::format::ForeignMeta;
@@ -64,7 +64,7 @@ impl Extension {
         Ok(())
     }
 
-    /// Records in a snapshot the serial of the state that it is imported from.
+    /// Records the serial of the imported state in the snapshot, and returns the identification of the state.
     pub(crate) fn identify(&self, snapshot: &mut Snapshot, lineage: String, serial: u64) -> ForeignMeta {
         let known = ForeignSerial::after_import(None, serial, Serial::ZERO);
         snapshot.foreign_serials.insert(self.name.to_owned(), known);
@@ -98,7 +98,7 @@ pub(crate) fn resources(count: usize) -> String {
     format!("{count} resource{}", if count == 1 { "" } else { "s" })
 }
 
-/// Maximum length of an extension that is shared, in bytes: longer ones are rarely equal.
+/// Maximum length of an extension that is shared, in bytes. Longer extensions are rarely equal.
 const MAX_SHARED: usize = 512;
 
 /// Deduplicates addresses and extensions that many entries of one state have in common.

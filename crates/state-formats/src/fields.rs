@@ -64,7 +64,7 @@ pub(crate) fn required<'a>(
     object.get(name).ok_or_else(missing)
 }
 
-/// Writes the members of an object, the one with the key `first` before the others.
+/// Writes the members of an object: first the member with the key `first`, then the others.
 pub(crate) fn write_key_first(view: View<'_>, first: &str, mut object: ObjectWriter<'_>) {
     let mut members: Vec<_> = view.members().into_iter().flatten().collect();
     members.sort_by_key(|(key, _)| key != first);
@@ -105,7 +105,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Starts reading a value that must be an object; `what` names it in the error.
+    /// Starts reading a value that must be an object; `what` names the value in the error.
     pub(crate) fn of(document: Document<'a>, object: View<'a>, what: &str) -> Result<Self> {
         let Some(members) = object.members() else {
             let message = format!("{what} must be an object, found {}", object.kind());
@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a field that must be a string, with its position.
+    /// Takes a field that must be a string. Returns the text, and the value for the position in errors.
     pub(crate) fn string(&mut self, name: &str) -> Result<Option<(Cow<'a, str>, View<'a>)>> {
         let view = self.take_kind(name, Kind::String)?;
         Ok(view.and_then(|view| view.as_str().map(|text| (text, view))))
@@ -183,7 +183,7 @@ impl<'a> Fields<'a> {
         self.members.iter().map(|(name, value)| (&**name, *value))
     }
 
-    /// The fields that weren't taken as a JSON object; None if all were taken.
+    /// Returns a JSON object of the fields that weren't taken; None if all were taken.
     pub(crate) fn rest(self) -> Result<Option<Json>> {
         if self.members.is_empty() {
             return Ok(None);

@@ -7,7 +7,7 @@ use state_core::mask::OpaquePointers;
 use state_core::{Clock, Snapshot, codec};
 use std::fmt;
 
-/// A state format: how a file in it is detected, read and written.
+/// A state format, which detects, reads and writes the files of one system.
 ///
 /// A format is one type that implements this trait, and one line in [`Formats::standard`](crate::Formats::standard).
 /// [`Formats::with`](crate::Formats::with) adds a format of another crate.
@@ -20,7 +20,8 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// What this build reads, writes and refuses; the table in the guide for teams is generated from it.
+    /// Describes the documents that this build reads, writes and refuses. The table in the guide for teams is generated
+    /// from these descriptions.
     fn description(&self) -> Description;
 
     /// Decides from the content of a file whether the file is in this format.
@@ -28,7 +29,7 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
 
     /// Reads an uncompressed state.
     ///
-    /// The snapshot has none of our lineages, serials, stack names and uids: the caller that stores it assigns them. The
+    /// For a foreign state, the caller that stores the snapshot assigns its lineage, serial, stack name and uids. The
     /// caller must also verify the snapshot, unless [`checks_integrity`](Self::checks_integrity) returns true.
     ///
     /// # Errors
@@ -57,15 +58,15 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The parts of this format's extensions (pointers below `extensions[name]`) that may hold secrets without a mark. A
-    /// program that seals snapshots seals these parts; a program that masks snapshots omits them. None means that any part
-    /// may hold secrets.
+    /// JSON pointers, relative to `extensions[name]`, to the parts that may contain secrets although no sensitive path
+    /// marks them. A program that seals snapshots must seal these parts; a program that masks snapshots must omit them.
+    /// None means that any part may contain secrets.
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         None
     }
 
-    /// Lineage and serial of the foreign state that a snapshot was imported from. None for a snapshot that wasn't imported
-    /// from this format.
+    /// Lineage and serial of the foreign state that a snapshot was imported from. None for a snapshot that wasn't
+    /// imported from this format.
     ///
     /// # Errors
     /// When the snapshot's extension can't be read.
@@ -79,28 +80,29 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         Ok(one.entries == other.entries && one.outputs == other.outputs)
     }
 
-    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method of this
-    /// format.
+    /// Decrypts a file that is encrypted as a whole with a passphrase. None if the file isn't encrypted with a method
+    /// of this format.
     ///
     /// # Errors
-    /// [`Error::Encrypted`] when the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a wrong
-    /// passphrase, and a build without the feature.
+    /// [`Error::Encrypted`] when the key isn't derived from a passphrase; [`Error::Core`] for a malformed envelope, a
+    /// wrong passphrase, and a build without the feature.
     fn decrypt(&self, _bytes: &[u8], _passphrase: &str) -> Result<Option<Decrypted>> {
         Ok(None)
     }
 
-    /// The environment variables that hold the passphrase of encrypted values. None if this build can't decrypt such values.
+    /// The environment variables that hold the passphrase of encrypted values. None if this build can't decrypt such
+    /// values.
     fn secrets_passphrase(&self) -> Option<PassphraseSource> {
         None
     }
 
-    /// Number of values in a snapshot that the system of this format encrypted itself.
+    /// Number of values in a snapshot that are still encrypted by the system of this format.
     fn encrypted_secrets(&self, _snapshot: &Snapshot) -> usize {
         0
     }
 
-    /// Decrypts the values that the system of this format encrypted one by one. They become plain values at sensitive paths;
-    /// a value that doesn't change afterwards is exported as it was imported.
+    /// Decrypts the values that the system of this format encrypted one by one. The decrypted values become plain
+    /// values at sensitive paths. A value that isn't changed afterwards is exported in its original encrypted form.
     ///
     /// # Errors
     /// [`Error::Secrets`] when a value can't be decrypted. The snapshot is unchanged after an error.
@@ -172,10 +174,10 @@ pub enum Detection {
     Match {
         /// How specific the matching fields are to this format.
         confidence: Confidence,
-        /// Version and writer that the document names. Bounded in length, without values of the state.
+        /// Names the version and the writer of the document. The text is bounded in length and contains no values.
         description: String,
     },
-    /// The file is in this format, or in a form that is often mistaken for it, and can't be read.
+    /// The file is in this format or resembles it, but this build can't read the file.
     Refused {
         /// How specific the matching fields are to this format.
         confidence: Confidence,
@@ -202,8 +204,8 @@ impl Detection {
     }
 }
 
-/// How specific the matching fields are to a format. The format with the highest confidence is chosen; the order in the
-/// table breaks ties.
+/// How specific the matching fields are to a format. The format with the highest confidence is chosen; among equal
+/// confidences, the first format in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confidence {
     /// Other formats have these fields too.
@@ -219,8 +221,8 @@ pub enum Confidence {
 pub struct ReadOptions<'a> {
     /// Clock that supplies the time of the import.
     pub clock: &'a dyn Clock,
-    /// Whether to accept states that violate integrity rules, to [repair](state_core::repair) them afterwards: entries may
-    /// share a key or depend on each other in a cycle.
+    /// Whether to accept a state that violates integrity rules, for example with duplicate keys or dependency cycles.
+    /// The caller must [repair](state_core::repair) the snapshot afterwards.
     pub broken: bool,
 }
 
@@ -230,7 +232,7 @@ impl<'a> ReadOptions<'a> {
         Self { clock, broken: false }
     }
 
-    /// Decodes a snapshot in the native encoding; errors name it `object`.
+    /// Decodes a snapshot in the native encoding; `object` names the snapshot in errors.
     pub(crate) fn decode(&self, object: &str, bytes: &[u8]) -> Result<Snapshot> {
         let decoded = match self.broken {
             true => codec::decode_broken(object, bytes),
@@ -257,8 +259,8 @@ pub struct Imported {
 pub struct ForeignMeta {
     /// The [name](StateFormat::name) of the format.
     pub system: &'static str,
-    /// Lineage of the state, an opaque text that may be empty. For a system without lineages, another stable name: project
-    /// and stack of Pulumi, factory and deployment of unobin.
+    /// Lineage of the state, an opaque text that may be empty. For a system without lineages, another stable name:
+    /// project and stack of Pulumi, factory and deployment of unobin.
     pub lineage: String,
     /// Serial of the state; 0 for a system without serials.
     pub serial: u64,
@@ -303,7 +305,7 @@ pub struct PassphraseSource {
 /// Counts of the secrets that [`StateFormat::open_secrets`] decrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenedSecrets {
-    /// Number of secrets that were encrypted.
+    /// Number of secrets that were encrypted and are decrypted now.
     pub decrypted: usize,
     /// Number of secrets that were marked as secret but stored as plain text.
     pub plain: usize,

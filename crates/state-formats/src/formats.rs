@@ -1,4 +1,4 @@
-//! The table of formats: detection, import and export over all of them.
+//! The table of formats, with detection, import and export.
 
 use crate::compression::{Compression, decompress};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ pub struct Formats {
 pub struct Detected<'f> {
     /// The format of the file.
     pub format: &'f dyn StateFormat,
-    /// Version and writer that the document names. Bounded in length, without values of the state.
+    /// Names the version and the writer of the document. The text is bounded in length and contains no values.
     pub description: String,
 }
 
@@ -71,8 +71,9 @@ impl Formats {
 
     /// Renders all formats as a Markdown table, for the guide for teams.
     pub fn table(&self) -> String {
-        let mut table =
-            String::from("| `--format` | reads | writes | refuses by name |\n|---|---|---|---|\n");
+        let mut table = String::from(
+            "| `--format` | reads | writes | refuses with a specific error |\n|---|---|---|---|\n",
+        );
         for format in self.iter() {
             let about = format.description();
             table.push_str(&format!(
@@ -148,8 +149,8 @@ impl Formats {
     /// Writes a snapshot in the given format; equal snapshots give equal bytes.
     ///
     /// # Errors
-    /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this format;
-    /// those of [`StateFormat::write`].
+    /// [`Error::NotExportable`] when the snapshot was imported from a system whose states have no meaning in this
+    /// format; those of [`StateFormat::write`].
     pub fn export(&self, snapshot: &Snapshot, format: &dyn StateFormat) -> Result<Vec<u8>> {
         if format.name() != Native.name() && !format.came_from(snapshot) {
             let mut origins = self.iter().filter(|origin| origin.came_from(snapshot));
@@ -181,13 +182,13 @@ impl Formats {
         Ok(None)
     }
 
-    /// Number of secrets in a snapshot that their own system encrypted.
+    /// Number of values in a snapshot that are still encrypted by a foreign system.
     pub fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
         self.iter().map(|format| format.encrypted_secrets(snapshot)).sum()
     }
 
-    /// Formats with the parts of their extensions that may hold secrets without a mark. Any part of the extensions of a format
-    /// that isn't listed may hold secrets.
+    /// The [opaque parts](StateFormat::opaque) of the extensions, by format name. In the extensions of a format that
+    /// isn't returned, any part may contain secrets.
     pub fn opaque(&self) -> impl Iterator<Item = (&'static str, OpaquePointers<'static>)> {
         self.iter()
             .filter_map(|format| Some((format.name(), format.opaque()?)))
@@ -195,11 +196,11 @@ impl Formats {
 
     /// Decides whether an imported state may replace the state of a stack.
     ///
-    /// An empty stack, without entries and outputs, accepts any state. Otherwise the lineages must be equal, and the serial
-    /// must be higher, or equal with equal content. A state without a lineage may replace another state without one, but not
-    /// a state with a known lineage (Terraform allows the latter). For a system without lineages and serials, the names that
-    /// it uses instead must be equal, and the stack must be unchanged since its last import. A forced import skips this
-    /// check.
+    /// An empty stack, without entries and outputs, accepts any state. Otherwise the lineages must be equal, and the
+    /// serial must be higher, or equal with equal content. A state without a lineage may replace another state without
+    /// one, but not a state with a known lineage (Terraform allows the latter). For a system without lineages and
+    /// serials, the names that replace the lineage (project and stack of Pulumi, factory and deployment of unobin) must
+    /// be equal, and the stack must be unchanged since its last import. A forced import skips this check.
     ///
     /// # Errors
     /// [`Error`] when the extension of a snapshot can't be read, or the contents can't be compared.

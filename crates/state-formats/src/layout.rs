@@ -1,7 +1,7 @@
 //! Lays out JSON like Go's encoder, and keeps the original text of a state whose layout can't be reproduced.
 //!
-//! The original text is kept together with the digest of the text that we would write instead. As long as we would write
-//! the same text, the state hasn't changed, and the original text is exported.
+//! The original text is kept together with the digest of the text that we would write instead. As long as we would
+//! write the same text, the state hasn't changed, and the original text is exported.
 
 use crate::error::{Error, Result};
 use crate::fields::scan_unlimited;
@@ -67,7 +67,8 @@ pub(crate) struct Printer<'o> {
     depth: usize,
     in_string: bool,
     is_escaped: bool,
-    /// Whether the last character opened a container. If the next one closes it, no line break is written between them.
+    /// Whether the last character opened a container. If the next character closes the container, no line break is
+    /// written in between.
     is_open: bool,
 }
 
@@ -173,7 +174,7 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// Longest piece of a kept text, in bytes. Even fully escaped, it stays far below the string limit of our decoder.
+/// Longest piece of a kept text, in bytes. Even fully escaped, a piece stays far below the string limit of our decoder.
 const PIECE: usize = 1 << 20;
 
 /// Compression level of the text that is held in memory during an import: fast rather than small.
@@ -217,7 +218,7 @@ impl CompressedText {
         })
     }
 
-    /// Decompresses the text, to be kept with the digest of the rendering that it is valid for.
+    /// Decompresses the text. The result is valid as long as rendering the state gives the digest `rendering`.
     pub(crate) fn original(&self, rendering: Digest) -> Result<OriginalText> {
         let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| compression_failed())?;
         let text = String::from_utf8(text).map_err(|_| compression_failed())?;

@@ -1,16 +1,19 @@
 //! Imports and exports the states of other systems without loss: Terraform and OpenTofu state files, Pulumi checkpoints
 //! and deployments, unobin snapshots.
 //!
-//! [`Formats`] is the table of formats; each format implements [`StateFormat`]. [`Formats::import`] reads the bytes of a
-//! foreign state into a [`Snapshot`](state_core::Snapshot) in topological order; [`Formats::export`] writes a snapshot
-//! that was imported from such a state back in that format. Data for which the model has no field is kept in the
-//! `extensions` of the snapshot and its entries, under the name of the format. An unchanged state is exported byte for
-//! byte as it was imported (a unobin snapshot in unobin's layout); a changed state is written as its own system writes
-//! it. Terraform states of versions 1 to 3 are upgraded to version 4 on import. A state that OpenTofu encrypted has to
-//! be [decrypted](Formats::decrypt) first, and is exported unencrypted.
+//! [`Formats`] is the table of formats; each format implements [`StateFormat`]. [`Formats::import`] reads the bytes of
+//! a foreign state into a [`Snapshot`](state_core::Snapshot); [`Formats::export`] writes an imported snapshot in its
+//! original format. Data for which the model has no field is kept in the `extensions` of the snapshot and its entries,
+//! under the name of the format. An unchanged state is exported byte for byte as it was imported; only a unobin
+//! snapshot with another layout than unobin's is exported in unobin's layout. A changed state is written as its own
+//! system writes states. Terraform and unobin states are sorted topologically on import; Pulumi states keep their
+//! order. Terraform states of versions 1 to 3 are upgraded to version 4 on import. A state that OpenTofu encrypted has
+//! to be [decrypted](Formats::decrypt) first, and is exported unencrypted.
 //!
-//! A malformed state is refused with line, column and path. A well-formed state that violates integrity rules is
-//! refused with all violations; [`ReadOptions::broken`] reads it anyway, for a [repair](state_core::repair).
+//! A malformed state is refused with line, column and path. A well-formed Terraform state that violates integrity rules
+//! is refused with all violations; snapshots of other formats must be verified by the caller (see
+//! [`StateFormat::checks_integrity`]). With [`ReadOptions::broken`], a state with violations is read, so that the
+//! caller can [repair](state_core::repair) it.
 //!
 //! ```
 //! use state_formats::{Formats, ReadOptions};
@@ -35,13 +38,14 @@
 //! crate, write a module with such a type and add one line to [`Formats::standard`].
 //!
 //! # Secrets
-//! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs); those that
-//! [`sensitive_outputs`](state_core::Entry::sensitive_outputs) marks are sealed. Some parts of the extensions (the
-//! provider's private bytes, fields that Terraform doesn't know, the original text) may hold secrets that no mark
-//! declares. [`Formats::opaque`] lists these parts; a program that seals snapshots must seal them too.
+//! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs); the sensitive
+//! ones are marked in [`sensitive_outputs`](state_core::Entry::sensitive_outputs), and a program that seals snapshots
+//! seals them. Some parts of the extensions (the provider's private bytes, fields that Terraform doesn't know, the
+//! original text) may contain secrets that no sensitive path marks. [`Formats::opaque`] lists these parts; a program
+//! that seals snapshots must seal them too.
 //!
-//! A Pulumi state holds its secrets in envelopes, usually encrypted by a secrets provider of Pulumi. An import keeps the
-//! envelopes and marks their paths as sensitive. With the feature `pulumi-secrets`, [`StateFormat::open_secrets`]
+//! A Pulumi state holds its secrets in envelopes, usually encrypted by a secrets provider of Pulumi. An import keeps
+//! the envelopes and marks their paths as sensitive. With the feature `pulumi-secrets`, [`StateFormat::open_secrets`]
 //! decrypts secrets of the passphrase provider.
 
 mod compression;

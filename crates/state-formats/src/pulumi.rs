@@ -6,7 +6,7 @@
 //! | checkpoint | `{"version": …, "checkpoint": {"stack": …, "latest": {deployment}}}` |
 //! | deployment (`pulumi stack export`) | `{"version": …, "deployment": {deployment}}` |
 //!
-//! | Pulumi | here |
+//! | Pulumi | model |
 //! |---|---|
 //! | URN | address |
 //! | resource with `custom` | leaf entry |
@@ -17,11 +17,12 @@
 //! | pending operation | pending operation with an id derived from its content |
 //! | everything else | unchanged in the extension of the entry or snapshot |
 //!
-//! The order of the resources is kept: a list with children before their parents is invalid, so it isn't sorted silently.
+//! The order of the resources is kept. A list with a child before its parent is invalid: an import doesn't sort the
+//! list, so that the verifier can report the violation.
 //!
-//! To read a state, `envelope` checks the outer document, `resource` reads each resource, and `value` checks the special
-//! values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets with a
-//! passphrase.
+//! To read a state, `envelope` checks the outer document, `resource` reads each resource, and `value` checks the
+//! special values. To write one, `render` writes the compact text and `layout` lays it out. `secrets` decrypts secrets
+//! with a passphrase.
 
 mod envelope;
 mod facts;
@@ -93,15 +94,15 @@ impl StateFormat for Pulumi {
 
     fn export_restriction(&self) -> Option<&'static str> {
         Some(
-            "it is a Pulumi state, whose components, providers, inputs and secrets have no equivalent there: export it as \
-            `native`",
+            "it is a Pulumi state, whose components, providers, inputs and secrets have no equivalent in other formats: \
+            export it as `native`",
         )
     }
 
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         Some(OpaquePointers {
             in_entry: &["/rest", "/texts", "/opened"],
-            // With a digest or a salt, guessed secrets can be verified.
+            // A digest or a salt lets an attacker verify guessed secrets.
             in_snapshot: &["/original", "/frame", "/operations", "/secrets"],
         })
     }
@@ -134,8 +135,8 @@ impl StateFormat for Pulumi {
             .sum()
     }
 
-    /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes, which
-    /// `pulumi stack import` encrypts; pending operations keep their envelopes.
+    /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes,
+    /// which `pulumi stack import` encrypts; pending operations keep their envelopes.
     #[cfg(feature = "pulumi-secrets")]
     fn open_secrets(&self, snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
         secrets::open(snapshot, passphrase)
@@ -180,8 +181,8 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     })
 }
 
-/// Stores the facts in the snapshot's extension, with the original text if an export needs it to reproduce the text. After
-/// a repair of the manifest the original text is outdated, so it isn't kept.
+/// Stores the facts in the snapshot's extension, with the original text if rendering the snapshot gives a different
+/// text. After a repair of the manifest the original text is outdated, so it isn't kept.
 fn store_facts(
     snapshot: &mut Snapshot,
     mut facts: StateFacts,

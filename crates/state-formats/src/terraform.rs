@@ -1,8 +1,8 @@
 //! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 for reading only.
 //!
-//! To read a state, `version` checks what the document is, `legacy` upgrades an older version to version 4, `parse`
-//! reads resources and outputs, and `dependencies` reduces the dependency lists. To write one, `render` writes the text
-//! and lays it out.
+//! To read a state, `version` checks the kind and version of the document, `legacy` upgrades an older version to
+//! version 4, `parse` reads resources and outputs, and `dependencies` reduces the dependency lists. To write a state,
+//! `render` writes the text and lays it out.
 
 mod address;
 mod attributes;
@@ -83,7 +83,7 @@ impl StateFormat for Terraform {
     fn opaque(&self) -> Option<OpaquePointers<'static>> {
         Some(OpaquePointers {
             in_entry: &["/private", "/instance", "/resource"],
-            // A digest reveals something about the text: a guessed text can be verified.
+            // `/original` contains a digest, which lets an attacker verify a guessed text.
             in_snapshot: &["/original", "/check-results", "/rest", "/unknown"],
         })
     }
@@ -154,7 +154,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     })
 }
 
-/// Upgrades a state of version 1, 2 or 3 to version 4, and reads that.
+/// Upgrades a state of version 1, 2 or 3 to version 4, and reads the result.
 fn read_upgraded(document: Document<'_>, version: u64, options: &ReadOptions<'_>) -> Result<Imported> {
     let upgraded = legacy::upgrade(document, version)?;
     let mut imported = read(upgraded.text.into_bytes(), options)?;
@@ -181,11 +181,11 @@ fn assemble(
     (snapshot, parsed.facts, cycles)
 }
 
-/// Maximum number of cycles that are reported; beyond it, the entries stay in their original order.
+/// Maximum number of cycles that are reported. With more cycles, the entries stay in their original order.
 const MAX_CYCLES: usize = 100;
 
-/// The positions of the entries in topological order, and the dependency cycles. For the order, the dependencies among the
-/// members of a cycle are ignored, so that breaking the cycle later moves few entries.
+/// The positions of the entries in topological order, and the dependency cycles. For the order, the dependencies among
+/// the members of a cycle are ignored, so that breaking the cycle later moves few entries.
 fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
     let mut cycles = Vec::new();
     let mut work: Option<Vec<SharedEntry>> = None;
@@ -239,7 +239,7 @@ fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
         .collect();
     if !dangling.is_empty() {
         notes.push(format!(
-            "{} named as dependencies but not in the state (kept): {}",
+            "dependencies on {} missing from the state (kept): {}",
             resources(dangling.len()),
             first_names(&dangling)
         ));

@@ -1,11 +1,13 @@
 //! unobin's snapshot, version 1: as release 0.4.0 writes it, and as later releases do (`newer`, `envelope`).
 //!
-//! The native snapshot is an extension of unobin's, so the native decoder reads it; only the checks of the decoder apply.
-//! The differences are kept in `extensions["unobin"]`: unobin's stack name and time, the order of the entries if it isn't
-//! topological (unobin lists entries in the order in which their operations ended), and whether the empty list of entries
-//! was `null`. An export omits what unobin has no field for: uids, lineage, serial, and other fields of our model.
+//! The native format extends unobin's format, so the native decoder reads unobin's snapshots. In addition to the checks
+//! of that decoder, an import refuses only dependency cycles. The differences are kept in `extensions["unobin"]`:
+//! unobin's stack name and time, the order of the entries if it isn't topological (unobin lists entries in the order in
+//! which their operations ended), and whether the empty list of entries was `null`. An export omits data for which
+//! unobin has no field: uids, lineage, serial, and other fields of our model.
 //!
-//! unobin has no serials, so an import may replace an earlier one only if the serial of the stack hasn't changed since.
+//! unobin has no serials, so an import may replace an earlier import only if the serial of the stack hasn't changed
+//! since the earlier one.
 
 mod envelope;
 mod newer;
@@ -43,13 +45,13 @@ const OBJECT: &str = "unobin snapshot";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SnapshotFacts {
-    /// Name of the stack in unobin; the stack may have another name here.
+    /// Name of the stack in unobin; the stack that contains the import may have another name.
     deployment_id: String,
     generated_at: Timestamp,
     /// Whether the list of entries was `null`, as Go writes a nil slice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     null_entries: bool,
-    /// Addresses in the original order; empty if that order is topological.
+    /// Addresses in the original order; empty if the original order is topological.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order: Vec<Address>,
     /// How a later release wrote the snapshot; None for release 0.4.0.
@@ -198,7 +200,8 @@ fn imported(
 ) -> Result<Imported> {
     if snapshot.lineage.is_some() || snapshot.serial.is_some() {
         return Err(Error::NotAState {
-            what: "it has a lineage or a serial, which unobin doesn't: import it as `native`".to_owned(),
+            what: "it has a lineage or a serial, which unobin snapshots don't have: import it as `native`"
+                .to_owned(),
         });
     }
     let facts = SnapshotFacts {
@@ -232,7 +235,7 @@ fn has_null_entries(bytes: &[u8]) -> bool {
     })
 }
 
-/// The positions of the entries in topological order; None if they are in that order already.
+/// The positions of the entries in topological order; None if the entries are already in topological order.
 fn order_of(entries: &[SharedEntry]) -> std::result::Result<Option<Vec<usize>>, dag::Cycle> {
     let order = dag::stable_order(entries)?;
     Ok((!order.iter().copied().eq(0..entries.len())).then_some(order))
@@ -249,7 +252,8 @@ fn sort(snapshot: &mut Snapshot, order: Option<Vec<usize>>) -> Vec<Address> {
     before
 }
 
-/// The note about dependencies on entries that aren't in the state: unobin keeps such references after a removal.
+/// The note about dependencies on entries that aren't in the state. unobin keeps such dependencies after the removal of
+/// an entry.
 fn dangling(entries: &[SharedEntry]) -> Vec<String> {
     let there: BTreeSet<&Address> = entries.iter().map(|entry| &entry.address).collect();
     let mut gone = BTreeSet::new();
@@ -266,7 +270,7 @@ fn dangling(entries: &[SharedEntry]) -> Vec<String> {
         return Vec::new();
     }
     vec![format!(
-        "{} named as dependencies but not in the state: {}",
+        "dependencies on {} missing from the state: {}",
         resources(gone.len()),
         first_names(&gone)
     )]
@@ -326,9 +330,10 @@ impl LaterRelease {
     }
 }
 
-/// Copies the fields of an entry that unobin has.
+/// Copies the fields of an entry that exist in unobin.
 ///
-/// Later releases also have data sources, which are external entries here, and bindings, which are kept in the extension.
+/// With `uses_later_fields`, the copy also has `external`, which marks data sources, and the extension, which contains
+/// bindings.
 fn to_unobin(entry: &Entry, uses_later_fields: bool) -> Result<SharedEntry> {
     let refuse = |reason: &str| Err(EXTENSION.not_exportable(entry.key().to_string(), reason));
     if !entry.is_live() || entry.pending_replacement {

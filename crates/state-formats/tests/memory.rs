@@ -27,10 +27,10 @@ impl Clock for FixedClock {
     }
 }
 
-/// A deployment as the file backend writes it: on one line, with secrets, dependencies and fields that the model doesn't
-/// have. A resource has 1.9 kB, the mean of the real checkpoints.
+/// A deployment in the layout of Pulumi's file backend: on one line, with secrets, dependencies and fields for which
+/// the model has no field. A resource has 1.9 kB, the mean of the real checkpoints.
 fn deployment() -> Vec<u8> {
-    // Allocate all of it at once: growing the text would itself be the peak.
+    // Allocate the whole text at once: reallocating a growing text would set the peak of the process.
     let mut text = String::with_capacity(RESOURCES * 2000);
     text.push_str(
         r#"{"version":3,"deployment":{"manifest":{"time":"","magic":"","version":""},"resources":["#,

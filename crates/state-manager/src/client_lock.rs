@@ -2,7 +2,7 @@
 //!
 //! A client lock is a durable record in the head. It is an agreement between people and programs, and doesn't fence: a
 //! writer still needs the writer lock and its epoch, and gets them only if no other client's lock is set. Only the
-//! holder of the writer lock sets or clears a client lock, so that it can't appear or disappear during an update.
+//! holder of the writer lock sets or clears a client lock: none appears or disappears during an update.
 //!
 //! # Expiry
 //! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock
@@ -27,7 +27,8 @@ pub fn holds(lock: &ClientLock, now: &Timestamp) -> bool {
     }
 }
 
-/// Refuses a client that may not write: another client's lock holds, or this client's own lock is gone.
+/// Refuses a client that may not write: another client's lock holds, or this client's own lock was released or has
+/// expired.
 pub(crate) fn gate(stack: &StackContext, head: &Authenticated<Head>) -> Result<()> {
     let now = stack.now();
     let active = head.client_lock.as_ref().filter(|lock| holds(lock, &now));

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct StoreContext {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) environment: Environment,
-    /// Id of the client lock that this client holds.
+    /// Id of a client lock that this client holds: the default for each stack that is opened from this context.
     pub(crate) client_lock: Option<Arc<str>>,
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,

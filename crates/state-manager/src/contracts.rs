@@ -1,4 +1,4 @@
-//! Adapters: the traits of `state-core` for whole snapshots and for backends, implemented without rules of their own.
+//! Adapters: implementations of the traits of `state-core` for whole snapshots and for backends. They add no rules.
 //!
 //! | file | interface |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a client remembers of each stack, so that it detects a store that was exchanged, forged or rolled back.
+//! A client's memory of each stack, with which it detects a store that was exchanged, forged or rolled back.
 //!
 //! age doesn't authenticate who wrapped a data key, and a store that was restored to an earlier state is consistent in
 //! itself: only a client that saw the later state can detect it. Therefore a client pins each stack to the first key
@@ -205,7 +205,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// Stores the pin of a stack; none removes it.
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
-    /// The stack that had a name when it was last read.
+    /// The stack to which a name pointed when the name was last read.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].

@@ -16,7 +16,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `testkit`, `contracts::{targets, persistent}` | adapters that implement the traits of `state-core` over the façades |
+//! | `testkit`, `contracts` | adapters that implement the traits of `state-core` over the façades; backend types and store URLs |
 //! | `stacks`, `stack`, `session`, `update` | façades: all public methods, each a short call into one of the modules below |
 //! | `keys::rotation`, `gc`, `transfer` | new data keys and recipients, collection of history, moves and copies |
 //! | `lock` | acquires and releases the writer lock and client locks |
@@ -30,15 +30,16 @@
 //! - [`BackendRegistry`]: the types of backends, built-in and registered, each with its configuration schema.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
-//! - [`KnownStacks`]: what a client remembers of each stack, so that it detects a store that was exchanged or rolled back.
+//! - [`KnownStacks`]: a client's memory of each stack, with which it detects a store that was exchanged or rolled back.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: moves resources to another locked stack; the next lock settles a move that was interrupted.
 //! - [`Stacks::copy_from`]: copies a stack with its whole history to another store.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole.
 //! - [`Update`] and [`Mutation`]: one update and its steps. The intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays recorded as a pending operation.
-//! - [`Stacks`] and [`Update`] also implement [`state_core::target`] for tools that write whole snapshots: such a tool
-//!   marks the stack as unreliable, durably, and replaces its snapshot when the new one is known.
+//! - [`Stacks`] and [`Update`] also implement the traits of [`state_core::target`], for tools that write whole
+//!   snapshots. Such a tool durably marks the stack as unreliable before it changes resources, and replaces the
+//!   snapshot afterwards.
 //!
 //! # When is a stack reliable?
 //! A stack is reliable when no operation is pending and it isn't marked as unreliable. The mark is cleared when a tool
@@ -71,8 +72,8 @@
 //! ```
 //!
 //! # Cancellation
-//! A future that is dropped before its job is queued has no effect. Once the job is queued it runs to its end, even if
-//! the future is dropped.
+//! A future that is dropped before its job is queued has no effect. A queued job runs to its end, even if the future is
+//! dropped.
 
 pub mod client_lock;
 mod context;

@@ -38,7 +38,7 @@ pub(crate) async fn lock_within(
     let until = clock.elapsed().saturating_add(limit);
     let mut pause = FIRST_PAUSE;
     loop {
-        // Only `Locked` can pass by waiting. Other errors would only be hidden until the time limit.
+        // Waiting helps only against `Locked`. Any other error would only be reported later.
         let refused = match lock(stack, operation, None).await {
             Err(refused @ Error::Locked { .. }) => refused,
             other => return other,
@@ -98,7 +98,7 @@ pub(crate) async fn acquire_client_lock(
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
     // Checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
     client_lock::require(stack, &authenticate::head(stack).await?.head, id)?;
-    // The gate is skipped here: the client lock that is to be released would otherwise refuse this very call.
+    // The check of client locks is skipped here: the client lock that is to be released would refuse this call.
     let locked = opening::acquire_ungated(stack, operation).await?;
     // Checked again under the lock: between the two reads another client may have released or replaced the lock.
     match client_lock::require(stack, &locked.head.current(), id) {

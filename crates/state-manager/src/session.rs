@@ -157,10 +157,11 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, None).await
     }
 
-    /// As [`Session::import`], but only while `parent` is still the current revision; none: only while there is none.
+    /// As [`Session::import`], but only while `parent` is still the current revision. `None` stands for a stack without
+    /// a current revision.
     ///
     /// # Errors
-    /// `Conflict` when it isn't: then no reader sees anything of the snapshot.
+    /// `Conflict` when another revision is current: then no reader sees anything of the snapshot.
     pub async fn import_onto(
         &self,
         request: UpdateRequest,
@@ -199,10 +200,10 @@ impl Session {
         self.rollback(UpdateRequest::new(UpdateKind::Restore), to).await
     }
 
-    /// The revision that [`Session::undo`] restores: the one on which the update began that made the current revision.
+    /// The revision that [`Session::undo`] restores: the parent of the current revision.
     ///
     /// # Errors
-    /// `NoCurrent` when there is no current revision; `Conflict` when it is the first one.
+    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one.
     pub async fn before_current(&self) -> Result<RevisionId> {
         edits::before_current(&self.locked.stack, &self.state()).await
     }
@@ -234,9 +235,9 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the
-    /// source is the commit point. A move interrupted before it has no effect; a move interrupted after it is
-    /// completed when one of the two stacks is locked again.
+    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source
+    /// is the commit point. A move that is interrupted before the commit point has no effect. A move that is
+    /// interrupted later is completed when one of the two stacks is locked again.
     ///
     /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.
     ///
@@ -244,8 +245,8 @@ impl Session {
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
     /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
     /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point
-    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: they
-    /// wait there, and are recorded when it is locked again.
+    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: the
+    /// resources then wait at the destination, and are recorded when the destination is locked again.
     ///
     /// # Cancellation
     /// A future that is dropped interrupts the move.
@@ -259,18 +260,18 @@ impl Session {
     }
 
     /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack
-    /// does so for all of its moves, as far as the other stacks can be read.
+    /// settles all of its moves, as far as the other stacks can be read.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still
-    /// commit the move; `Integrity` when the resources no longer fit this stack; any error of reading the source.
-    /// Then the resources keep waiting.
+    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still commit
+    /// the move; `Integrity` when the resources no longer fit this stack; any error of reading the source. After an
+    /// error the resources keep waiting.
     pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
         settling::settle_move(&self.locked, id).await
     }
 
     /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. With `left`
-    /// they left the source and arrive here; otherwise they never left it.
+    /// the resources left the source and arrive here; otherwise they stay in the source.
     ///
     /// # Errors
     /// `Conflict` when the source can be read: then use [`Session::settle_move`], which reads the outcome there.
@@ -281,13 +282,13 @@ impl Session {
     /// Drops the revisions that the retention doesn't keep, and deletes those whose grace period since an earlier
     /// drop has passed. Reads the whole history. Imports and writes through other handles wait meanwhile.
     ///
-    /// After a failure it may be called again: dropped revisions stay dropped, and the rest is deleted then.
+    /// After a failure call `collect` again: dropped revisions stay dropped, and the next call deletes the rest.
     ///
     /// # Errors
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged; `Fenced`.
     ///
     /// # Cancellation
-    /// The same as after a failure.
+    /// A dropped future has the same effect as a failure.
     pub async fn collect(&self, retention: &Retention) -> Result<CollectionReport> {
         collect::collect(&self.locked, retention).await
     }

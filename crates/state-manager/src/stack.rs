@@ -116,8 +116,8 @@ impl Stack {
     /// The content of a revision.
     ///
     /// # Errors
-    /// `NotFound` when the revision doesn't exist or was deleted; `Collected`, of the same kind, when it is older
-    /// than the remaining history.
+    /// `NotFound` when the revision doesn't exist or was deleted; `Collected` (also of the kind `NotFound`) when it is
+    /// older than the remaining history.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
         view::snapshot(&self.context, revision).await
     }
@@ -157,8 +157,8 @@ impl Stack {
         Ok(Revisions::of(&self.context, &tip))
     }
 
-    /// The serial at which history begins since the last collection; none if nothing was collected. Revisions with a
-    /// lower serial were collected.
+    /// The first serial of the history after the last collection; none if nothing was collected. Revisions with a lower
+    /// serial were collected.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -220,7 +220,8 @@ impl Stack {
         verify::verify(&self.context, deep).await
     }
 
-    /// What [`Session::collect`] would do now. Takes no lock and changes nothing. Reads the whole history.
+    /// The report that [`Session::collect`] would return now. Takes no lock and changes nothing. Reads the whole
+    /// history.
     ///
     /// # Errors
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged.
@@ -228,7 +229,7 @@ impl Stack {
         collect::plan(&self.context, retention).await
     }
 
-    /// The holder of the writer lock, its epoch, and the client lock if there is one.
+    /// The holder of the writer lock, the epoch, and the client lock if one is set.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -247,13 +248,13 @@ impl Stack {
     }
 
     /// Takes the writer lock, and waits for its holder up to `limit`. Retries after 50 ms, then after twice the
-    /// previous pause, up to one second. With a limit of zero it is [`Stack::lock`].
+    /// previous pause, up to one second. A limit of zero makes one attempt, as [`Stack::lock`] does.
     ///
     /// # Errors
     /// `Locked` names the holder at the last attempt. Every other error is returned at once.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves neither a place in a queue nor a lock.
+    /// A dropped future leaves no lock behind, and no other client waits for it.
     pub async fn lock_within(&self, operation: &str, limit: Duration) -> Result<Session> {
         let locked = lock::lock_within(&self.context, operation, limit).await;
         locked.map(Session::of)
@@ -262,8 +263,7 @@ impl Stack {
     /// Takes the writer lock away from the holder at the epoch `seen`, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch has changed, so that another holder has the lock now; `Locked` by someone else's
-    /// client lock.
+    /// `Conflict` when the epoch has changed: another holder has or had the lock; `Locked` by another client's lock.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         let locked = lock::lock(&self.context, operation, Some(seen)).await;
         locked.map(Session::of)
@@ -295,8 +295,8 @@ impl Stack {
         lock::acquire_client_lock(&self.context, operation, message, expires_in).await
     }
 
-    /// Releases the client lock with this id, expired or not, and returns it. Knowledge of the id is sufficient: this
-    /// is also how an operator breaks a lock whose holder is gone.
+    /// Releases the client lock with this id, expired or not, and returns it. The id alone is sufficient, so an
+    /// operator can break the client lock of a holder that crashed.
     ///
     /// # Errors
     /// `Conflict` when another client lock or none is set; `Locked` when another writer holds the stack.
@@ -342,8 +342,8 @@ impl Stack {
         Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
 
-    /// Lets more recipients read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`].
-    /// Makes a revision, whose outputs are published to them.
+    /// Allows more recipients to read the stack's outputs, and nothing else of the stack: see
+    /// [`Stacks::published_outputs`]. Makes a revision, and publishes its outputs to them.
     ///
     /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
     ///

@@ -146,8 +146,8 @@ impl Stacks {
         self.context.backend.url()
     }
 
-    /// Checks whether a remote store exists, and creates it if it was opened to be created. True if it was created just
-    /// now. A local store was already checked and created when it was opened.
+    /// Checks whether a remote store exists, and creates it if it was opened to be created. Returns true if this call
+    /// created the store. A local store was already checked and created when it was opened.
     ///
     /// # Errors
     /// As [`RemoteStore::ready`](state_core::backend::RemoteStore::ready).
@@ -282,8 +282,8 @@ impl Stacks {
     /// even one that was suspended during the removal.
     ///
     /// # Errors
-    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless
-    /// forced.
+    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from this stack waits at another stack,
+    /// unless forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
         let stack = names::require(&self.context, name).await?;
         let locked = lock::lock(&stack, "stack rm", None).await?;
@@ -346,8 +346,8 @@ impl Stacks {
     /// Replaces the state of a stack by an exported one, as a new revision.
     ///
     /// A document that was exported from this stack, edited or not, is accepted as long as no revision was made since.
-    /// Every other document needs `request.forced`: an older one, one of another lineage or of none, and one with
-    /// pending operations unknown to the stack, which the import would forget.
+    /// Every other document needs `request.forced`: an older document, a document of another lineage or without one,
+    /// and a document with pending operations that aren't pending in the stack (the import drops them).
     ///
     /// # Errors
     /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it

@@ -56,7 +56,7 @@ macro_rules! rules {
 rules! {
     full::terraform_test_full_steps_pass,
     full::stack_without_a_snapshot_reads_as_none,
-    full::outputs_are_read_alone,
+    full::outputs_are_read_from_the_persistent_snapshot,
     full::refused_snapshot_stays_in_memory_for_a_later_persist,
     sharing::persist_keeps_the_snapshot_of_another_manager,
     sharing::persist_without_refresh_is_refused,

@@ -29,7 +29,8 @@ impl Update {
         self.id
     }
 
-    /// Records the intent to change a real resource. Durable when it returns: call the provider after that.
+    /// Records the intent to change a real resource. The intent is durable when this function returns: call the
+    /// provider after that.
     ///
     /// The resources that the entry depends on must precede it in the state, so this update must already have recorded
     /// them: by their own steps, or by [`Update::same`].
@@ -64,8 +65,8 @@ impl Update {
         steps::step(&self.locked, StepChange::Replace(target), None, true).await
     }
 
-    /// Records the resource as the provider reports it; none when it no longer exists: references to it are removed
-    /// then.
+    /// Records the resource as the provider reports it. Without an `entry` the resource no longer exists, and
+    /// references to it are removed.
     ///
     /// # Errors
     /// `Integrity` when the resource isn't in the state, or the reported one breaks a rule.
@@ -155,7 +156,7 @@ impl Update {
 
 /// A step that has begun. End it with its outcome; if it is dropped instead, its pending operation stays recorded.
 #[derive(Debug)]
-#[must_use = "a mutation that isn't ended stays on record as pending"]
+#[must_use = "a mutation that isn't ended stays recorded as pending"]
 pub struct Mutation {
     locked: LockedStack,
     id: MutationId,
@@ -169,7 +170,7 @@ impl Mutation {
         self.id
     }
 
-    /// Records the result that the provider returned. Durable when it returns.
+    /// Records the result that the provider returned. The result is durable when this function returns.
     ///
     /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
     /// operation, and no resource is changed in the state.

@@ -2,7 +2,7 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `opening` | acquires the lock, authenticates and replays what was read under it, starts the queue |
+//! | `opening` | acquires the lock, authenticates and replays the journal, starts the queue |
 //! | `locked_stack` | the acquired lock: queues records, makes revisions, closes |
 //! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all waiting jobs |
 //! | `checkpointer` | published outputs and checkpoints, written in the background |

@@ -1,5 +1,5 @@
-//! A large generated deployment of Pulumi: resources that depend on the one before, laid out as `pulumi stack export`
-//! does.
+//! A large generated deployment of Pulumi in the layout of `pulumi stack export`. Most resources depend on the previous
+//! one.
 
 use super::push;
 

@@ -47,7 +47,7 @@ fn move_killed_at_any_step_ends_on_exactly_one_side() {
             break;
         }
     }
-    eprintln!("moves: killed at every step, {moved} ended there, {stayed} stayed");
+    eprintln!("moves: killed at every step, {moved} completed, {stayed} undone");
     assert!(moved > 10 && stayed > 10, "{moved} moved, {stayed} stayed");
 }
 
@@ -82,7 +82,7 @@ fn move_killed_before_any_write_ends_on_exactly_one_side() {
     assert!(kills > 12, "kills: {kills}");
 }
 
-/// Creates two stacks, each with resources of its own, the first also with the resources to move.
+/// Creates two stacks, each with one resource that stays. The first stack also has the resources to move.
 async fn prepare(dir: &Path) {
     let stacks = create(dir).expect("a new store");
     for (name, entries) in [(SOURCE, &[MOVED[0], MOVED[1], OWN[0]][..]), (THERE, &[OWN[1]])] {
@@ -108,7 +108,7 @@ async fn prepare(dir: &Path) {
     }
 }
 
-/// An entry with its name as content, and with a dependency if it is one of the moved entries.
+/// An entry with its name as content. Entries that don't move have no dependencies.
 fn made(name: &str) -> Entry {
     let address = name.parse().expect("an address");
     let mut entry = workload::made(address, name).expect("an entry");
@@ -125,7 +125,7 @@ async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     if source_first {
         lock(&source, replay).await;
     }
-    // Locking the destination alone must settle the moves that wait there.
+    // Locking the destination alone must settle the moves into it.
     lock(&there, replay).await;
     let moved = contains(&source, &there, replay).await;
     lock(&source, replay).await;
@@ -148,7 +148,7 @@ async fn lock(stack: &Stack, replay: &str) {
     session.close().await.expect(replay);
 }
 
-/// Whether the destination has the moved entries: all of them, unchanged, and in no other stack.
+/// Whether the destination has the moved entries. Asserts that all of them are unchanged and in exactly one stack.
 async fn contains(source: &Stack, there: &Stack, replay: &str) -> bool {
     let mut found = Vec::new();
     for (stack, own) in [(source, OWN[0]), (there, OWN[1])] {

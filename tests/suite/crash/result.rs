@@ -43,7 +43,7 @@ fn result_that_violates_a_rule_is_kept_as_pending() {
     });
 }
 
-/// Deletes the dependency of a create while the create runs.
+/// Deletes the dependency of a create while the create is pending. Returns the id of the create.
 async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let stack = stack(dir).await.expect("a new stack");
     let session = stack.lock("break a rule").await.expect("it locks");

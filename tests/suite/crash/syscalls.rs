@@ -1,8 +1,9 @@
 //! P1: kills a worker right before any system call that writes, with `strace`. Unlike random kills, this covers the short
 //! windows between a write, its sync, a rename and the sync of the folder.
 //!
-//! `strace` counts calls per thread, so on a new store the calls of one thread hide the same calls of others. On an existing
-//! store the calls are counted per file and folder, which covers all of them.
+//! `strace` counts calls per thread: the first thread that reaches the count ends the worker, and later calls of other
+//! threads are never reached. On an existing store the calls are therefore counted per file and folder, which reaches
+//! every call.
 
 use super::Model;
 use crate::process::{WORKER, Worker, is_there};
@@ -77,11 +78,11 @@ fn kill_before_any_syscall_on_any_file_loses_no_ack() {
             kills += usize::from(!well);
         }
     }
-    eprintln!("strace: killed {kills} times on a store that was there, by system call and file");
+    eprintln!("strace: killed {kills} times on an existing store, by system call and file");
     assert!(kills > 30, "kills: {kills}");
 }
 
-/// The system calls of this machine. Records a skip and returns None without `strace`.
+/// Those of [`CALLS`] that exist on this machine. Records a skip and returns None without `strace`.
 pub(super) fn calls() -> Option<Vec<&'static str>> {
     if !is_there("strace") {
         skip("strace", "kills before system calls");
@@ -131,7 +132,7 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         "the worker must succeed without a kill"
     );
     let text = std::fs::read(&log).expect("strace wrote its log");
-    std::fs::remove_file(&log).expect("the log goes");
+    std::fs::remove_file(&log).expect("the log is deleted");
     let root = format!("<{}/", after.path().display());
     let mut counts: BTreeMap<(String, PathBuf), BTreeMap<String, usize>> = BTreeMap::new();
     for line in String::from_utf8_lossy(&text).lines() {
@@ -204,6 +205,7 @@ impl Injection<'_> {
         command.stderr(Stdio::null());
         let (well, lines) = Worker::of(command).end();
         lines.iter().for_each(|line| model.hear(line));
+        // A new store surely has the stack only once the worker holds its lock. A prepared store always has it.
         let made = lines.contains(&Line::Locked) || path.is_some();
         block_on(reopen(dir, model, made, replay));
         well

@@ -62,7 +62,7 @@ pub(crate) struct Intention {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Whether the step claims the wrong value for being a replacement.
+    /// Whether the step states the opposite of whether it is a replacement.
     pub(crate) contrary: bool,
     pub(crate) tombstone: bool,
     /// Whether the entry has another key than the target, is missing, or must not be present.

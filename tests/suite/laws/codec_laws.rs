@@ -42,7 +42,7 @@ proptest! {
         let stored = codec::encode_stored(&snapshot);
         prop_assert_eq!(&codec::encode_stored(&read_back(&stored)?), &stored, "the same snapshot, the same bytes");
         let pretty = codec::encode_pretty(&snapshot);
-        prop_assert_eq!(&codec::encode_stored(&read_back(pretty.as_bytes())?), &stored, "whatever form it came in");
+        prop_assert_eq!(&codec::encode_stored(&read_back(pretty.as_bytes())?), &stored, "the same bytes for the pretty form");
         let text = String::from_utf8(stored).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let lines: Vec<&str> = text.lines().collect();
         for (line, entry) in lines[1..].iter().zip(&snapshot.entries) {

@@ -216,7 +216,7 @@ impl Driver {
         self.made(tolerated(resolved)?).await
     }
 
-    /// Says that the record is right, where that can be said.
+    /// Marks the state as reliable, and asserts that this succeeds exactly if the state allows it.
     async fn mark_reliable(&mut self) -> Checked {
         let state = self.session.state();
         let may =

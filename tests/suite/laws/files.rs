@@ -53,8 +53,8 @@ proptest! {
     }
 }
 
-/// Truncates the last segment after each of its frames, from the last one on, and in the middle of the next frame. The rest
-/// must replay to the state that was shown at that frame.
+/// Truncates the last segment after each of its frames, beginning with the last frame, and in the middle of the frame
+/// behind. The rest must replay to the state that was shown at that frame.
 async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
     let (segment, first) = last_segment(store)?;
     let whole = fs::read(&segment).map_err(broken)?;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Number of cases; few, because only the final state is listed.
+/// Number of actions; few, because only the final state is listed.
 const ACTIONS: usize = 12;
 
 proptest! {
@@ -43,7 +43,7 @@ proptest! {
 fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     let backend = format!("file://{}", store.display());
     let mut command = Command::new(WORKER);
-    // Without the known stacks of the user who runs the test.
+    // Ignore the known stacks of the user who runs the test.
     command.env("HOME", "").env("XDG_STATE_HOME", "");
     let arguments = ["cli", "list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;

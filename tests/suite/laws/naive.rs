@@ -41,7 +41,7 @@ pub(crate) struct Naive {
     update_open: bool,
     serial: u64,
     outputs: StackOutputs,
-    /// The outputs of the last update by a program.
+    /// The plugins that were recorded since the last update by a program began.
     plugins: BTreeSet<Plugin>,
 }
 
@@ -232,7 +232,13 @@ impl Naive {
                 let stood = self
                     .place(&operation.target)
                     .filter(|_| operation.deposes.is_none());
-                self.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], Some(stood))
+                // An entry with reasons resolves the operation as done in part.
+                let reasons = entry.as_ref().map_or(&[][..], |entry| &entry.init_errors);
+                let outcome = match reasons {
+                    [] => Outcome::Succeeded,
+                    _ => Outcome::Partial,
+                };
+                self.take_effect(&operation, entry.as_ref(), outcome, reasons, Some(stood))
             }
             _ => Ok(()),
         }

@@ -81,7 +81,7 @@ impl Resolver<'_> {
         };
         let mut entry = self.changed(old, &subject, change);
         if makes && old.is_some() && matches!(change.uid, Identity::Kept) {
-            // Not the object that it replaces.
+            // The replacement is another object, so it has another uid.
             entry.uid = Some(Uid::random(self.entropy));
         }
         ResolvedIntention {

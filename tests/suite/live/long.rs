@@ -39,7 +39,7 @@ async fn long(url: &str) {
 
     let held = bench.acquire(lineage, "anna").await.expect("it is free");
     let journal = held.frames.len() as u64;
-    assert_eq!(journal, MANY + 1, "all of them, and a fence");
+    assert_eq!(journal, MANY + 1, "all slots, and a fence");
     assert_eq!(held.tail.next, Slot(MANY + 1));
     wait_for_compaction(&*backend, lineage).await;
     let view = backend.read_journal(lineage, None).await.expect("it reads");
@@ -87,7 +87,7 @@ async fn long(url: &str) {
     held.writer.release().await.expect("it is freed");
 }
 
-/// Creates as many log objects as many updates would.
+/// Creates [`MANY`] log objects, as that many updates would.
 async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
     let making = (0..AT_ONCE).map(|first| {
         let backend = Arc::clone(backend);

@@ -19,7 +19,7 @@ pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_REGION", "r"),
 ];
 
-/// The same keys in the encoding of Azure's keys.
+/// [`CANARY`] in base64, the encoding of Azure's keys.
 const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 
 #[track_caller]

@@ -17,10 +17,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a lock may take whose session was dropped and not closed.
+/// Maximum time until the lock of a dropped session is released.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Two stacks: several sessions, checkpoints, an interrupted update, a rollback, a move, pending operations.
+/// Creates two stacks with several sessions, checkpoints, an interrupted update, a rollback, a move and pending
+/// operations.
 pub(super) async fn everything(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -62,7 +63,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All but the last revisions are collected.
+/// Collects all but the last two revisions.
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;
@@ -75,7 +76,7 @@ pub(super) async fn collected(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// A few kilobytes, with every kind of file but a page of the history, closed.
+/// Creates a store of a few kilobytes with every kind of file except a page of the history. Its session is closed.
 pub(super) async fn small(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -90,7 +91,8 @@ pub(super) async fn small(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// Ends in an update whose session was dropped, with an operation that takes several sectors.
+/// Creates a store whose last session was dropped within an update, with a pending operation that takes several
+/// sectors.
 pub(super) async fn crashed(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -172,7 +174,7 @@ async fn make(update: &Update, entry: Entry) -> Result<()> {
     Ok(())
 }
 
-/// Every kind of step, and every outcome.
+/// Performs every kind of step, with every outcome.
 async fn steps(session: &Session) -> Result<()> {
     let update = session.start_update(request(UpdateKind::Update)).await?;
     let plugin = |name: &str| Plugin {
@@ -196,7 +198,7 @@ async fn steps(session: &Session) -> Result<()> {
     changed(&update).await?;
     replaced(session, &update).await?;
     removed(&update).await?;
-    // What referred to it doesn't any more; its child moves up.
+    // This removes the references to `middle`, and gives its child the parent of `middle`.
     update.refresh(EntryKey::live("middle".parse()?), None).await?;
     let drifted = Entry {
         id: Some("drifted".to_owned()),
@@ -240,7 +242,7 @@ async fn changed(update: &Update) -> Result<()> {
     update.begin(Intent::create(entry("never")?)).await?.fail().await
 }
 
-/// A replacement that creates first, and one that deletes first.
+/// Performs a replacement that creates first, and replacements that delete first.
 async fn replaced(session: &Session, update: &Update) -> Result<()> {
     make(update, entry("first")?).await?;
     update.replace(EntryKey::live("first".parse()?)).await?;
@@ -286,15 +288,15 @@ async fn removed(update: &Update) -> Result<()> {
     Ok(())
 }
 
-/// A result that refers to nothing stays on its pending operation.
+/// Ends an operation with a result that refers to a missing resource: the operation stays pending with that result.
 async fn broken_result(update: &Update, name: &str) -> Result<()> {
     let begun = update.begin(Intent::create(entry(name)?)).await?;
     let broken = begun.succeed(Some(depending(name, "nowhere")?)).await?;
-    assert!(!broken.is_empty(), "it refers to nothing");
+    assert!(!broken.is_empty(), "the result refers to a missing resource");
     Ok(())
 }
 
-/// Changes one entry so often that a checkpoint falls due within the update.
+/// Changes one entry so often that a checkpoint is due within the update.
 async fn bulk(session: &Session, life: u64) -> Result<()> {
     let update = session.start_update(request(UpdateKind::Update)).await?;
     let tags = (0..4).map(|number| format!("{LARGE}-{life}-{number}"));
@@ -313,7 +315,7 @@ async fn bulk(session: &Session, life: u64) -> Result<()> {
     Ok(())
 }
 
-/// A snapshot that doesn't become current.
+/// Stores a snapshot as a revision that isn't current.
 async fn detached(stack: &Stack, name: &str) -> Result<RevisionId> {
     let session = stack.lock("write").await?;
     let written = session.write(snapshot(name)?).await?;
@@ -327,7 +329,7 @@ async fn forget(stack: &Stack, revision: &RevisionId) -> Result<()> {
     session.close().await
 }
 
-/// A session that is dropped within an update, with an operation pending.
+/// Drops a session within an update, with pending operations.
 async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
     let session = stack.lock_within("interrupted", SOON).await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
@@ -346,8 +348,8 @@ async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// All that is pending is settled by hand: deletions and results that broke a rule were done, the rest was not. The last
-/// one takes back that the stack is unreliable.
+/// Resolves all pending operations: deletions and operations with a rejected result as done, all others as not done.
+/// The last resolution marks the stack as reliable again.
 async fn resolved(stack: &Stack) -> Result<()> {
     let session = stack.lock_within("resolve", SOON).await?;
     let pending: Vec<_> = session.state().pending().cloned().collect();
@@ -388,7 +390,7 @@ async fn edit(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Two entries go to another stack.
+/// Moves two entries to another stack.
 async fn relocate(source: &Stack, there: &Stack) -> Result<()> {
     let lock = async |stack: &Stack| stack.lock("move").await;
     let (source, there) = Stacks::lock_both(source, there, lock).await?;

@@ -24,7 +24,8 @@ impl TerraformCli {
         Self::all_for("exports read by the real client")
     }
 
-    /// All installed clients, or none after a reported skip. `untested` names what the skip leaves out.
+    /// All installed clients, or none after a reported skip. `untested` describes the behaviour that a skip leaves
+    /// untested.
     pub(super) fn all_for(untested: &str) -> Vec<Self> {
         clients::terraforms(untested)
             .into_iter()
@@ -42,7 +43,7 @@ impl TerraformCli {
         std::fs::write(self.home.path().join(".terraformrc"), text).expect("a file is written");
     }
 
-    /// Takes the two known differences to Terraform 1.11 out of resources that the client wrote.
+    /// Removes the two known differences to Terraform 1.11 from resources that the client wrote.
     ///
     /// OpenTofu puts a provider without a source into its own registry. Terraform from 1.12 on gives every managed instance
     /// without an identity the `identity_schema_version` 0.
@@ -70,7 +71,7 @@ impl TerraformCli {
         ok(self.run(dir, &["init", "-input=false", "-no-color"]));
     }
 
-    /// Applies the configuration of a working folder: the state afterwards.
+    /// Applies the configuration of a working folder, and returns the new state.
     pub(super) fn apply(&self, dir: &Path, variable: &str) -> Vec<u8> {
         let arguments = [
             "apply",
@@ -84,7 +85,7 @@ impl TerraformCli {
         std::fs::read(dir.join("terraform.tfstate")).expect("a state")
     }
 
-    /// Plans in a working folder: whether nothing would change, and the output.
+    /// Plans in a working folder. Returns whether nothing would change, and the output.
     pub(super) fn plan_in(&self, dir: &Path, variable: &str) -> (bool, String) {
         let arguments = [
             "plan",
@@ -102,7 +103,7 @@ impl TerraformCli {
         )
     }
 
-    /// Pushes a state over the one of a working folder: the state afterwards, or the client's refusal.
+    /// Pushes a state over the state of a working folder. Returns the new state, or the error output of the client.
     pub(super) fn push_in(&self, dir: &Path, state: &[u8]) -> Result<Vec<u8>, String> {
         std::fs::write(dir.join("pushed"), state).expect("a file is written");
         let output = self.run(dir, &["state", "push", "pushed"]);
@@ -122,7 +123,7 @@ impl TerraformCli {
         addresses
     }
 
-    /// The addresses in what `terraform show -json` prints, sorted.
+    /// The addresses in the output of `terraform show -json`, sorted.
     pub(super) fn show(&self, state: &[u8]) -> Vec<String> {
         let dir = in_folder("some.tfstate", state);
         let output = self.run(dir.path(), &["show", "-json", "some.tfstate"]);
@@ -133,13 +134,13 @@ impl TerraformCli {
         addresses
     }
 
-    /// Pushes a state over another one, by Terraform's rules: what is there then, or why it was refused.
+    /// Pushes a state over another one. Returns the new state, or the error output of the client.
     pub(super) fn push(&self, over: &[u8], state: &[u8]) -> Result<Vec<u8>, String> {
         let dir = in_folder("terraform.tfstate", over);
         self.push_in(dir.path(), state)
     }
 
-    /// Plans a configuration over a state: whether nothing would change, and what it printed.
+    /// Plans a configuration over a state. Returns whether nothing would change, and the output.
     pub(super) fn plan(&self, configuration: &Path, state: &[u8]) -> (bool, String) {
         let dir = in_folder("terraform.tfstate", state);
         copy(configuration, dir.path());
@@ -198,7 +199,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
 
 fn ok(output: Output) -> Vec<u8> {
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "terraform accepts it: {text}");
+    assert!(output.status.success(), "terraform failed: {text}");
     output.stdout
 }
 

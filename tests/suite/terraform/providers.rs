@@ -41,7 +41,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
             let snapshot = stack.get(revision).await.expect("an imported revision");
             assert!(
                 export(&snapshot) == *state,
-                "{terraform}: {revision} comes back byte for byte"
+                "{terraform}: {revision} is exported byte for byte"
             );
         }
         let request = UpdateRequest::new(UpdateKind::Rollback);
@@ -81,7 +81,10 @@ fn survive_a_rollback(terraform: &TerraformCli) {
 
     let second_again = terraform.apply(work.path(), "replicas=3");
     let exported = export(&read(&second_again).snapshot);
-    assert!(exported == second_again, "{terraform}: byte for byte");
+    assert!(
+        exported == second_again,
+        "{terraform}: the state is exported byte for byte"
+    );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
     assert!(is_unchanged, "{terraform}: {output}");
 }

@@ -1,8 +1,8 @@
 //! The table of clients: versions, and how each one is built.
 //!
 //! A module whose `go.mod` has `replace` lines can't be built by `go install`: Go honours these lines only in the main
-//! module. So each client is built from a small module of our own, which requires the client's module and repeats the
-//! `replace` lines that it needs.
+//! module. Each client is therefore built from a generated module, which requires the client's module and repeats the
+//! necessary `replace` lines.
 
 /// A program that tests run for real.
 #[derive(Debug)]

@@ -4,9 +4,9 @@
 pub(super) struct Layer {
     pub(super) name: &'static str,
     pub(super) may_use: &'static [&'static str],
-    /// Crates that it may use only as optional dependencies.
+    /// Crates that this crate may use only as optional dependencies.
     pub(super) as_feature: &'static [&'static str],
-    /// Whether tests of the crate may use any crate. Not so for crates that must be testable by themselves.
+    /// Whether tests of the crate may use any crate. False for crates that must be testable by themselves.
     pub(super) dev_may_use_all: bool,
 }
 
@@ -38,7 +38,8 @@ pub(super) const LAYERS: &[Layer] = &[
     layer("xtask", &[], &[]).alone(),
 ];
 
-/// Forbidden at any depth in normal and build dependencies, with any features.
+/// Forbidden at any depth in normal and build dependencies, with any features. A dependency that a layer allows is
+/// refused too if it builds such a crate, as `state-encrypt` builds `age`.
 pub(super) const NEVER_BUILT: &[(&str, &str)] = &[
     ("state-core", "tokio"),
     ("state-backend-fs", "reqwest"),

@@ -96,7 +96,7 @@ fn tests_may_use_any_crate_except_in_core_and_xtask() {
 }
 
 #[test]
-fn xtask_uses_none_of_ours() {
+fn xtask_uses_no_crate_of_the_workspace() {
     let found = judge(&["xtask", "state-core"], &[], &[normal("xtask", "state-core")]);
     assert_eq!(found, ["`xtask` may not depend on `state-core`"]);
 }

@@ -14,7 +14,7 @@ use crate::process::{Failure, probe, root, stdout};
 pub(super) struct Row {
     pub(super) part: &'static str,
     pub(super) about: &'static str,
-    /// What was executed: a number with its unit.
+    /// Amount of work done: a number with its unit.
     pub(super) done: String,
     /// The first and the last seed; `None` for a part that doesn't use seeds.
     pub(super) seeds: Option<(u64, u64)>,
@@ -30,7 +30,7 @@ pub(super) enum Verdict {
     CutShort,
     /// The part can't run on this machine, for this reason.
     Skipped(String),
-    /// The part failed, for this reason or as this log shows.
+    /// The part failed: the reason, or the path of the log.
     Failed(String),
 }
 

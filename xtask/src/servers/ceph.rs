@@ -1,5 +1,5 @@
-//! A minimal Ceph cluster: a monitor, one object store in memory, and the radosgw, which serves S3 and checks
-//! signatures. It has no manager, no systemd units, and no authentication among its parts.
+//! A minimal Ceph cluster: a monitor, one OSD in memory, and the radosgw, which serves S3 and checks signatures. The
+//! cluster has no manager, no systemd units, and no authentication between its daemons.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ const TOOLS: [Tool; 6] = [
     ("curl", "curl"),
 ];
 
-/// Any id is fine, since the cluster lives no longer than its folder.
+/// Any id is fine, because the cluster is deleted with its folder.
 const CLUSTER: &str = "5d8c1f6e-6f0b-4c69-9d4e-3c8f0c6b5a11";
 const OSD: &str = "8a1f0c52-0f5e-4b7e-8d0c-2f4c9b7d6e22";
 
@@ -57,7 +57,7 @@ pub(crate) fn launch(home: &Home) -> Result<(), Failure> {
         stat.is_some_and(|output| String::from_utf8_lossy(&output.stdout).contains("1 up"))
     };
     if !wait(Duration::from_secs(30), is_up) {
-        return Err(Failure("its store did not come up".to_owned()));
+        return Err(Failure("the OSD did not come up within 30 s".to_owned()));
     }
     run_aside(with(&conf, "radosgw").args(["-n", "client.rgw"]))?;
     wait_for_port(port, Duration::from_secs(90))?;
@@ -77,7 +77,8 @@ pub(crate) fn exports(home: &Home) -> Result<Exports, Failure> {
     ])
 }
 
-/// `ms mon client mode`: without this setting, and without authentication among the parts, the radosgw hangs silently.
+/// Returns the text of `ceph.conf`. The daemons don't authenticate each other: the radosgw then hangs silently unless
+/// `ms mon client mode` is `crc`.
 fn configuration(home: &Home, monitors: &str, port: u16) -> String {
     let (run, data) = (home.path("run"), home.path("data"));
     let (run, data) = (run.display(), data.display());

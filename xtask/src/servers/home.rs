@@ -132,7 +132,7 @@ impl Home {
         }
     }
 
-    /// Returns the last lines of its logs, to show why it didn't start.
+    /// Returns the last lines of the server's logs, which show why the server didn't start.
     pub(crate) fn last_words(&self) -> String {
         let mut text = String::new();
         for path in self.files("log") {

@@ -77,7 +77,7 @@ pub(crate) fn launch_s3rver(home: &Home) -> Result<(), Failure> {
     wait_for_port(port, Duration::from_secs(30))
 }
 
-/// Its keys are `S3RVER` and `S3RVER`, because the usual variables hold those of the radosgw.
+/// Returns the URL only. The usual variables contain the keys of the radosgw; both keys of s3rver are `S3RVER`.
 pub(crate) fn s3rver_exports(home: &Home) -> Result<Exports, Failure> {
     let endpoint = format!("http://127.0.0.1:{}", home.port("port")?);
     Ok(vec![(

@@ -1,4 +1,4 @@
-//! Import circles: files that import from each other can only be understood together, so circles must be small.
+//! Import cycles: files that import from each other can only be understood together, so cycles must be small.
 
 mod graph;
 mod lexer;
@@ -14,17 +14,17 @@ use std::path::{Path, PathBuf};
 use crate::process::Failure;
 use graph::{Circle, Graph};
 
-/// Largest circle: a module file and two files that use each other's types.
+/// Maximum number of files in a cycle: a module file and two files that use each other's types.
 const MAX_CIRCLE: usize = 3;
 
-/// Returns a message for each circle that is too large.
+/// Returns a message for each cycle that is too large.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for target in targets(root)? {
         let graph = target.graph(root)?;
         let circles = graph.circles();
         let sizes: Vec<usize> = circles.iter().map(|circle| circle.size).collect();
-        println!("{}: {} files, circles: {sizes:?}", target.name, graph.len());
+        println!("{}: {} files, cycles: {sizes:?}", target.name, graph.len());
         let large = circles.iter().filter(|circle| circle.size > MAX_CIRCLE);
         found.extend(large.map(|circle| message(&target.name, circle)));
     }

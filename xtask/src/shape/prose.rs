@@ -2,8 +2,7 @@
 
 use super::rules::Found;
 
-/// Words that replace a noun the reader needs: who prints, which process, where a value is stored. In pieces, because
-/// this file is checked too.
+/// Words that replace a noun or verb that the reader needs. Split, because this file is checked too.
 const STAND_INS: [&str; 6] = [
     concat!("to", "ld"),
     concat!("te", "ll"),
@@ -13,7 +12,7 @@ const STAND_INS: [&str; 6] = [
     concat!("who", "ever"),
 ];
 
-/// A doc comment of one line has more words than this.
+/// A doc comment of one line must have more words than this.
 const SHORTEST_DOC: usize = 3;
 
 /// Longest name of a test, in characters.

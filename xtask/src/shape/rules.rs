@@ -90,7 +90,7 @@ fn docs(text: &str) -> Option<Found> {
 fn length(text: &str) -> Option<Found> {
     let count = lines_of_code(text);
     (count > MAX_LINES).then(|| {
-        let what = format!("{count} lines of code, more than {MAX_LINES}: give a part of its subject a file");
+        let what = format!("{count} lines of code, more than {MAX_LINES}: move a part of it to another file");
         (None, what)
     })
 }

@@ -65,7 +65,7 @@ fn three() {}
 }
 
 #[test]
-fn names_say_what_is_inside() {
+fn names_must_describe_the_content() {
     // Split, because these names are forbidden in this file as well.
     for banned in ["uti-ls", "hel-pers", "com-mon", "ty-pes", "im-p"] {
         let name = banned.replace('-', "");

@@ -74,6 +74,7 @@ impl Folder for NativeFolder {
 
     #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
     fn rename_if_absent(&self, _: &str, _: &str) -> io::Result<()> {
+        // The caller then creates a hard link instead.
         Err(rustix::io::Errno::NOSYS.into())
     }
 

@@ -1,4 +1,4 @@
-//! Which incomplete last frames count as torn writes, and which as damage.
+//! Tests which incomplete last frames count as torn writes and which as damage.
 
 use super::{Segment, SegmentName};
 use proptest::prelude::*;
@@ -95,10 +95,10 @@ fn cut_frame_before_another_is_corrupt() {
 }
 
 #[test]
-fn few_zeros_at_a_sector_edge_prove_no_lost_write() {
+fn fewer_than_8_zeros_at_a_sector_edge_are_corrupt() {
     let (_, ends, _) = segment(&[b""]);
     for over in 1..=8 {
-        // The frame extends this many bytes into its last sector.
+        // The frame extends this many bytes into its last sector. `MIN_ZERO_RUN` is 8: fewer zeros may be data.
         let payload = vec![b'x'; 2048 + over - ends[1]];
         let (mut bytes, _, start) = segment(&[&payload]);
         let length = bytes.len();

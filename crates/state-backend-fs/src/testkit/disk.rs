@@ -136,7 +136,7 @@ impl Disk {
         Ok(id)
     }
 
-    /// Gives a file another name.
+    /// Gives a file a second name.
     pub(super) fn link(&mut self, folder: NodeId, from: &str, to: &str) -> Result<(), Errno> {
         let node = self.child(folder, from)?;
         self.file(node)?;
@@ -173,7 +173,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes the name of a file. Its content stays for those who have the file open.
+    /// Removes the name of a file. Open handles can still read its content.
     pub(super) fn unlink(&mut self, folder: NodeId, name: &str) -> Result<(), Errno> {
         self.file(self.child(folder, name)?)?;
         let name = name.to_owned();
@@ -231,8 +231,8 @@ impl Disk {
         }
     }
 
-    /// Returns a hash of everything that is durable. Temporary files are hashed without their names, which contain process
-    /// ids.
+    /// Returns a hash of everything that is durable. The names of temporary files contain process ids, so they are left
+    /// out.
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash_folder(ROOT, &mut hasher);

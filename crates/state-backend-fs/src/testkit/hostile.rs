@@ -1,4 +1,4 @@
-//! The adapter of [`Attacker`] for files: edits them right before the calls of the store's user.
+//! The adapter of [`Attacker`] for files: edits files right before the calls of the store's user.
 
 use super::simulated::SimulatedFs;
 use crate::FsBackend;
@@ -72,10 +72,10 @@ impl HostileFs {
         FsBackend::create_on(self, &self.shared.root)
     }
 
-    /// Records the present version of every file of the store, so that the attacker can bring them back.
+    /// Records the present version of every file of the store, so that the attacker can restore it.
     ///
     /// # Errors
-    /// Those of the file system below.
+    /// Any error of the wrapped file system.
     pub fn record_all(&self) -> io::Result<()> {
         let root = self.shared.files.open_folder(&self.shared.root)?;
         self.shared.record_folder(root.as_ref(), "")

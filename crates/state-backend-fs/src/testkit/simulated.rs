@@ -1,4 +1,4 @@
-//! A file system in memory that separates what a process sees from what survives a crash.
+//! A file system in memory that separates the content that a process sees from the content that survives a crash.
 
 use super::crash::CrashPoint;
 use super::disk::{Disk, FileNode, FolderNode, Node, NodeId, ROOT};
@@ -113,7 +113,7 @@ impl SimulatedFs {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// Sets the progress of the test's script, which all later crash points carry.
+    /// Sets the progress of the test's script, which all later crash points contain.
     pub fn mark(&self, mark: u64) {
         self.lock().mark = mark;
     }

@@ -1,4 +1,4 @@
-//! Deletion of items that a head no longer needs: it may stop anywhere without an effect for readers.
+//! Deletion of items that a head no longer needs: an interrupted deletion has no effect for readers.
 
 use super::faults::FaultKind;
 use super::fixture::{TestStore, append, data, head, nonce, request};
@@ -131,7 +131,7 @@ async fn stale_segment_is_collected_and_its_writer_stays_fenced() {
     let after_a = append(&stale, stale.tail, "a\n").await;
     let breaking = request("next", Some(Epoch(1)));
     let next = place.other().acquire(place.lineage, &breaking).await.unwrap();
-    // This write is too late: a whole segment, but no fence names it.
+    // The rotation is too late: it writes a whole segment, but no fence names this segment.
     let error = stale.writer.rotate(after_a, nonce(7)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
     assert!(place.segment(2, 1).exists(), "the stale writer's own segment");

@@ -4,7 +4,7 @@ use super::fixture::{TestStore, append, data};
 use state_core::{Backend, ErrorKind};
 use std::fs;
 
-/// Creates a journal of two segments. The first ends before bytes of a fenced writer, the second with a whole frame.
+/// Creates a journal of two segments. Also returns the end of each frame in the second segment.
 async fn small() -> (TestStore, Vec<u64>) {
     let place = TestStore::new().await;
     let owner = place.acquire("ann").await;

@@ -134,7 +134,7 @@ async fn check_state(store: &FsBackend, outcome: &Outcome, context: &str) {
 }
 
 #[tokio::test]
-async fn any_failed_call_loses_nothing_and_reports_it_honestly() {
+async fn any_failed_call_loses_nothing_and_reports_its_outcome() {
     for how in [FaultKind::Before, FaultKind::After, FaultKind::Crash] {
         let mut at = 0;
         while with_fault(at, how).await {
@@ -145,7 +145,7 @@ async fn any_failed_call_loses_nothing_and_reports_it_honestly() {
 }
 
 #[tokio::test]
-async fn full_disk_is_not_applied_and_failed_sync_indeterminate() {
+async fn refused_write_is_not_applied_failed_sync_indeterminate() {
     for (at, kind) in [(0, ErrorKind::NotApplied), (1, ErrorKind::Indeterminate)] {
         let place = TestStore::new().await;
         let owner = place.acquire("me").await;
@@ -163,7 +163,7 @@ async fn full_disk_is_not_applied_and_failed_sync_indeterminate() {
 }
 
 #[tokio::test]
-async fn object_without_space_does_not_close_the_writer() {
+async fn full_disk_while_creating_an_object_keeps_the_writer_open() {
     let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     // First the creation of the temporary file fails, then the write of its bytes.

@@ -36,7 +36,7 @@ async fn break_during_an_acquire_leaves_one_owner() {
 }
 
 #[tokio::test]
-async fn head_changed_before_the_lock_is_read_again() {
+async fn takeover_rereads_a_head_that_changed_before_head_lock() {
     let place = TestStore::new().await;
     drop(place.acquire("ann").await);
     let path = place.stack().join("head.json");
@@ -111,7 +111,7 @@ async fn head_change_is_repeated_on_a_changed_head() {
 }
 
 #[tokio::test]
-async fn reader_waits_between_the_new_head_and_its_segment() {
+async fn reader_is_refused_while_the_new_epoch_has_no_segment() {
     let place = TestStore::new().await;
     let (other, lineage) = (place.other(), place.lineage);
     let (answer, read) = tokio::sync::oneshot::channel();

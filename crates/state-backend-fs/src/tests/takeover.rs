@@ -129,7 +129,7 @@ async fn break_requires_the_current_epoch() {
         .acquire(place.lineage, &request("bob", Some(Epoch(1))))
         .await
         .unwrap();
-    // The new lock file keeps the next process out.
+    // The lock file of the new generation excludes the next process.
     let third = place.store.acquire(place.lineage, &request("cy", None)).await;
     match third {
         Err(Error::Locked { holder, .. }) => assert_eq!(holder.who, "bob"),

@@ -25,7 +25,7 @@ fn store_without_deletion_keeps_every_rule() {
 }
 
 #[test]
-fn claims_hold_across_handles() {
+fn claimed_capabilities_hold_across_handles() {
     let places: RefCell<BTreeMap<u32, MemoryStore>> = RefCell::default();
     let open = async |place| backend(places.borrow_mut().entry(place).or_default());
     let results = block_on(conformance::capabilities::run_all(open, &SeededEntropy::new(3)));

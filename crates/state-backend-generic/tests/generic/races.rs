@@ -45,7 +45,7 @@ fn loser_of_a_takeover_race_leaves_the_lock_of_the_winner() {
 }
 
 #[test]
-fn stale_writer_meets_the_fence_with_one_request() {
+fn append_is_one_request_and_a_stale_writer_is_fenced() {
     let store = MemoryStore::default();
     let entropy = SeededEntropy::new(1);
     let backend = backend(&store);

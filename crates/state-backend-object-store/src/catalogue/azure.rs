@@ -29,7 +29,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
             ),
             string(
                 "access-key",
-                "key of the account; default: AZURE_STORAGE_ACCOUNT_KEY, or the machine's identity",
+                "key of the account; default: AZURE_STORAGE_ACCOUNT_KEY, or the managed identity of the machine",
             )
             .secret(),
         ],
@@ -62,6 +62,7 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: MicrosoftAzureBuilder| builder.build().map_err(|error| unbuilt(&object, error));
+    // Built twice: only a built store gives access to the client's own credential provider, which is then wrapped.
     let mut store = build(builder.clone())?;
     if asks_machine {
         let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);
@@ -71,7 +72,8 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
 }
 
 /// Advice for an error about missing credentials.
-const ADVICE: &str = "set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID with its secret";
+const ADVICE: &str =
+    "set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID, AZURE_CLIENT_SECRET and AZURE_TENANT_ID";
 
 /// Whether credentials are configured, or a service that provides them.
 fn has_credentials(builder: &MicrosoftAzureBuilder) -> bool {
@@ -95,8 +97,8 @@ struct EndpointChoice<'a> {
     emulator: Option<bool>,
 }
 
-/// Sets the endpoint. The client sends requests for an emulator to `AZURITE_BLOB_STORAGE_URL`, whatever the endpoint
-/// is, and allows plain http; so that variable must name this machine.
+/// Sets the endpoint. For an emulator the client ignores the endpoint: it sends requests to `AZURITE_BLOB_STORAGE_URL`
+/// and allows plain http. Therefore that variable must name this machine.
 fn with_endpoint(
     object: &str,
     mut builder: MicrosoftAzureBuilder,
@@ -126,7 +128,8 @@ fn with_endpoint(
     Ok(builder.with_allow_http(plain || emulator))
 }
 
-/// Parses a boolean as the client does, which refuses other values later.
+/// Whether the client reads this value as true. Anything else counts as false here; the client refuses an invalid
+/// boolean when it is built.
 fn is_yes(value: &str) -> bool {
     ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
 }

@@ -19,7 +19,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
             FieldType::new(
                 "service-account",
                 FieldKind::Path,
-                "file with the key of a service account; default: GOOGLE_SERVICE_ACCOUNT, or the machine's identity",
+                "file with the key of a service account; default: GOOGLE_SERVICE_ACCOUNT, or the service account of the machine",
             ),
             string(
                 "endpoint",
@@ -53,6 +53,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: GoogleCloudStorageBuilder| builder.build().map_err(|error| unbuilt(&object, error));
+    // Built twice: only a built store gives access to the client's own credential provider, which is then wrapped.
     let mut store = build(builder.clone())?;
     if asks_machine {
         let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);

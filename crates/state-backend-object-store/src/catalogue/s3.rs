@@ -25,7 +25,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
             ),
             boolean(
                 "path-style",
-                "whether the bucket is part of the path; default: true if `endpoint` is set",
+                "whether the bucket is part of the path; default: true, unless AWS_VIRTUAL_HOSTED_STYLE_REQUEST is true",
             ),
             boolean(
                 "unquoted-etags",
@@ -33,11 +33,11 @@ pub(super) fn backend_type() -> Result<BackendType> {
             ),
             string(
                 "access-key-id",
-                "default: AWS_ACCESS_KEY_ID, or the machine's identity",
+                "default: AWS_ACCESS_KEY_ID, or the IAM role of the machine",
             ),
             string(
                 "secret-access-key",
-                "default: AWS_SECRET_ACCESS_KEY, or the machine's identity",
+                "default: AWS_SECRET_ACCESS_KEY, or the IAM role of the machine",
             )
             .secret(),
             string("session-token", "default: AWS_SESSION_TOKEN").secret(),
@@ -75,6 +75,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: AmazonS3Builder| builder.build().map_err(|error| unbuilt(&object, error));
+    // Built twice: only a built store gives access to the client's own credential provider, which is then wrapped.
     let mut store = build(builder.clone())?;
     if asks_machine {
         let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);
@@ -102,8 +103,8 @@ fn has_credentials(builder: &AmazonS3Builder) -> bool {
     keys.iter().any(|key| builder.get_config_value(key).is_some())
 }
 
-/// Sets the endpoint, under the S3 key: the environment variable for S3 would override an endpoint under the general
-/// key.
+/// Sets the endpoint as `S3Endpoint`, because the client prefers `AWS_ENDPOINT_URL_S3` to an endpoint that is set as
+/// `Endpoint`.
 fn with_endpoint(object: &str, builder: AmazonS3Builder, given: Option<&str>) -> Result<AmazonS3Builder> {
     let builder = match given {
         Some(endpoint) => builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint),

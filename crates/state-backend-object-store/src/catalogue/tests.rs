@@ -1,4 +1,4 @@
-//! Which configurations of object stores are accepted, without a request to a server.
+//! Tests which configurations of object stores are accepted, without a request to a server.
 
 use super::*;
 use state_core::ErrorKind;

@@ -34,7 +34,7 @@ pub(super) fn quirk() -> Finding {
     Finding::noted(
         UNQUOTED,
         "an ETag is accepted as a condition only without quotes",
-        "ETags are sent without quotes (`unquoted-etags=true`); a store created here remembers this",
+        "ETags are sent without quotes (`unquoted-etags=true`); a store that is created here records this",
     )
 }
 

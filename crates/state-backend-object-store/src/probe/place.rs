@@ -1,4 +1,4 @@
-//! The folder of one probe, and the requests that the checks are made of.
+//! The folder of one probe, and the requests that its checks send.
 
 use super::ProbeTarget;
 use crate::error::RequestFailure;
@@ -123,6 +123,8 @@ impl ProbeFolder {
         Ok(())
     }
 
+    /// Creates an object, unless it exists.
+    ///
     /// # Errors
     /// Only if every further attempt would fail as well.
     pub(super) async fn create(

@@ -10,10 +10,11 @@ const CHECK: &str = "compare-and-swap";
 
 const LOST: &str = "a writer may overwrite another writer's change: heads, leases and names aren't safe";
 
-/// Number of attempts per writer and competitor.
+/// Number of attempts of each writer, for each writer that takes part.
 const TRIES: usize = 6;
 
-/// Checks with one writer: the current version is accepted; a stale version, or that of a missing object, is refused.
+/// Checks with one writer: an existing object can't be created again. A swap is accepted with the current version, and
+/// refused with a stale version or for a missing object.
 pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "conditions";
     let path = place.path("conditions/object");
@@ -33,6 +34,7 @@ pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbor
         place.swap(&path, "two", &first.version).await?,
         WriteOutcome::Done
     ) {
+        // The swap may have taken effect although its answer was lost, or the client's own retry was refused.
         let landed = place
             .read(&path)
             .await?

@@ -134,7 +134,7 @@ pub(super) async fn times(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     Ok(Finding::holds(CHECK, "the store's clock goes forward"))
 }
 
-/// Checks what the store answers to the deletion of a missing object.
+/// Checks the store's answer to the deletion of a missing object.
 pub(super) async fn deletions_of_nothing(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "deletions";
     let path = place.path("deletions/nothing");

@@ -340,7 +340,7 @@ fn failed(what: &'static str) -> Error {
     }
 }
 
-/// Returns the error that `object_store` makes of an HTTP status.
+/// Returns the error to which `object_store` converts an HTTP status.
 fn answered(status: u16, path: &Path) -> Error {
     let path = path.to_string();
     let source = format!("an injected fault: HTTP status {status}").into();

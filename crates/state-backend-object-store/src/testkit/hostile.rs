@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// A store that an [`Attacker`] edits between any two requests. Clones are the same store.
 ///
-/// Objects are named by their whole path in the store below. Each request of the store's user counts, each part of an
-/// upload included.
+/// The attacker sees the full paths of the wrapped store. Each request of the store's user, including each part of an
+/// upload, advances the request number at which an intervention happens.
 #[derive(Clone, Debug)]
 pub struct HostileStore {
     inner: Arc<dyn ObjectStore>,
@@ -33,7 +33,7 @@ impl HostileStore {
     /// Records the present version of every object, so that the attacker can restore it later.
     ///
     /// # Errors
-    /// Errors of the store below.
+    /// Any error of the wrapped store.
     pub async fn record_all(&self) -> Result<()> {
         let listed: Vec<ObjectMeta> = self.inner.list(None).try_collect().await?;
         for meta in listed {

@@ -63,7 +63,7 @@ async fn long_journal_is_read_with_a_few_requests() {
     oracle.judge_store(&anna.backend, lineage).await;
 }
 
-/// More than one page of a list, and more than the reader fetches slot by slot.
+/// Number of slots: more than one page of a list, and more than the default number for a compaction.
 const LONG: u64 = 1_100;
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn long_journal_is_compacted_once_per_thousand_slots() {
     assert_eq!(
         (compaction.start, compaction.end),
         (Slot(0), Slot(LONG + 1)),
-        "its fence too"
+        "the fence must be compacted too"
     );
     assert!(reads(&store, &backend, lineage).await < 5);
 

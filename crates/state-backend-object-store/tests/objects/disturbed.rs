@@ -1,5 +1,5 @@
 //! The conformance suite on a store that fails. With retries, every rule holds as if nothing failed; without retries,
-//! every error is honest, and the next holder finds a whole stack.
+//! every error is correct, and the next holder finds a complete stack.
 
 use super::*;
 use futures_util::TryStreamExt;
@@ -49,7 +49,7 @@ async fn judged(
     (verdicts, stores.into_inner())
 }
 
-/// These rules judge lists. They can't hold on a store with stale lists, which the contract excludes.
+/// Rules about lists. These rules can't hold on a store with stale lists, which the contract excludes.
 const RULES_OF_LISTS: [&str; 5] = [
     "names_are_case_insensitive",
     "names_are_listed_sorted_with_tombstones",

@@ -1,4 +1,4 @@
-//! Leases: how long they last, and what a holder can do after it lost its lease.
+//! Leases: their duration, and the operations of a holder that lost its lease.
 
 use super::*;
 use model::{Actor, Oracle, WriteOutcome, new_stack};
@@ -79,7 +79,7 @@ async fn disconnected_holder_is_fenced_when_it_returns() {
     assert!((55..=75).contains(&waited), "the lease and a margin: {waited} s");
     bert.append().await.unwrap();
     line.resume();
-    // Its view is stale by now, and it may write before it learns that.
+    // Anna's view is stale by now, and she may write before she learns that.
     match anna.append().await.unwrap_err() {
         Error::Fenced { indeterminate, .. } => assert!(!indeterminate),
         other => panic!("{other:?}"),

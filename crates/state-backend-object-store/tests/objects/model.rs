@@ -1,4 +1,4 @@
-//! Writers on one stack, and an oracle that knows only the results that the writers got.
+//! Writers on one stack, and an oracle that sees only the results that the writers received.
 
 use super::*;
 use bytes::Bytes;
@@ -346,9 +346,8 @@ impl Oracle {
     }
 }
 
-/// Checks the present value against all writes. It must be the last acknowledged one, or a later one that may have
-/// taken effect: an uncertain write may take effect late, but no refused write, and none older than an acknowledged
-/// one.
+/// Checks the present value against all writes. It must be the last acknowledged value, or a later value whose outcome
+/// is unknown. No refused value may be present, and no value that is older than an acknowledged one.
 fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, WriteOutcome)], there: Option<&T>) {
     let last = said
         .iter()

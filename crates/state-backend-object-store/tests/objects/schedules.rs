@@ -80,7 +80,7 @@ async fn schedule(seed: u64) -> (usize, usize) {
 }
 
 /// Runs these schedules; returns how many ran, and how many of their frames were acknowledged or are unknown.
-#[expect(clippy::print_stdout, reason = "a test that fails says how to replay it")]
+#[expect(clippy::print_stdout, reason = "a failing test prints how to replay it")]
 async fn schedules(seeds: impl Iterator<Item = usize>) -> (usize, usize, usize) {
     let (mut run, mut acknowledged, mut unknown) = (0, 0, 0);
     for seed in seeds {

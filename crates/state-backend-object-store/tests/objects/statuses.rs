@@ -48,12 +48,12 @@ async fn with_fault(at: usize, fault: StoreFault) -> (Result<()>, usize) {
     (result, requests)
 }
 
-/// Statuses by which a store refuses a request for good. A store that sends one after an effect breaks its contract:
+/// Statuses by which a store permanently refuses a request. A store that sends one after an effect breaks its contract:
 /// the backend then reports `Denied` for a write that took place. This is a known gap.
 const REFUSALS: [u16; 2] = [401, 403];
 
-/// The status of an object that doesn't exist: for an object that does, the backend reports damage, which the model of
-/// two writers takes for a defect.
+/// The status of a missing object. If the store returns it for an existing object, the backend reports damage, which
+/// the model of two writers would count as a defect.
 const MISSING: u16 = 404;
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A large object, and the stack that it is uploaded to.
 struct Upload {
     store: FaultyStore,
-    /// The store below, without faults.
+    /// The wrapped store, without faults.
     direct: Arc<InMemory>,
     backend: ObjectBackend,
     lineage: Lineage,
@@ -65,7 +65,7 @@ impl Upload {
     }
 }
 
-/// Number of requests: whether the object exists, the start, seven parts, and the completion.
+/// Number of requests: the check whether the object exists, the start, seven parts, and the completion.
 const REQUESTS: usize = 10;
 
 /// The completion, which is the last request.

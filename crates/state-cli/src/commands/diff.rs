@@ -85,8 +85,8 @@ async fn read(stack: &Stack, id: RevisionId) -> Result<RevisionSnapshot, CliErro
     Ok((Some(id), snapshot))
 }
 
-/// The current revision, if it holds the latest state. It doesn't while an update is open, or if a pending operation
-/// was resolved after the revision was written.
+/// The current revision, if it holds the latest state. `None` while an update is open, or if a pending operation was
+/// resolved after the revision was written.
 async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliError> {
     let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
         return Ok(None);

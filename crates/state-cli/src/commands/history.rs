@@ -149,7 +149,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     })
 }
 
-/// Finds the later rollback, if any, that undid each revision, in a walk from the newest revision to the oldest.
+/// Finds for each revision the later rollback that undid it, if any. Expects the revisions from the newest to the
+/// oldest.
 #[derive(Default)]
 struct Undoing {
     /// The revision that was restored, and the rollback that restored it; all revisions between the two are undone.

@@ -1,4 +1,4 @@
-//! The command `lock`: shows and breaks the writer lock of a stack. Client locks are in the module below.
+//! The command `lock`: shows and breaks the writer lock of a stack. The module `client` handles client locks.
 
 mod client;
 

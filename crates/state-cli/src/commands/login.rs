@@ -54,7 +54,7 @@ pub(crate) async fn login(context: &Context, args: &LoginArgs) -> CommandResult 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct LogoutReport {
-    /// The store that was saved before; none if there was none.
+    /// The store that was saved before; none if no store was saved.
     backend: Option<String>,
     changed: bool,
 }

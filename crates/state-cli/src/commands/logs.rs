@@ -97,7 +97,8 @@ fn print_lines<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine
     Ok(true)
 }
 
-/// The query for the library, and the address pattern, which the library can't match, so that the caller filters by it.
+/// The query for the library, and the address pattern. The library can't match patterns: the caller must filter the
+/// lines.
 async fn query<'a>(
     context: &Context,
     args: &'a Args,

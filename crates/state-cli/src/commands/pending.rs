@@ -143,7 +143,7 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     }
     let wanted = args.operation.as_deref().unwrap_or_default();
     let stack = context.store.open_stack().await?;
-    // Check the arguments without the lock first, so that a typing mistake doesn't wait for it.
+    // Check the arguments before taking the lock, so that a mistyped id is reported without waiting for the lock.
     let state = stack.tip().await?.state;
     if let Some(found) = moves::find(&state, wanted)? {
         return moves::resolve(context, &stack, args, found).await;

@@ -1,4 +1,4 @@
-//! The command `recipients`: lists and changes who can decrypt a stack.
+//! The command `recipients`: lists, adds and removes the recipients of a stack, who can decrypt it.
 
 use super::rekey;
 use crate::context::{CommandResult, Context};

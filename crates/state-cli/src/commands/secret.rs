@@ -111,7 +111,7 @@ fn text(bytes: &[u8]) -> Result<&str, CliError> {
     std::str::from_utf8(bytes).map_err(|_| CliError::failed("stdin", "not an encrypted value"))
 }
 
-/// A decrypted value as text. Other bytes are refused, because JSON could represent them only altered.
+/// A decrypted value as text. Bytes that aren't UTF-8 are refused, because a JSON string can't contain them.
 fn value<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, CliError> {
     std::str::from_utf8(bytes).map_err(|_| {
         CliError::failed(

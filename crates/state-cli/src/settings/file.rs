@@ -39,7 +39,7 @@ pub(super) struct Profile {
     pub(super) stack: Option<String>,
 }
 
-/// A configuration file. The URLs of stores in it are absolute.
+/// A configuration file after parsing. Relative paths of stores were made absolute.
 pub(super) struct File {
     pub(super) path: String,
     /// The profile that is used unless the command line selects one.
@@ -79,7 +79,7 @@ pub(crate) fn url_of(backend: &str) -> String {
     }
 }
 
-/// A store's URL with its path made absolute, relative to the folder of the file that names it.
+/// A store's URL; a relative path is resolved against `folder`.
 fn absolute(folder: &Path, url: &str) -> String {
     let url = url_of(url);
     match url.strip_prefix("file://") {
@@ -131,7 +131,7 @@ fn read_document(path: &Path) -> Result<Document, CliError> {
 #[derive(Debug)]
 pub(crate) struct Remembered {
     pub(crate) path: String,
-    /// URL of the default store, outside of profiles; none if there is none.
+    /// URL of the default store, outside of profiles; none if no default store is saved.
     pub(crate) backend: Option<String>,
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     })
 }
 
-/// The text with exactly this `backend` key before its first table.
+/// The text with this value as its only top-level `backend` key, or without such a key for `None`.
 fn with_backend(text: &str, backend: Option<&str>) -> String {
     let table = text.lines().position(|line| line.trim_start().starts_with('['));
     let is_backend = |line: &str| {
@@ -206,7 +206,7 @@ fn user_file() -> Result<PathBuf, CliError> {
     Ok(folder.join(USER_FILE))
 }
 
-/// A store's URL with its path made absolute, relative to the working folder.
+/// A store's URL; a relative path is resolved against the working folder.
 pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
     Ok(absolute(&here()?, url))
 }

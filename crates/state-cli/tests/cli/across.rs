@@ -12,7 +12,7 @@ use std::sync::Arc;
 const DATABASE: &str = "terraform_data.database";
 const MIGRATION: &str = "terraform_data.migration";
 
-/// The stack `default` holds the shop, the stack `data` nothing.
+/// Two stacks: `default` with the shop's resources, and the empty stack `data`.
 fn two_stacks() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["stack", "new", "data"]).exits(0);
@@ -95,7 +95,7 @@ fn move_between_stacks_shows_both_plans_first() {
     let done = done.exits(0).data("mv-to-stack");
     assert_eq!(done["entries"], dry["entries"]);
     assert_eq!(done["source"]["changes"], dry["source"]["changes"]);
-    assert_eq!(all(&sandbox), before, "none is lost, none is doubled");
+    assert_eq!(all(&sandbox), before, "no resource is lost or duplicated");
     let there = addresses(&sandbox, "data");
     assert_eq!(done["entries"].as_array().unwrap().len(), there.len());
     assert!(there.contains(&DATABASE.to_owned()) && there.contains(&MIGRATION.to_owned()));
@@ -114,7 +114,7 @@ fn move_between_stacks_shows_both_plans_first() {
 }
 
 #[test]
-fn what_cannot_move_is_refused_with_what_to_do() {
+fn impossible_move_is_refused_with_a_hint() {
     let sandbox = two_stacks();
     let mv = |arguments: &[&str]| {
         on(
@@ -167,7 +167,7 @@ fn what_cannot_move_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_stack_that_is_held_refuses_the_move_on_either_side() {
+fn move_is_refused_while_either_stack_is_locked() {
     let sandbox = two_stacks();
     for held in ["default", "data"] {
         let lock = on(&sandbox, held, &["lock", "acquire", "-m", "freeze", "--json"]);
@@ -222,7 +222,8 @@ fn rollback_across_a_move_needs_force() {
     );
 }
 
-/// Cuts a move from `default` to `data` short at its commit point, and looks around while the source is still held.
+/// Interrupts a move from `default` to `data` with a fault at its commit point. Calls `look` while the source is still
+/// locked.
 fn cut_short(sandbox: &Sandbox, fault: Fault, look: impl FnOnce()) {
     let url = format!("file://{}", sandbox.path().join(".state").display());
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -296,7 +297,11 @@ fn move_interrupted_after_its_commit_point_is_completed() {
             ),
             (Some("done"), Some(0))
         );
-        assert_eq!(all(&sandbox), before, "the source needn't be free for that");
+        assert_eq!(
+            all(&sandbox),
+            before,
+            "the move is completed while the source is locked"
+        );
     });
     let departed = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
     assert_eq!(departed[0]["op"], "move-out");
@@ -305,7 +310,7 @@ fn move_interrupted_after_its_commit_point_is_completed() {
     assert_eq!(
         settled,
         Value::Array(Vec::new()),
-        "the next lock finds out that they arrived"
+        "the next lock confirms that the resources arrived"
     );
 }
 
@@ -320,7 +325,11 @@ fn move_interrupted_before_its_commit_point_is_undone() {
         let hint = refused["error"]["hint"].as_str().unwrap();
         assert!(hint.contains("may still finish the move"), "{refused}");
         on(&sandbox, "data", &["protect", "--all", "--yes"]).exits(0);
-        assert_eq!(waiting(&sandbox).len(), 1, "other work goes on meanwhile");
+        assert_eq!(
+            waiting(&sandbox).len(),
+            1,
+            "the move stays pending during other changes"
+        );
     });
     let resolved = resolve(&sandbox, &id).exits(0);
     let document = resolved.json();

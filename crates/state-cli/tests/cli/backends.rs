@@ -3,7 +3,7 @@
 use crate::sandbox::Sandbox;
 
 #[test]
-fn backends_prints_what_can_be_configured() {
+fn backends_lists_configuration_keys_of_each_type() {
     let sandbox = Sandbox::new();
     let kinds = sandbox.run(&["backends", "--json"]).exits(0).data("backends");
     let file = kinds
@@ -27,7 +27,7 @@ fn backends_prints_what_can_be_configured() {
 }
 
 #[test]
-fn the_url_and_the_flag_are_read_by_one_schema() {
+fn url_and_flag_values_are_validated_alike() {
     let sandbox = Sandbox::with_shop();
     let with = |url: &str, config: &[&str]| {
         let mut arguments = vec!["list", "--backend", url];
@@ -71,7 +71,7 @@ fn the_url_and_the_flag_are_read_by_one_schema() {
 }
 
 #[test]
-fn a_path_that_would_mean_something_in_a_url_is_a_path() {
+fn path_with_url_syntax_is_taken_literally() {
     let sandbox = Sandbox::new();
     sandbox.run(&["init", "--backend", "a?b=c 100%"]).exits(0);
     assert!(sandbox.path().join("a?b=c 100%/format").is_file());

@@ -5,10 +5,10 @@ mod by_hand;
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::path::Path;
 
-/// Escaped in JSON, so that both of its spellings count.
+/// The secret. JSON escapes some of its characters: the test searches for the plain and the escaped form.
 const CANARY: &str = "c4nary\"\\ö-w4tch-7he-m1ne";
 
-/// What the fixture has in its place.
+/// The secret of the fixture, which the canary replaces.
 const BEFORE: &str = "correct horse battery staple";
 
 /// All encodings in which the secret could appear.
@@ -29,7 +29,8 @@ fn forms() -> Vec<String> {
         hex,
         "w4tch-7he".to_owned(),
     ];
-    // However it lies among the bytes that are encoded; what depends on its neighbours is cut off.
+    // Base64 encodes the secret in three ways, depending on its offset. The digits at both ends also encode
+    // neighbouring bytes and are cut off.
     for skip in 0..3 {
         let padded = [&vec![0; skip][..], bytes].concat();
         let encoded = base64(&padded);
@@ -93,7 +94,7 @@ impl Worked {
         command
     }
 
-    /// Runs it as chatty as it goes, as text and as JSON: nothing of what it prints is a secret.
+    /// Runs a command with the most verbose output. Asserts its exit code, and that the command prints no secret.
     fn go(&self, arguments: &[&str], codes: &[i32]) -> Ran {
         let ran = run(&mut self.command(&[arguments, &["-vvv", "--yes"]].concat()));
         assert!(codes.contains(&ran.code), "{arguments:?}: {ran:#?}");
@@ -123,12 +124,12 @@ impl Worked {
             &["recipients", "list"],
             &["verify", "--deep"],
         ] {
-            // The search text is on the command line; nothing matches, and the error repeats the text.
+            // The command line itself contains the secret and the output may repeat it, so the output isn't searched.
             if reading.contains(&CANARY) {
                 run(&mut self.command(reading));
                 continue;
             }
-            // Entries that were made by hand are none of Terraform's.
+            // After `by_hand` has added other resources, the state can't be exported as a Terraform state.
             let codes = if reading == ["export"] { &[0, 1][..] } else { &[0] };
             self.go(reading, codes);
             self.go(&[reading, &["--json"]].concat(), codes);
@@ -136,7 +137,7 @@ impl Worked {
     }
 }
 
-/// The fixture with the canary in the place of its secrets.
+/// Writes the fixture with the canary in place of its secret, and returns the path of the file.
 fn baited(folder: &Path) -> String {
     let original = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     let escaped = serde_json::to_string(CANARY).unwrap();
@@ -146,7 +147,7 @@ fn baited(folder: &Path) -> String {
 }
 
 impl Worked {
-    /// Files that are cut or changed near a secret.
+    /// Imports files that are truncated or damaged, also in the middle of a secret.
     fn imports_what_is_broken(&self, file: &str, outside: &Path) {
         let broken = outside.join("broken.tfstate");
         let text = std::fs::read_to_string(file).unwrap();
@@ -164,7 +165,7 @@ impl Worked {
         let listed = self.go(&["pending", "list", "--json"], &[0]);
         let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
         let pending = listed["data"].as_array().unwrap();
-        let expected = "three results that broke a rule, one that never came";
+        let expected = "three rejected results, and one operation without a result";
         assert_eq!(pending.len(), 4, "{expected}");
         for operation in pending {
             let id = operation["id"].as_str().unwrap();
@@ -200,7 +201,11 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
     let identity = worked.sandbox.path().join("anna/statectl/identity.txt");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let shown = runtime.unwrap().block_on(by_hand::work(&root, &identity));
-    assert_eq!(found(shown.as_bytes()), None, "a `Debug` shows it: {shown}");
+    assert_eq!(
+        found(shown.as_bytes()),
+        None,
+        "debug output contains a secret: {shown}"
+    );
     worked.looks();
 
     worked.imports_what_is_broken(file, outside.path());
@@ -219,7 +224,7 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
     worked.meets_a_stranger(outside.path());
 
     assert!(search(worked.sandbox.path()) > 20);
-    // And the search would have found it.
+    // Verify the search itself: it must find an encoded secret.
     let proof = base64(format!("x{CANARY}").as_bytes());
     worked.sandbox.write("proof", format!("..{proof}.."));
     assert!(std::panic::catch_unwind(|| search(worked.sandbox.path())).is_err());

@@ -6,7 +6,8 @@ use state_core::mutation::Outcome;
 use state_core::{Entry, ErrorKind, UpdateKind};
 use state_manager::{Intent, Stack, UpdateRequest};
 
-/// Begins an operation and dies; the result that is given comes back first and is refused.
+/// Begins an operation and leaves it pending. With `result`, the operation first ends with that result, which must be
+/// rejected.
 async fn leave_pending(stack: Stack, intent: Intent, result: Option<Entry>) {
     let session = stack.lock("deploy").await.unwrap();
     let update = session
@@ -19,7 +20,7 @@ async fn leave_pending(stack: Stack, intent: Intent, result: Option<Entry>) {
             .end(Outcome::Succeeded, Some(entry), Vec::new())
             .await
             .unwrap();
-        assert!(!violations.is_empty(), "the result was meant to be refused");
+        assert!(!violations.is_empty(), "the result must violate a rule");
     }
     session.close().await.unwrap();
 }
@@ -37,13 +38,13 @@ fn pending(sandbox: &Sandbox) -> Vec<Value> {
 }
 
 #[test]
-fn rollback_asks_and_rolls_forward() {
+fn rollback_asks_and_writes_a_new_revision() {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);
     let refused = sandbox.run(&["rollback", "@-"]).exits(4);
     assert!(
         refused.stderr.contains("- terraform_data.backup"),
-        "it says what would change: {refused:?}"
+        "the preview lists the removed resource: {refused:?}"
     );
     assert!(refused.stderr.contains("--yes"), "{refused:?}");
     assert_eq!(sandbox.history().len(), 2);
@@ -92,7 +93,11 @@ fn pending_operations_are_shown_and_block_other_changes() {
     sandbox
         .run(&["import", "--force", successor.to_str().unwrap()])
         .exits(0);
-    assert_eq!(pending(&sandbox).len(), 1, "a forced import keeps it");
+    assert_eq!(
+        pending(&sandbox).len(),
+        1,
+        "a forced import keeps the pending operation"
+    );
 }
 
 #[test]
@@ -123,7 +128,7 @@ fn a_pending_create_is_resolved_as_done_with_its_id() {
 }
 
 #[test]
-fn a_pending_create_that_never_happened_just_goes() {
+fn pending_create_resolved_as_not_done_is_dropped() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| leave_pending(stack, Intent::create(bucket()), None).await);
     let id = pending(&sandbox)[0]["id"].as_str().unwrap().to_owned();
@@ -162,7 +167,7 @@ fn refused_result_is_kept_while_it_violates_a_rule() {
 }
 
 #[test]
-fn a_refused_result_is_accepted_once_it_fits() {
+fn rejected_result_is_accepted_once_its_dependency_exists() {
     let sandbox = Sandbox::with_shop();
     let policy = Entry::leaf("policy.logs".parse().unwrap(), "policy");
     let mut result = bucket();
@@ -188,7 +193,7 @@ fn a_refused_result_is_accepted_once_it_fits() {
 }
 
 #[test]
-fn a_lock_names_its_holder_and_a_broken_one_fences_it() {
+fn breaking_a_lock_fences_the_holder_that_it_names() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();

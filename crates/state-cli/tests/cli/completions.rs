@@ -4,7 +4,7 @@ use crate::sandbox::{Sandbox, run};
 use state_core::testkit::run::skip;
 
 #[test]
-fn each_shell_has_a_script_that_knows_the_commands() {
+fn completion_script_of_each_shell_lists_the_commands() {
     let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = sandbox.run(&["completions", shell]).exits(0).stdout;
@@ -20,7 +20,7 @@ fn each_shell_has_a_script_that_knows_the_commands() {
     sandbox.run(&["completions", "tcsh"]).exits(2);
 }
 
-/// What a shell would offer at the end of these words, if it is there.
+/// The completions that a shell offers for the last of these words; none if the shell isn't installed.
 fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> Option<Vec<String>> {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_statectl"));
     let path = std::env::join_paths(std::iter::once(binary.parent().unwrap().to_owned()).chain(
@@ -51,7 +51,7 @@ fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> O
     Some(lines.lines().map(str::to_owned).collect())
 }
 
-/// What Bash would offer at the end of these words.
+/// The completions that Bash offers for the last of these words.
 fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
     let script = r#"
         source <(statectl completions bash)
@@ -59,7 +59,7 @@ fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
         _statectl_words statectl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
         printf '%s\n' "${COMPREPLY[@]}"
     "#;
-    offered_by("bash", script, sandbox, words).expect("bash is everywhere")
+    offered_by("bash", script, sandbox, words).expect("bash is installed")
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn bash_completes_stacks_addresses_and_revisions_from_the_store() {
     assert_eq!(
         offered(&elsewhere, &["show", ""]).concat(),
         "",
-        "nothing there, nothing said"
+        "without a store, nothing is offered or printed"
     );
 }
 
 #[test]
-fn bash_runs_nothing_that_a_name_holds() {
+fn bash_never_executes_code_in_a_name() {
     let sandbox = Sandbox::new();
     let state = std::fs::read_to_string(crate::sandbox::fixture("shop.tfstate")).unwrap();
     let hostile = state.replacen(

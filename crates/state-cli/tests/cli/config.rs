@@ -16,7 +16,7 @@ fn setting(shown: &Value, key: &str) -> Value {
 }
 
 #[test]
-fn a_file_upward_names_store_and_stack_relative_to_itself() {
+fn project_file_in_a_parent_folder_names_store_and_stack() {
     let sandbox = Sandbox::new();
     sandbox.write("statectl.toml", CONFIG);
     let deep = sandbox.path().join("a/b");
@@ -33,7 +33,7 @@ fn a_file_upward_names_store_and_stack_relative_to_itself() {
 }
 
 #[test]
-fn flags_win_over_the_environment_and_that_over_files() {
+fn flags_override_environment_which_overrides_files() {
     let sandbox = Sandbox::new();
     sandbox.write("statectl.toml", CONFIG);
     let show = ["config", "show", "--json", "--profile", "production"];
@@ -53,7 +53,7 @@ fn flags_win_over_the_environment_and_that_over_files() {
     assert_eq!(
         setting(&shown, "stack")["value"],
         Value::Null,
-        "it is of another store"
+        "the stack in the file belongs to another store"
     );
     let mut both = sandbox.command(&show);
     let shown = run(both.args(["--backend", "/flag"]).env("STATECTL_BACKEND", "/env")).data("config");
@@ -90,12 +90,12 @@ fn user_settings_apply_where_the_project_sets_none() {
     assert_eq!(
         setting(&shown, "backend")["value"],
         "file:///user-p",
-        "a profile was asked for"
+        "the selected profile takes precedence"
     );
 }
 
 #[test]
-fn a_file_that_is_not_understood_says_where() {
+fn error_names_file_and_line_of_an_invalid_setting() {
     let sandbox = Sandbox::new();
     for (text, part) in [
         ("\nstak = \"x\"\n", "statectl.toml:2"),

@@ -3,7 +3,7 @@
 use crate::sandbox::Sandbox;
 
 #[test]
-fn a_copy_has_the_whole_history_and_says_so_twice() {
+fn copy_has_the_whole_history_and_refuses_divergence() {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);
     let copied = sandbox.run(&["copy", ".state", "file://there"]).exits(0);

@@ -12,7 +12,7 @@ pub(crate) fn example() -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A program with two files, the second made of the first.
+/// A program with two files; the second contains the size of the first.
 pub(crate) const PAGES: &str = r#"
 resources:
   folder:
@@ -30,7 +30,7 @@ outputs:
   path: ${first.path}
 "#;
 
-/// All files below a folder, with what is in them and when they were changed.
+/// All files below a folder, with their contents and modification times.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     let mut found = BTreeMap::new();
     let Ok(children) = std::fs::read_dir(folder) else {
@@ -48,7 +48,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     found
 }
 
-/// What its steps are, in any order: those without a dependency between them end as they like.
+/// The steps of a run, sorted, because independent steps may end in any order.
 fn steps(done: &Value) -> Vec<String> {
     let all = done["steps"].as_array().unwrap().iter();
     let word = |step: &Value, name: &str| step[name].as_str().unwrap().to_owned();
@@ -59,7 +59,8 @@ fn steps(done: &Value) -> Vec<String> {
     text
 }
 
-/// The previewed steps that were performed: an input that was unknown in the preview may turn out unchanged.
+/// The steps that a run must perform according to its preview. An update with unknown inputs may turn out to change
+/// nothing.
 fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
     let came = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
@@ -81,7 +82,7 @@ fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
     text
 }
 
-/// Runs a command with `--preview`, then for real: the same steps.
+/// Runs a command with `--preview` and then without, and asserts that both have the same steps.
 #[track_caller]
 fn as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let before = sandbox.history().len();
@@ -123,7 +124,7 @@ fn example_is_created_and_a_second_run_changes_nothing() {
     assert_eq!(
         sandbox.history().len(),
         history,
-        "history is not filled with nothing"
+        "no revision is written without a change"
     );
     let password = std::fs::read_to_string(site.join("members/.users")).unwrap();
     let password = password.trim().strip_prefix("member:").unwrap();
@@ -160,12 +161,12 @@ fn sealed_example_leaves_no_password_in_the_store() {
     assert_eq!(
         preview.exits(0).stdout,
         "nothing to do\n",
-        "what is sealed compares as it is"
+        "an encrypted stack shows no differences either"
     );
 }
 
 #[test]
-fn each_command_does_what_its_preview_said() {
+fn each_command_performs_the_steps_of_its_preview() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     sandbox.run(&["init"]).exits(0);
@@ -178,10 +179,7 @@ fn each_command_does_what_its_preview_said() {
     assert_eq!(steps(&edited), ["update first", "update second"]);
     std::fs::remove_file(out.join("first")).unwrap();
     let blind = sandbox.run(&["preview", "--json"]).exits(0).data("preview");
-    assert_eq!(
-        blind["changed"], false,
-        "without --refresh the record is believed"
-    );
+    assert_eq!(blind["changed"], false, "without --refresh, drift isn't detected");
     let seen = sandbox
         .run(&["refresh", "--preview", "--detailed-exitcode"])
         .exits(3);
@@ -207,13 +205,13 @@ fn each_command_does_what_its_preview_said() {
 }
 
 #[test]
-fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
+fn preview_prints_a_tree_with_signs_and_writes_nothing() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let first = sandbox.run(&["preview", "--detailed-exitcode"]).exits(3);
     assert!(
         !sandbox.path().join(".state").exists(),
-        "nothing is made for a look"
+        "a preview creates nothing"
     );
     let lines: Vec<&str> = first.stdout.lines().collect();
     assert_eq!(lines[0], "+  folder (directory)");
@@ -227,7 +225,7 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
     let second = sandbox.run(&["preview"]).exits(0);
     assert!(
         second.stdout.contains("   folder"),
-        "what contains it is named: {second:?}"
+        "the unchanged parent is shown: {second:?}"
     );
     assert!(
         second.stdout.contains("~ content: \"one\" → \"longer\""),
@@ -237,7 +235,7 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn nothing_is_done_without_a_yes() {
+fn nothing_is_changed_without_confirmation() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let refused = sandbox.run(&["up"]).exits(4);
@@ -255,7 +253,7 @@ fn nothing_is_done_without_a_yes() {
 }
 
 #[test]
-fn targets_are_names_or_patterns_and_the_rest_is_left_alone() {
+fn only_targets_by_name_or_pattern_are_changed() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     up(&sandbox, &["--target", "f*"]).exits(0);
@@ -277,7 +275,7 @@ fn targets_are_names_or_patterns_and_the_rest_is_left_alone() {
 }
 
 #[test]
-fn a_change_that_touches_no_object_is_recorded_too() {
+fn change_of_options_only_is_recorded_in_the_state() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     up(&sandbox, &[]).exits(0);
@@ -360,7 +358,7 @@ fn parallel_limits_concurrent_commands() {
     );
     up(&sandbox, &["--parallel", "1"]).exits(0);
     assert_eq!(marks(&sandbox), "start\nend\n".repeat(3));
-    // Each waits for the others: they end only if all three are under way at once.
+    // Each command waits for the other two: the run succeeds only if all three run at once.
     let together = "echo start >>marks; n=0; until [ $(grep -c start marks) = 3 ]; do sleep 0.05; n=$((n+1)); [ $n -lt 400 ] || exit 1; done; echo end >>marks";
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", marking(together));
@@ -380,7 +378,7 @@ fn destroy_preview_exit_code_shows_whether_stack_is_empty() {
         seen.stdout.ends_with("3 to delete, 1 output changed\n"),
         "{seen:?}"
     );
-    assert_eq!(files(sandbox.path()), before, "nothing is done");
+    assert_eq!(files(sandbox.path()), before, "a preview changes nothing");
     sandbox.run(&["destroy", "--yes"]).exits(0);
     let nothing = sandbox.run(&preview).exits(0);
     assert_eq!(nothing.stdout, "nothing to do\n");

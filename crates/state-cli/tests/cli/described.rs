@@ -10,7 +10,7 @@ use std::path::Path;
 
 const DATABASE: &str = "terraform_data.database";
 
-/// A folder, what was run in it, and the kinds that came back.
+/// A sandbox, the commands that ran in it, and the `kind` of every JSON document that they printed.
 struct Tour {
     sandbox: Sandbox,
     ran: Vec<String>,
@@ -18,13 +18,14 @@ struct Tour {
 }
 
 impl Tour {
-    /// Runs a command that succeeds; each line that it prints fits its schema. The first one's data comes back.
+    /// Runs a command that must succeed, and checks each printed line against its schema. Returns the `data` of the
+    /// first line.
     #[track_caller]
     fn go(&mut self, arguments: &[&str]) -> Value {
         self.go_with(arguments, Path::new("/dev/null"))
     }
 
-    /// The same, with a file as its input.
+    /// Like [`Self::go`], with a file as stdin.
     #[track_caller]
     fn go_with(&mut self, arguments: &[&str], input: &Path) -> Value {
         let mut command = self.sandbox.command(&[arguments, &["--json", "--yes"]].concat());
@@ -46,7 +47,7 @@ impl Tour {
     }
 }
 
-/// The commands that `--help` lists, with those below them.
+/// All commands without subcommands, by their full names, as `--help` lists them.
 fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
     let help = sandbox.run(&[above, &["--help"]].concat()).exits(0).stdout;
     let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
@@ -65,7 +66,7 @@ fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
     found
 }
 
-/// Leaves an operation pending, and lines in a log.
+/// Leaves two operations pending, and one line in the log.
 fn work(sandbox: &Sandbox) {
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();
@@ -81,7 +82,8 @@ fn work(sandbox: &Sandbox) {
     });
 }
 
-/// A result that waits in a file: nothing was made.
+/// Writes a file with a saved result for this operation: the operation failed without effect. Returns the path of the
+/// file.
 pub(crate) fn spooled(sandbox: &Sandbox, id: &str) -> String {
     let lineage = sandbox.on_stack(async |stack| stack.lineage());
     let spooled = SpooledResult {
@@ -245,7 +247,7 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
     sealing(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
-    // An editor is a terminal's: `edits.rs` runs it with one that answers for a person.
+    // `edit` needs an editor: `edits.rs` tests it with a script as the editor.
     for command in all.iter().filter(|command| *command != "edit") {
         let began = |ran: &String| ran == command || ran.starts_with(&format!("{command} "));
         assert!(
@@ -254,7 +256,7 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
         );
     }
     let kinds = tour.sandbox.run(&["schema"]).exits(0).stdout;
-    // What is an error; the lock of another, broken by its id; and the same as the other changes by hand.
+    // Kinds that these commands don't print: errors, a client lock that was broken by its id, and the report of `edit`.
     let elsewhere = ["error", "lock-break-client", "edit"];
     for kind in kinds.lines().filter(|kind| !elsewhere.contains(kind)) {
         assert!(tour.kinds.contains(kind), "no command prints `{kind}`");

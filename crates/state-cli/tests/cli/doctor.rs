@@ -1,9 +1,9 @@
-//! `doctor`: its report on a store, and that it leaves no data behind.
+//! `doctor` reports on a store, and leaves no data behind.
 
 use crate::sandbox::Sandbox;
 
 #[test]
-fn a_local_store_is_sound_and_nothing_stays_behind() {
+fn doctor_finds_local_store_safe_and_leaves_no_files() {
     let sandbox = Sandbox::with_shop();
     let files = || {
         let found = std::fs::read_dir(sandbox.path().join(".state")).unwrap();
@@ -30,7 +30,7 @@ fn a_local_store_is_sound_and_nothing_stays_behind() {
 }
 
 #[test]
-fn where_no_store_is_there_is_nothing_to_examine() {
+fn doctor_of_a_missing_store_is_refused() {
     let sandbox = Sandbox::new();
     let missing = sandbox.run(&["doctor", "file://nowhere"]).exits(10);
     assert!(missing.stderr.contains("statectl init"), "{missing:?}");

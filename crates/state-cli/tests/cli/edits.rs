@@ -19,7 +19,7 @@ fn addresses(sandbox: &Sandbox) -> Vec<String> {
     entries.iter().map(address).collect()
 }
 
-/// Runs with an editor that is this shell script; the file is `$1`.
+/// Runs a command with this shell script as the editor. The script gets the path of the edited text as `$1`.
 fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Ran {
     let editor = sandbox.write("editor.sh", format!("#!/bin/sh\nset -e\n{script}\n"));
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -86,7 +86,7 @@ fn a_removal_is_refused_while_something_depends_on_it() {
     assert_eq!(
         pruned["changes"].as_array().unwrap().len(),
         1,
-        "others of its group stay"
+        "the other resources of the group stay"
     );
     assert_eq!(sandbox.history()[0]["forced"], true);
     sandbox.run(&["rm", DATABASE, "--cascade", "--yes"]).exits(0);
@@ -97,7 +97,7 @@ fn a_removal_is_refused_while_something_depends_on_it() {
 }
 
 #[test]
-fn marks_are_set_and_taken_for_one_or_all() {
+fn marks_are_set_and_removed_for_one_or_all_resources() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["protect", DATABASE, "--yes"]).exits(0);
     let refused = sandbox.run(&["rm", DATABASE, MIGRATION, "--yes"]).exits(4);
@@ -141,7 +141,7 @@ fn a_batch_is_all_or_nothing() {
 }
 
 #[test]
-fn undo_takes_back_and_undo_of_undo_redoes() {
+fn undo_reverts_a_change_and_a_second_undo_redoes_it() {
     let sandbox = Sandbox::with_shop();
     let first = sandbox.run(&["undo", "--yes"]).exits(13);
     assert!(first.stderr.contains("nothing to undo"), "{first:?}");
@@ -159,7 +159,7 @@ fn undo_takes_back_and_undo_of_undo_redoes() {
 }
 
 #[test]
-fn an_edit_of_an_entry_hides_secrets_and_keeps_them() {
+fn edit_of_a_resource_hides_secrets_and_keeps_them() {
     let sandbox = Sandbox::with_shop();
     let before = sandbox
         .run(&["show", DATABASE, "--json", "--show-secrets"])
@@ -271,12 +271,15 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
         "drop depends-on gone",
-        "depose the later one as repair01",
+        "depose the later resource as repair01",
         "b: move before a",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");
     }
-    assert!(!sandbox.path().join(".state").exists(), "nothing was made yet");
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "no store was created yet"
+    );
     let imported = sandbox
         .run(&["import", file, "--repair", "--yes", "--json"])
         .exits(0)

@@ -3,7 +3,7 @@
 use crate::sandbox::{Sandbox, fixture};
 
 #[test]
-fn without_arguments_help_is_printed_and_it_is_a_misuse() {
+fn missing_command_prints_help_and_exits_2() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&[]).exits(2);
     assert!(ran.stderr.contains("Usage: statectl"), "{ran:?}");
@@ -20,7 +20,7 @@ fn without_arguments_help_is_printed_and_it_is_a_misuse() {
 }
 
 #[test]
-fn a_misuse_is_2_and_touches_nothing() {
+fn usage_error_exits_2_and_writes_nothing() {
     let sandbox = Sandbox::new();
     for arguments in [
         &["frobnicate"][..],
@@ -38,7 +38,7 @@ fn a_misuse_is_2_and_touches_nothing() {
 }
 
 #[test]
-fn an_error_says_what_failed_and_what_to_do() {
+fn error_names_the_failed_object_and_a_next_command() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run(&["list"]).exits(10);
     assert!(ran.stderr.starts_with("error: store file://.state"), "{ran:?}");
@@ -50,7 +50,7 @@ fn an_error_says_what_failed_and_what_to_do() {
 }
 
 #[test]
-fn a_state_of_another_version_is_16() {
+fn unknown_format_version_exits_16() {
     let sandbox = Sandbox::new();
     let text = std::fs::read_to_string(fixture("basic.tfstate")).unwrap();
     let file = sandbox.write(
@@ -63,7 +63,7 @@ fn a_state_of_another_version_is_16() {
 }
 
 #[test]
-fn nothing_from_outside_makes_it_panic() {
+fn malicious_input_never_causes_a_panic() {
     let sandbox = Sandbox::with_shop();
     let deep = "[".repeat(100_000);
     let documents: [&[u8]; 12] = [

@@ -21,7 +21,8 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The preview and the plan of the new stack list parallel resources in different orders: that is no other plan.
+/// The plans before and after the stack is created may list parallel resources in different orders. Such plans are the
+/// same.
 #[test]
 fn first_up_shows_the_plan_of_parallel_resources_once() {
     for _ in 0..4 {
@@ -34,7 +35,7 @@ fn first_up_shows_the_plan_of_parallel_resources_once() {
 }
 
 #[test]
-fn a_first_up_that_is_refused_leaves_nothing_behind() {
+fn unconfirmed_first_up_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let before = paths(sandbox.path());
@@ -49,7 +50,7 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
         home(sandbox.sealing(arguments)).exits(4);
         assert_eq!(paths(sandbox.path()), before, "{arguments:?}");
     }
-    // What can't be done isn't asked about, and nothing is made for it.
+    // An invalid program fails before the question, and creates nothing.
     sandbox.write("state.yaml", PAGES.replace("content: one", "mode: '0600'"));
     let wrong = home(sandbox.sealing(&["up", "--yes"])).exits(1);
     assert!(wrong.stdout.contains("nothing was changed"), "{wrong:?}");
@@ -58,16 +59,12 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
     sandbox.run(&["init"]).exits(0);
     let before = paths(sandbox.path());
     home(sandbox.sealing(&["up"])).exits(4);
-    assert_eq!(
-        paths(sandbox.path()),
-        before,
-        "a store that is there stays as it is"
-    );
+    assert_eq!(paths(sandbox.path()), before, "an existing store is unchanged");
     let made = home(sandbox.sealing(&["up", "--yes"])).exits(0);
     assert_eq!(
         made.stderr.matches("3 to create").count(),
         1,
-        "it is shown once: {made:?}"
+        "the plan is shown once: {made:?}"
     );
 }
 

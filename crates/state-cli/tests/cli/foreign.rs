@@ -4,7 +4,7 @@ use crate::pulumi::nowhere;
 use crate::sandbox::{Ran, Sandbox, run};
 use std::path::Path;
 
-/// A fixture of the crate that reads formats.
+/// The path of a fixture of the crate `state-formats`.
 fn format_fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../state-formats/tests/fixtures")
@@ -13,7 +13,7 @@ fn format_fixture(name: &str) -> String {
 }
 
 fn assert_nothing_written(sandbox: &Sandbox) {
-    assert!(!sandbox.path().join(".state").exists(), "something was made");
+    assert!(!sandbox.path().join(".state").exists(), "a store was created");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn repair_fixes_cycles_and_duplicates_of_a_state() {
     );
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
-        "t.c: depose the later one as repair01",
+        "t.c: occurs twice; depose the later resource as repair01",
         "drop depends-on group t.",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");
@@ -196,7 +196,7 @@ fn hints_fit_the_error() {
 }
 
 #[test]
-fn a_document_that_breaks_rules_points_to_the_repair() {
+fn error_of_a_document_that_violates_rules_suggests_repair() {
     let sandbox = Sandbox::new();
     let document = r#"{"format-version":1,"stack":{"name":"f"},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z",
         "entries":[{"address":"a","type":"leaf","kind":"k","depends-on":["gone"]}]}"#;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A store with so many revisions: the import, then edits.
+/// A store whose stack has this many revisions: an import, then edits.
 fn sandbox(revisions: usize) -> Sandbox {
     let sandbox = Sandbox::with_shop();
     for round in 1..revisions {
@@ -87,7 +87,7 @@ fn a_collection_without_grace_drops_and_deletes_at_once() {
 }
 
 #[test]
-fn every_command_says_that_a_revision_was_collected() {
+fn every_command_reports_a_collected_revision() {
     let sandbox = sandbox(4);
     let first = sandbox.history()[3]["id"].as_str().unwrap().to_owned();
     let gc = ["gc", "--keep-days", "0", "--keep-revisions", "1", "--yes"];
@@ -164,7 +164,7 @@ fn gc_asks_for_confirmation_only_with_work_to_do() {
 }
 
 #[test]
-fn what_was_dropped_waits_for_its_grace_and_is_then_deleted() {
+fn dropped_files_are_deleted_after_the_grace_period() {
     let sandbox = sandbox(3);
     let gc = ["gc", "--keep-days", "0", "--keep-revisions", "1", "--yes"];
     let first = sandbox.run(&[&gc[..], &["--json"]].concat()).exits(0).data("gc");
@@ -183,7 +183,7 @@ fn what_was_dropped_waits_for_its_grace_and_is_then_deleted() {
 }
 
 #[test]
-fn a_held_stack_is_not_collected_from() {
+fn gc_of_a_locked_stack_is_refused() {
     let sandbox = sandbox(3);
     sandbox.run(&["lock", "acquire", "-m", "freeze"]).exits(0);
     let gc = ["gc", "--keep-days", "0", "--keep-revisions", "1"];
@@ -193,7 +193,7 @@ fn a_held_stack_is_not_collected_from() {
 }
 
 #[test]
-fn a_collected_stack_goes_on() {
+fn stack_can_be_changed_after_gc() {
     let sandbox = sandbox(3);
     let gc = [
         "gc",

@@ -1,6 +1,6 @@
 //! The commands of the guides and of the README run as they are printed.
 //!
-//! All `sh` blocks of a page are one script. A comment `<!-- not run: REASON -->` before a block leaves it out, and a
+//! All `sh` blocks of a page are one script. A comment `<!-- not run: REASON -->` before a block excludes the block. A
 //! comment `<!-- run: COMMAND -->` adds a command that readers don't see.
 
 use crate::sandbox::{Sandbox, fixture, run};
@@ -42,7 +42,7 @@ fn script(page: &str, text: &str) -> String {
     script
 }
 
-/// Runs the commands of a page in a folder with the files that the guides speak of.
+/// Runs the commands of a page in a folder with the files that the guides use.
 #[track_caller]
 fn runs(page: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -61,7 +61,8 @@ fn runs(page: &str) {
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", binary.parent().unwrap().display());
 
-    // The settings of the sandbox for `statectl`, given to the shell that runs it; with the policy of real users.
+    // The shell passes the settings of the sandbox to `statectl`, except STATECTL_POLICY: the guides use the default
+    // policy.
     let prepared = sandbox.command(&[]);
     let mut shell = std::process::Command::new("bash");
     shell
@@ -94,7 +95,7 @@ fn commands_of_the_readme_run() {
 }
 
 #[test]
-fn scripts_hold_shown_and_hidden_commands_and_no_skipped_ones() {
+fn script_has_shown_and_hidden_but_no_skipped_commands() {
     let page = "# T\n```sh\nstatectl a\n```\n<!-- not run: no bucket -->\n```sh\nstatectl b\n```\n\
                 <!-- run: x=1 -->\n```text\nstatectl c\n```\n```sh\nstatectl d\n```\n";
     let expected = "echo 'p.md:2' >&2\nstatectl a\necho 'p.md:6' >&2\nx=1\necho 'p.md:13' >&2\nstatectl d\n";

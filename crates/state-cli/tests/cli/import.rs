@@ -4,7 +4,7 @@ use crate::sandbox::{Sandbox, fixture};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
-fn a_terraform_state_comes_back_byte_for_byte() {
+fn terraform_state_is_exported_byte_for_byte_as_imported() {
     for name in ["basic.tfstate", "shop.tfstate", "wide.tfstate"] {
         let sandbox = Sandbox::new();
         sandbox.import(name).exits(0);
@@ -35,7 +35,7 @@ fn import_creates_store_and_stack_and_warns_of_plaintext() {
 }
 
 #[test]
-fn the_same_state_again_makes_no_revision() {
+fn import_of_an_unchanged_state_writes_no_revision() {
     let sandbox = Sandbox::with_shop();
     let ran = sandbox.import("shop.tfstate").exits(0);
     assert!(ran.stdout.contains("nothing changed"), "{ran:?}");
@@ -43,7 +43,7 @@ fn the_same_state_again_makes_no_revision() {
 }
 
 #[test]
-fn a_successor_keeps_the_identity_of_what_stays() {
+fn newer_state_keeps_the_uids_of_remaining_resources() {
     let sandbox = Sandbox::with_shop();
     let uid = |sandbox: &Sandbox| {
         let shown = sandbox
@@ -85,7 +85,7 @@ fn older_state_is_refused_unless_forced() {
 }
 
 #[test]
-fn a_state_of_other_objects_is_refused() {
+fn state_with_another_lineage_is_refused() {
     let sandbox = Sandbox::with_shop();
     let refused = sandbox.import("basic.tfstate").exits(13);
     assert!(refused.stderr.contains("different objects"), "{refused:?}");
@@ -93,7 +93,7 @@ fn a_state_of_other_objects_is_refused() {
 }
 
 #[test]
-fn stdin_is_a_file_too() {
+fn import_reads_stdin_with_a_dash() {
     let sandbox = Sandbox::new();
     let state = std::fs::File::open(fixture("basic.tfstate")).unwrap();
     let mut command = sandbox.command(&["import", "-", "--stack", "net/prod"]);
@@ -104,7 +104,7 @@ fn stdin_is_a_file_too() {
 }
 
 #[test]
-fn an_export_of_our_own_can_be_imported_elsewhere() {
+fn native_export_can_be_imported_into_another_store() {
     let (here, there) = (Sandbox::with_shop(), Sandbox::new());
     let native = here.run(&["export", "--format", "native"]).exits(0).stdout;
     let file = there.write("state.json", &native);
@@ -167,12 +167,12 @@ fn exported_file_is_private_and_overwrites_only_with_force() {
     assert_eq!(
         there,
         [".state", "out.tfstate", "user-state"],
-        "no temporary file stays"
+        "no temporary file is left"
     );
 }
 
 #[test]
-fn an_earlier_revision_exports_as_it_was() {
+fn earlier_revision_is_exported_unchanged() {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);
     let shop = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();

@@ -1,4 +1,4 @@
-//! `diff`, `blame`, `find`, `graph`, and looking at earlier revisions with `--at`.
+//! `diff`, `blame`, `find`, `graph`, and reads of earlier revisions with `--at`.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use state_manager::{Intent, UpdateRequest};
 
 const SECRET: &str = "correct horse battery staple";
 
-/// Two revisions: the shop, and what became of it.
+/// A store with two revisions: the fixture `shop`, then its successor.
 fn two() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);
@@ -20,7 +20,7 @@ fn addresses(entries: &Value) -> Vec<&str> {
     entries.map(|entry| entry["address"].as_str().unwrap()).collect()
 }
 
-/// Changes entries by hand, as one revision.
+/// Changes one resource by hand, as one revision.
 fn edit(sandbox: &Sandbox, change: impl Fn(Entry) -> Entry, address: &str) {
     let key = EntryKey::live(address.parse().unwrap());
     sandbox.on_stack(async |stack| {
@@ -76,7 +76,7 @@ fn diff_compares_the_latest_revision_with_the_one_before_it() {
 }
 
 #[test]
-fn differences_have_an_exit_code_when_asked_for() {
+fn detailed_exitcode_reports_differences() {
     let sandbox = two();
     sandbox.run(&["diff", "--detailed-exitcode"]).exits(3);
     sandbox
@@ -89,7 +89,7 @@ fn differences_have_an_exit_code_when_asked_for() {
 }
 
 #[test]
-fn the_first_revision_differs_from_nothing() {
+fn diff_of_the_first_revision_lists_all_resources() {
     let sandbox = Sandbox::with_shop();
     let data = sandbox.run(&["diff", "--json"]).exits(0).data("diff");
     assert_eq!(data["old"], Value::Null);
@@ -123,7 +123,7 @@ fn diff_shows_moves_and_blame_follows_them() {
         entry.address = "terraform_data.spare".parse().unwrap();
         entry
     };
-    // No entry depends on the last one.
+    // No other resource depends on this one.
     edit(&sandbox, rename, "terraform_data.migration");
     let data = sandbox.run(&["diff", "--json"]).exits(0).data("diff");
     assert_eq!(data["moved"][0]["from"]["address"], "terraform_data.migration");
@@ -173,7 +173,7 @@ fn blame_names_revision_person_and_property() {
 }
 
 #[test]
-fn every_reading_command_looks_at_earlier_revisions() {
+fn every_reading_command_accepts_an_earlier_revision() {
     let sandbox = two();
     let at = |arguments: &[&str]| sandbox.run(&[arguments, &["--at", "1"]].concat()).exits(0).stdout;
     assert_eq!(at(&["list"]).lines().count(), 29);
@@ -206,7 +206,7 @@ fn every_reading_command_looks_at_earlier_revisions() {
 }
 
 #[test]
-fn find_looks_at_names_and_values() {
+fn find_searches_names_and_values() {
     let sandbox = two();
     let found = |query: &[&str]| sandbox.run(&[&["find"], query].concat()).exits(0).stdout;
     assert_eq!(found(&["POSTGRES"]), "terraform_data.database\n");
@@ -219,7 +219,7 @@ fn find_looks_at_names_and_values() {
 }
 
 #[test]
-fn a_graph_too_large_to_read_is_refused_with_the_way_out() {
+fn too_large_graph_is_refused_with_a_hint() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("edit").await.unwrap();
@@ -252,7 +252,7 @@ fn a_graph_too_large_to_read_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_graph_is_drawn_for_other_programs_too() {
+fn graph_is_printed_as_dot_mermaid_and_json() {
     let sandbox = Sandbox::with_shop();
     let dot = sandbox
         .run(&["graph", "--format", "dot", "--group-by", "type"])
@@ -274,7 +274,7 @@ fn a_graph_is_drawn_for_other_programs_too() {
 }
 
 #[test]
-fn the_history_can_be_cut_and_streams_a_line_a_revision() {
+fn history_is_limited_and_has_one_json_line_per_revision() {
     let sandbox = two();
     let lines = |arguments: &[&str]| {
         sandbox
@@ -294,7 +294,7 @@ fn the_history_can_be_cut_and_streams_a_line_a_revision() {
 }
 
 #[test]
-fn the_history_marks_what_was_undone() {
+fn history_marks_undone_revisions() {
     let sandbox = two();
     let undone = || -> Vec<Value> {
         let history = sandbox.history();
@@ -305,14 +305,14 @@ fn the_history_marks_what_was_undone() {
     let third = sandbox.history()[0]["id"].clone();
     assert_eq!(undone(), [Value::Null, third, Value::Null]);
     assert!(sandbox.run(&["history"]).stdout.contains("(undone by 3)"));
-    // Undoing that brings the second one back.
+    // A rollback to the second revision undoes the first rollback.
     sandbox.run(&["rollback", "2", "--yes"]).exits(0);
     let fourth = sandbox.history()[0]["id"].clone();
     assert_eq!(undone(), [Value::Null, fourth, Value::Null, Value::Null]);
 }
 
 #[test]
-fn no_way_of_reading_shows_or_finds_a_secret() {
+fn no_reading_command_shows_or_finds_a_secret() {
     let sandbox = Sandbox::with_shop();
     let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     let rotated =

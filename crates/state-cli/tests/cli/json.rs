@@ -1,4 +1,4 @@
-//! `--json`: one document on stdout, of a kind and a version, whatever happens.
+//! `--json`: every command prints documents with a kind and a format version on stdout, also for errors.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn with_json<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_reading_command_has_its_kind() {
+fn json_of_each_reading_command_has_its_kind() {
     let sandbox = Sandbox::with_shop();
     for (arguments, kind) in READING {
         let data = sandbox.run(&with_json(arguments)).exits(0).data(kind);
@@ -34,7 +34,7 @@ fn every_reading_command_has_its_kind() {
 }
 
 #[test]
-fn every_changing_command_has_its_kind() {
+fn json_of_each_changing_command_has_its_kind() {
     let sandbox = Sandbox::new();
     let (shop, successor) = (fixture("shop.tfstate"), fixture("successor.tfstate"));
     let commands: [(&[&str], &str); 9] = [
@@ -92,7 +92,7 @@ fn errors_are_json_on_every_command() {
 }
 
 #[test]
-fn warnings_ride_with_the_data() {
+fn warnings_are_part_of_the_json_document() {
     let sandbox = Sandbox::new();
     let shop = fixture("shop.tfstate");
     let document = sandbox
@@ -107,7 +107,7 @@ fn warnings_ride_with_the_data() {
 }
 
 #[test]
-fn an_export_in_json_carries_the_document_byte_for_byte() {
+fn json_export_contains_the_document_byte_for_byte() {
     let sandbox = Sandbox::with_shop();
     let data = sandbox.run(&["export", "--json"]).exits(0).data("export");
     let shop = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
@@ -126,7 +126,7 @@ fn numbers_keep_their_digits_in_json() {
 }
 
 #[test]
-fn show_prints_type_and_purpose_of_a_resource() {
+fn show_prints_type_and_hides_extension_data() {
     let sandbox = Sandbox::with_shop();
     let data = sandbox
         .run(&["show", "terraform_data.migration", "--json"])

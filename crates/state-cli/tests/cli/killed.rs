@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// The variable that replays a run.
+/// The environment variable with the seed of a run to replay.
 const SEED: &str = "STATE_TESTS_SEED";
-/// How often each kind of stack is killed.
+/// How often each test kills `up`.
 const ROUNDS: u32 = 50;
-/// How many pages a program may have.
+/// Maximum number of pages in a program.
 const PAGES: u64 = 24;
 
 struct Dice(SeededEntropy);
@@ -27,7 +27,7 @@ impl Dice {
     }
 }
 
-/// A program and the files that it makes, the generated password's apart.
+/// A random program, and the files that it must create, except the file with the generated password.
 fn program(dice: &Dice, round: u64) -> (String, BTreeMap<PathBuf, String>) {
     let mut text = String::from(concat!(
         "resources:\n",
@@ -41,7 +41,7 @@ fn program(dice: &Dice, round: u64) -> (String, BTreeMap<PathBuf, String>) {
         if dice.below(3) == 0 {
             continue;
         }
-        // Some stay as they are from round to round.
+        // Some contents are the same in every round.
         let content = format!("page {page} of {}", round * dice.below(4).min(1));
         text.push_str(&format!(
             "  page{page}:\n    kind: file\n    options: {{ parent: folder }}\n    \
@@ -73,9 +73,9 @@ fn name(entry: &Entry) -> Option<PathBuf> {
     Some(PathBuf::from(Path::new(&path).file_name()?))
 }
 
-/// What the state or a pending operation knows of; and how much is pending.
+/// The files named by the state or by a pending operation, and the number of pending operations.
 fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
-    // Killed before it made the stack.
+    // `up` was killed before it created the stack.
     if !sandbox.path().join(".state/names/default/default.json").exists() {
         return (BTreeSet::new(), 0);
     }
@@ -89,14 +89,14 @@ fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
     })
 }
 
-/// Waits for a random moment: any, or one after a number of steps was reported as done.
+/// Waits for a random time, mostly after a random number of steps was reported as finished.
 fn wait(child: &mut Child, dice: &Dice) {
     let most = if dice.below(4) == 0 {
         100_000
     } else {
         let text = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut text = text.map_while(Result::ok);
-        // What it is about to do ends with counts.
+        // The printed plan ends with a line of counts.
         let has_begun = text.any(|line| line.starts_with(|c: char| c.is_ascii_digit()));
         let steps = usize::try_from(dice.below(PAGES)).unwrap();
         // A round without changes reports no steps.
@@ -108,7 +108,7 @@ fn wait(child: &mut Child, dice: &Dice) {
     std::thread::sleep(Duration::from_micros(dice.below(most)));
 }
 
-/// Whether a file is one that is known, or on its way to the name of one.
+/// Whether a file is known, or is the temporary file of a known one.
 fn is_known(file: &Path, known: &BTreeSet<PathBuf>) -> bool {
     let is_staged = |known: &PathBuf| {
         let name = Digest::of(known.as_os_str().as_encoded_bytes()).short();
@@ -117,7 +117,7 @@ fn is_known(file: &Path, known: &BTreeSet<PathBuf>) -> bool {
     known.contains(file) || known.iter().any(is_staged)
 }
 
-#[expect(clippy::print_stderr, reason = "how to replay it")]
+#[expect(clippy::print_stderr, reason = "prints the seed to replay a run")]
 fn killed_at_random_moments(policy: &str, usual: u64) {
     let seed = std::env::var(SEED)
         .ok()
@@ -162,7 +162,7 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         assert_eq!(password.map(|password| password.len()), Some(20), "{replay}");
         assert_eq!(there, wanted, "{replay}");
     }
-    eprintln!("{in_between} of {rounds} were cut short in the middle, {left_pending} with something pending");
+    eprintln!("{in_between} of {rounds} runs were killed midway, {left_pending} left operations pending");
     assert!(in_between > rounds / 10 && left_pending > 0, "{replay}");
     let settled = sandbox
         .run(&["pending", "list", "--json"])

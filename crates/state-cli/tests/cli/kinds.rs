@@ -38,7 +38,7 @@ fn kinds_are_listed_and_described_without_a_store() {
 }
 
 #[test]
-fn a_kind_that_is_not_there_is_10_and_what_was_meant_is_named() {
+fn unknown_kind_exits_10_and_suggests_the_nearest_kind() {
     let sandbox = Sandbox::new();
     let unknown = sandbox.run(&["kinds", "flie"]).exits(10);
     assert!(unknown.stderr.contains("did you mean `file`?"), "{unknown:?}");

@@ -1,4 +1,4 @@
-//! Client locks on the real binary: a freeze by an operator.
+//! Client locks of the binary: an operator locks a stack across commands.
 
 use crate::programs::started;
 use crate::sandbox::{Ran, Sandbox, fixture, run};
@@ -17,7 +17,7 @@ fn import_as(sandbox: &Sandbox, id: &str) -> Ran {
 }
 
 #[test]
-fn a_frozen_stack_is_changed_by_its_holder_only() {
+fn only_the_client_lock_holder_changes_the_stack() {
     let sandbox = Sandbox::with_shop();
     let id = acquire(&sandbox, &[]);
     let refused = sandbox.import("successor.tfstate").exits(11);
@@ -44,7 +44,7 @@ fn a_frozen_stack_is_changed_by_its_holder_only() {
 }
 
 #[test]
-fn who_took_a_client_lock_releases_it_without_its_id() {
+fn client_lock_is_released_by_its_user_without_the_id() {
     let sandbox = Sandbox::with_shop();
     acquire(&sandbox, &[]);
     let released = sandbox.run(&["lock", "release"]).exits(0);
@@ -82,7 +82,7 @@ fn client_lock_of_another_user_is_broken_by_its_id() {
 }
 
 #[test]
-fn a_client_lock_ends_by_itself() {
+fn expired_client_lock_allows_changes() {
     let sandbox = Sandbox::with_shop();
     let id = acquire(&sandbox, &["--expires", "0s"]);
     let status = sandbox.run(&["lock", "status"]).exits(0);
@@ -110,12 +110,15 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
         (&pending[0]["op"], &pending[0]["address"]),
         (&"create".into(), &"slow".into())
     );
-    assert!(!sandbox.path().join("later").exists(), "nothing more was begun");
+    assert!(
+        !sandbox.path().join("later").exists(),
+        "no further step was begun"
+    );
     assert!(
         text.contains("another client took over the lock") && text.contains("`statectl lock status`"),
         "{text}"
     );
-    // The hint's way to record what came too late.
+    // Record the late result with the command of the hint.
     let file = text.split(" is kept in ").nth(1).unwrap();
     let file = format!("{}.json", file.split(".json").next().unwrap());
     sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);

@@ -3,7 +3,7 @@
 use crate::sandbox::{Sandbox, run};
 
 #[test]
-fn a_store_is_remembered_until_it_is_forgotten() {
+fn login_saves_a_default_store_until_logout() {
     let sandbox = Sandbox::with_shop();
     let config = sandbox.path().join("user-config/statectl/config.toml");
     std::fs::create_dir_all(config.parent().unwrap()).unwrap();
@@ -38,7 +38,7 @@ fn a_store_is_remembered_until_it_is_forgotten() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_not_remembered() {
+fn login_to_a_missing_store_saves_nothing() {
     let sandbox = Sandbox::new();
     sandbox.run(&["login", "file://nowhere"]).exits(10);
     assert!(!sandbox.path().join("user-config/statectl/config.toml").exists());

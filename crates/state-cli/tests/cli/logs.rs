@@ -27,7 +27,7 @@ const LINES: [(&str, LogLevel, Option<&str>, &str); 4] = [
     ),
 ];
 
-/// A stack with two updates; in each all lines were said. The import before them said nothing.
+/// A stack with an import without log lines, then two updates that each log all of [`LINES`].
 fn talkative() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
@@ -50,7 +50,7 @@ fn talkative() -> Sandbox {
     sandbox
 }
 
-/// The documents that `--json` prints, each held against its schema.
+/// The documents that `--json` prints, each validated against its schema.
 fn lines(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
     let ran = sandbox.run(&[&["logs", "--json"], arguments].concat()).exits(0);
     assert_eq!(ran.stderr, "");
@@ -80,7 +80,7 @@ fn said(sandbox: &Sandbox, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_flag_narrows_what_is_printed() {
+fn each_flag_filters_the_printed_lines() {
     let sandbox = talkative();
     let all = lines(&sandbox, &[]);
     assert_eq!(all.len(), 8);
@@ -131,7 +131,7 @@ fn every_flag_narrows_what_is_printed() {
 }
 
 #[test]
-fn a_line_is_readable_and_plays_no_tricks_on_the_terminal() {
+fn log_lines_are_aligned_and_control_characters_escaped() {
     let sandbox = talkative();
     let page = sandbox.run(&["logs", "--update", "@"]).exits(0).stdout;
     assert_eq!(

@@ -10,7 +10,7 @@ fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> Ran {
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }
 
-/// A program with one `command`.
+/// A program with one resource of kind `command`, followed by the text `more`.
 pub(crate) fn command(name: &str, script: &str, more: &str) -> String {
     format!(
         "resources:\n  {name}:\n    kind: command\n    inputs:\n      create: [sh, -c, '{script}']\n{more}"
@@ -92,7 +92,7 @@ fn unknown_property_is_reported_before_changes() {
 }
 
 #[test]
-fn settings_come_by_name_or_file_and_unknown_are_refused() {
+fn config_is_read_from_flag_or_file_and_unknown_is_refused() {
     let sandbox = Sandbox::new();
     let program = "config:\n  text: { type: string }\nresources:\n  a: { kind: file, inputs: { path: a, content: \"${config.text}\" } }";
     sandbox.write("value", "from a file\n");
@@ -112,12 +112,12 @@ fn settings_come_by_name_or_file_and_unknown_are_refused() {
     let bare = up(&sandbox, program, &["--config", "hunter2"]).exits(2);
     assert!(
         bare.stderr.contains("NAME=VALUE") && !format!("{bare:?}").contains("hunter2"),
-        "it may be secret: {bare:?}"
+        "the argument may be a secret: {bare:?}"
     );
 }
 
 #[test]
-fn a_secret_setting_is_sealed_in_the_program_and_shown_nowhere() {
+fn secret_config_is_sealed_in_the_program_and_never_shown() {
     let sandbox = Sandbox::new();
     let sealing = |arguments: &[&str]| run(&mut sandbox.sealing(arguments));
     sealing(&["init"]).exits(0);
@@ -187,7 +187,7 @@ fn hanging_provider_times_out_and_stays_pending() {
     up(&sandbox, &command("slow", "true", ""), &[]).exits(0);
 }
 
-/// Sends a signal as a person does.
+/// Sends a signal to a process with the program `kill`.
 pub(crate) fn signal(child: &std::process::Child, name: &str) {
     let sent = Command::new("kill")
         .args([name, &child.id().to_string()])
@@ -207,7 +207,10 @@ pub(crate) fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
     let mut up = sandbox.command(&["up", "--yes"]);
     let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !sandbox.path().join("running").exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "`up` ended before its first command ran"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     child
@@ -233,7 +236,7 @@ fn first_interrupt_finishes_running_steps_only() {
 }
 
 #[test]
-fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
+fn second_interrupt_leaves_steps_in_flight_pending() {
     let sandbox = Sandbox::new();
     let child = started(&sandbox, "touch running; sleep 30");
     signal(&child, "-TERM");
@@ -247,7 +250,7 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     assert!(pending.contains("slow"), "{pending}");
     let asked = sandbox.run(&["refresh", "--yes"]).exits(18);
     let still = asked.stdout.contains("pending: create of slow");
-    assert!(still, "its provider can't determine it: {asked:?}");
+    assert!(still, "the provider can't determine the outcome: {asked:?}");
     sandbox.run(&["up", "--yes"]).exits(18);
     sandbox.run(&["refresh", "--preview"]).exits(0);
     let absent = ["refresh", "--import-pending", "absent=1", "--yes"];
@@ -315,7 +318,7 @@ fn interrupt_reports_resolved_operations_and_asks_no_more() {
         said.contains("nothing else was changed; resolved the pending create of "),
         "{said}"
     );
-    assert!(!(asked("a") && asked("b")), "one was left alone: {said}");
+    assert!(!(asked("a") && asked("b")), "only one provider was asked: {said}");
 }
 
 #[test]
@@ -338,7 +341,7 @@ fn an_interrupt_ends_the_wait_for_the_lock() {
 }
 
 #[test]
-fn a_result_that_the_store_does_not_take_waits_in_a_file() {
+fn result_is_saved_in_a_file_if_the_store_refuses_it() {
     let sandbox = Sandbox::new();
     let program = command("thing", "mv .state/stacks/*/head.json head; echo made", "");
     let ran = up(&sandbox, &program, &["--json"]).exits(18).data("up");

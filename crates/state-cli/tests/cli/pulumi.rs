@@ -8,7 +8,7 @@ const STACK: &str = "urn:pulumi:dev::shop::pulumi:pulumi:Stack::shop-dev";
 const PROVIDER: &str = "urn:pulumi:dev::shop::pulumi:providers:aws::west";
 const NET: &str = "urn:pulumi:dev::shop::aws:ec2/vpc:Vpc::net";
 const DB: &str = "urn:pulumi:dev::shop::aws:rds/instance:Instance::db";
-/// The salt of Pulumi's own tests, whose passphrase is `password`, and a secret under it.
+/// The salt of Pulumi's own tests, with the passphrase `password`, which also encrypts [`CIPHERTEXT`].
 const SALT: &str = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ==";
 const CIPHERTEXT: &str = "v1:AAECAwQFBgcICQoL:NavUG4PWZstRlfyVRc/N3IBV03i0d2H3Fc38b5oYLOc=";
 const PLAIN: &str = "hunter2-secret";
@@ -83,7 +83,7 @@ fn checkpoint_roundtrips_and_its_secrets_stay_masked() {
     assert!(imported.stdout.contains("shop/dev"), "{imported:?}");
     assert!(
         !imported.stderr.contains("stored in plaintext"),
-        "it is encrypted: {imported:?}"
+        "the secrets are encrypted: {imported:?}"
     );
     let listed = sandbox.run(&["list"]).exits(0);
     assert_eq!(listed.stdout.lines().count(), 4, "{listed:?}");
@@ -137,7 +137,7 @@ fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     open(None, None).exits(12);
     let wrong = open(None, Some("password123")).exits(12);
     assert!(wrong.stderr.contains("the passphrase is wrong"), "{wrong:?}");
-    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+    assert!(!sandbox.path().join(".state").exists(), "no store was created");
     sandbox.write("passphrase", "password\n");
     let opened = open(Some("passphrase"), None).exits(0);
     assert!(opened.stderr.contains("3 secrets were decrypted"), "{opened:?}");
@@ -156,7 +156,7 @@ fn decrypted_secrets_are_sealed_and_exported_unchanged() {
 }
 
 #[test]
-fn secrets_of_another_provider_are_left_as_they_are() {
+fn open_secrets_of_an_unsupported_provider_is_refused() {
     let mut other = document(&resources());
     other["checkpoint"]["latest"]["secrets_providers"]["type"] = "cloud".into();
     let (sandbox, _) = with(&other);
@@ -168,7 +168,7 @@ fn secrets_of_another_provider_are_left_as_they_are() {
 }
 
 #[test]
-fn secrets_of_other_systems_are_not_opened() {
+fn open_secrets_and_pulumi_export_need_a_pulumi_state() {
     let sandbox = Sandbox::new();
     let shop = crate::sandbox::fixture("shop.tfstate");
     let refused = sandbox
@@ -218,7 +218,7 @@ fn move_and_remove_change_only_the_named_resources() {
 }
 
 #[test]
-fn tombstones_of_one_urn_are_listed_apart_and_come_back() {
+fn tombstones_of_one_urn_roundtrip_as_deposed_resources() {
     let mut list = resources();
     for id in ["db-old", "db-older"] {
         let mut tombstone = list[3].clone();
@@ -240,7 +240,7 @@ fn invalid_state_is_refused_with_all_violations() {
     let (sandbox, _) = with(&document(&list));
     let refused = sandbox.run(&["import", "dev.json"]).exits(14);
     assert!(refused.stderr.contains("import --repair"), "{refused:?}");
-    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+    assert!(!sandbox.path().join(".state").exists(), "no store was created");
     let refused = sandbox.run(&["import", "dev.json", "--json"]).exits(14);
     let error = serde_json::from_str::<Value>(&refused.stdout).unwrap();
     let violations = error["error"]["violations"].as_array().unwrap();
@@ -289,7 +289,7 @@ fn malformed_file_is_refused_with_position_and_path() {
         assert!(refused.stderr.contains(part), "{name}: {refused:?}");
         assert!(!refused.stderr.contains("Terraform"), "{name}: {refused:?}");
     }
-    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+    assert!(!sandbox.path().join(".state").exists(), "no store was created");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::sandbox::Sandbox;
 use std::process::Stdio;
 
 #[test]
-fn piped_list_has_one_address_per_line_in_order() {
+fn piped_list_has_one_address_per_line_dependencies_first() {
     let sandbox = Sandbox::with_shop();
     let listed = sandbox.run(&["list"]).exits(0);
     assert_eq!(listed.stdout.lines().count(), 29);
@@ -13,7 +13,7 @@ fn piped_list_has_one_address_per_line_in_order() {
 }
 
 #[test]
-fn a_pattern_narrows_the_list_and_brackets_are_literal() {
+fn list_pattern_filters_and_brackets_are_literal() {
     let sandbox = Sandbox::with_shop();
     let addresses = |pattern: &str| sandbox.run(&["list", pattern]).exits(0).stdout;
     assert_eq!(addresses("terraform_data.data*"), "terraform_data.database\n");
@@ -39,7 +39,7 @@ fn show_prints_dependencies_in_both_directions() {
 }
 
 #[test]
-fn a_misspelled_address_gets_the_nearest_one_as_a_hint() {
+fn misspelled_address_is_corrected_in_a_hint() {
     let sandbox = Sandbox::with_shop();
     let missing = sandbox.run(&["show", "terraform_data.databse"]).exits(10);
     assert!(
@@ -49,7 +49,7 @@ fn a_misspelled_address_gets_the_nearest_one_as_a_hint() {
 }
 
 #[test]
-fn one_output_prints_as_its_bare_value() {
+fn single_output_is_printed_as_a_bare_value() {
     let sandbox = Sandbox::with_shop();
     assert_eq!(sandbox.run(&["outputs", "empty"]).exits(0).stdout, "{}\n");
     let missing = sandbox.run(&["outputs", "mixd"]).exits(10);
@@ -74,7 +74,7 @@ fn the_history_is_newest_first_and_marks_the_current_revision() {
 }
 
 #[test]
-fn a_closed_pipe_ends_quietly() {
+fn closed_pipe_exits_0_without_an_error() {
     let sandbox = Sandbox::new();
     sandbox.import("wide.tfstate").exits(0);
     for arguments in [
@@ -98,17 +98,14 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
-fn colours_come_when_asked_for_and_never_with_no_color() {
+fn colours_need_a_request_and_no_color_disables_them() {
     let sandbox = Sandbox::with_shop();
     let show = ["show", "terraform_data.database"];
     let run = |name: &str, value: &str| {
         let mut command = sandbox.command(&show);
         crate::sandbox::run(command.env(name, value)).exits(0).stdout
     };
-    assert!(
-        !sandbox.run(&show).stdout.contains('\x1b'),
-        "a pipe is no terminal"
-    );
+    assert!(!sandbox.run(&show).stdout.contains('\x1b'), "stdout is a pipe");
     assert!(run("CLICOLOR_FORCE", "1").contains('\x1b'));
     assert!(!run("NO_COLOR", "1").contains('\x1b'));
     assert!(

@@ -1,4 +1,4 @@
-//! Reports of `up`, `preview`, `refresh` and `pending`: all that a run did, and all that it left.
+//! Reports of `up`, `preview`, `refresh` and `pending`: the changes of a run, and the work that it left unfinished.
 
 use crate::described::spooled;
 use crate::first_up::typed;
@@ -7,7 +7,7 @@ use crate::sandbox::Sandbox;
 use serde_json::Value;
 use std::process::Stdio;
 
-/// A program of files, each with its name as its content.
+/// A program with these files. The content of each file is its name.
 fn pages(names: &[&str]) -> String {
     let page =
         |name: &&str| format!("  {name}: {{ kind: file, inputs: {{ path: {name}, content: {name} }} }}\n");
@@ -47,7 +47,7 @@ fn preview_during_a_run_names_the_lock_holder() {
 }
 
 #[test]
-fn preview_of_a_held_stack_without_a_run_says_so() {
+fn preview_of_an_idle_locked_stack_names_the_holder() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", command("slow", "sleep 30", ""));
     sandbox.run(&["up", "--yes", "--timeout", "500ms"]).exits(18);
@@ -58,7 +58,7 @@ fn preview_of_a_held_stack_without_a_run_says_so() {
         assert!(
             seen.stdout
                 .contains("the outcome of an earlier create is unknown"),
-            "it isn't ana's: {seen:?}"
+            "the pending operation is of an earlier run: {seen:?}"
         );
         let pending = sandbox.run(&["pending", "list"]).exits(0);
         assert_eq!(pending.stderr, "", "{pending:?}");
@@ -100,13 +100,13 @@ fn recorded_failure_is_reported_with_its_revision() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", command("bad", "exit 75", ""));
     let ran = sandbox.run(&["up", "--yes", "--json"]).exits(1).data("up");
-    assert_eq!(ran["changed"], false, "nothing was done: {ran}");
+    assert_eq!(ran["changed"], false, "nothing was changed: {ran}");
     let ran = sandbox.run(&["up", "--yes"]).exits(1);
     assert!(ran.stdout.ends_with("failed: 0 done, 1 failed\n"), "{ran:?}");
 }
 
 #[test]
-fn a_refresh_says_in_json_what_is_gone() {
+fn refresh_marks_missing_resources_in_json() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", pages(&["a", "b"]));
     sandbox.run(&["up", "--yes"]).exits(0);
@@ -168,7 +168,7 @@ fn steps_skipped_after_a_failure_are_reported_in_one_line() {
         .filter(|line| line.starts_with("skipped:"))
         .collect();
     let [line] = *lines else {
-        panic!("one line: {ran:?}");
+        panic!("expected one line: {ran:?}");
     };
     assert!(
         line.starts_with("skipped: page0, ")
@@ -188,7 +188,7 @@ fn steps_skipped_after_a_failure_are_reported_in_one_line() {
 }
 
 #[test]
-fn a_rename_is_to_be_done_until_it_is_and_named_in_the_question() {
+fn rename_is_shown_in_plan_question_and_summary() {
     let sandbox = Sandbox::new();
     sandbox.write(
         "state.yaml",
@@ -235,7 +235,7 @@ fn pending_list_names_the_file_of_a_kept_result() {
     let lineage = sandbox.on_stack(async |stack| stack.lineage());
     let named = folder.join(format!("{lineage}-{id}.json"));
     std::fs::rename(written, &named).unwrap();
-    // What isn't a result of this stack's isn't pointed to, whatever it is called.
+    // A file without a result of this stack isn't listed, even if its name fits.
     std::fs::write(folder.join(format!("{lineage}-other.json")), "{}").unwrap();
     let file = named.to_str().unwrap();
     assert_eq!(listed(&sandbox)["kept-in"], file);

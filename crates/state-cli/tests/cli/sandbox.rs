@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// The state of the real Terraform that a fixture holds.
+/// The path of a Terraform state in the fixtures of the workspace.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
@@ -29,7 +29,7 @@ impl Ran {
         self
     }
 
-    /// The one JSON document on stdout, which fits its schema. With `--json` nothing else is printed anywhere.
+    /// The only JSON document on stdout, checked against its schema. Asserts that stderr is empty.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stderr, "", "{self:#?}");
@@ -40,7 +40,7 @@ impl Ran {
         document
     }
 
-    /// The data of the JSON document.
+    /// The data of the JSON document, which must have this kind.
     #[track_caller]
     pub(crate) fn data(&self, kind: &str) -> Value {
         let mut document = self.json();
@@ -92,7 +92,7 @@ impl Sandbox {
             .stdin(Stdio::null())
             .env("XDG_CONFIG_HOME", self.path().join("user-config"))
             .env("XDG_STATE_HOME", self.path().join("user-state"))
-            // What is about other things is easier to follow where values stand as they are.
+            // Most tests are easier to read if the store contains plaintext.
             .env("STATECTL_POLICY", "plaintext");
         for name in [
             "STATECTL_BACKEND",
@@ -143,7 +143,7 @@ impl Sandbox {
             .collect()
     }
 
-    /// Works on the stack `default` from this process.
+    /// Runs `work` on the stack `default` in this process, as the user `ana` on the host `ci-17`.
     pub(crate) fn on_stack<T>(&self, work: impl AsyncFnOnce(Stack) -> T) -> T {
         let url = format!("file://{}", self.path().join(".state").display());
         let actor = Actor {
@@ -163,7 +163,7 @@ impl Sandbox {
     }
 }
 
-/// Runs a command that was prepared.
+/// Runs a prepared command and collects its output.
 pub(crate) fn run(command: &mut Command) -> Ran {
     let output = command.output().unwrap();
     Ran {

@@ -1,10 +1,11 @@
-//! The schemas that `statectl schema` prints, and every document that any test here gets, held against them.
+//! The schemas that `statectl schema` prints. Every JSON document that a test here receives is checked against its
+//! schema.
 
 use crate::sandbox::Sandbox;
 use serde_json::{Map, Value};
 use state_formats::Formats;
 
-/// The schemas as they are written, in the source, with the names of the formats.
+/// The schemas of the source file, completed with the names of the formats.
 fn written() -> Value {
     let mut all: Value = serde_json::from_str(include_str!("../../schemas/data.json")).unwrap();
     let names: Vec<_> = Formats::standard().iter().map(|format| format.name()).collect();
@@ -12,7 +13,7 @@ fn written() -> Value {
     all
 }
 
-/// What doesn't fit its schema in a document that `--json` printed. A kind that has none is an objection.
+/// All violations of the schema in a document that `--json` printed. A kind without a schema is a violation too.
 pub(crate) fn objections(document: &Value) -> Vec<String> {
     let all = written();
     let mut found = Vec::new();
@@ -27,7 +28,8 @@ pub(crate) fn objections(document: &Value) -> Vec<String> {
     found
 }
 
-/// The part of JSON Schema that the schemas use. Stricter in one way: a field that isn't described is an objection.
+/// Checks a value against the subset of JSON Schema that the schemas use. A field that the schema doesn't describe is a
+/// violation, unlike in JSON Schema.
 fn check(all: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let mut object = |what: String| found.push(format!("{at}: {what}"));
     if let Some(types) = schema.get("type")
@@ -117,7 +119,7 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 #[test]
-fn the_check_finds_what_does_not_fit() {
+fn schema_check_finds_violations() {
     let fits = serde_json::json!({"kind": "init", "data": {"backend": "x", "created": true}});
     assert_eq!(objections(&fits), Vec::<String>::new());
     for (data, part) in [

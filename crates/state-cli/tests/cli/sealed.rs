@@ -26,7 +26,7 @@ fn sealed_shop() -> Sandbox {
     sandbox
 }
 
-/// The names of files below a folder that hold the secret; snapshots are unpacked.
+/// The files below a folder that contain the secret, also in compressed form.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -90,7 +90,7 @@ fn import_seals_and_export_with_the_key_is_identical() {
 }
 
 #[test]
-fn a_stranger_lists_and_verifies_but_neither_opens_nor_writes() {
+fn user_without_a_key_lists_but_cannot_decrypt_or_write() {
     let sandbox = sealed_shop();
     for stranger in [&["identity", "--new"][..], &["identity"]] {
         as_user(&sandbox, "eve", stranger).exits(0);
@@ -131,7 +131,7 @@ fn a_stranger_lists_and_verifies_but_neither_opens_nor_writes() {
 }
 
 #[test]
-fn a_team_of_two_shares_a_stack_and_parts_again() {
+fn recipient_reads_and_writes_until_removed() {
     let sandbox = sealed_shop();
     let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
     let bob = bob.trim();
@@ -173,7 +173,7 @@ fn a_team_of_two_shares_a_stack_and_parts_again() {
     let differences = as_user(&sandbox, "anna", &["diff", "@-", "@", "--detailed-exitcode"]).exits(0);
     assert!(
         differences.stdout.contains("no differences"),
-        "another key is no difference: {differences:?}"
+        "a new data key is not a difference: {differences:?}"
     );
     as_user(&sandbox, "anna", &["rollback", "1", "--yes"]).exits(0);
     as_user(&sandbox, "anna", &["verify", "--deep"]).exits(0);
@@ -183,11 +183,11 @@ fn a_team_of_two_shares_a_stack_and_parts_again() {
 }
 
 #[test]
-fn a_plain_stack_is_sealed_by_encrypt_and_a_passphrase_will_do() {
+fn encrypt_seals_a_plaintext_stack_with_a_passphrase() {
     let sandbox = Sandbox::with_shop();
     assert!(
         !leaks(&sandbox.path().join(".state")).is_empty(),
-        "plain, as it was asked for"
+        "the stack is in plaintext"
     );
     let with_passphrase = |passphrase: &str, arguments: &[&str]| {
         let mut command = sandbox.sealing(arguments);

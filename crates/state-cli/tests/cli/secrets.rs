@@ -5,7 +5,7 @@ use crate::sandbox::{Sandbox, fixture, run};
 const SECRET: &str = "correct horse battery staple";
 
 #[test]
-fn no_command_shows_a_secret_unasked() {
+fn no_command_shows_a_secret_without_the_flag() {
     let sandbox = Sandbox::new();
     let shop = fixture("shop.tfstate");
     let instance = r#"module.service["web"].terraform_data.instance[0]"#;
@@ -31,7 +31,7 @@ fn no_command_shows_a_secret_unasked() {
 }
 
 #[test]
-fn what_is_hidden_is_said_to_be_so() {
+fn hidden_values_are_marked_as_sensitive() {
     let sandbox = Sandbox::with_shop();
     let shown = sandbox.run(&["show", "terraform_data.database"]).exits(0);
     assert!(shown.stdout.contains(r#""password": "(sensitive)""#), "{shown:?}");
@@ -42,7 +42,7 @@ fn what_is_hidden_is_said_to_be_so() {
 }
 
 #[test]
-fn show_secrets_shows_them() {
+fn show_secrets_prints_secrets() {
     let sandbox = Sandbox::with_shop();
     let shown = sandbox
         .run(&["show", "terraform_data.database", "--show-secrets"])
@@ -68,7 +68,7 @@ fn malformed_file_error_has_position_and_no_content() {
     assert!(!refused.stderr.contains(SECRET));
     assert!(
         !sandbox.path().join(".state").exists(),
-        "nothing is made for a file that isn't understood"
+        "an invalid file creates no store"
     );
 }
 

@@ -4,7 +4,7 @@ use crate::sandbox::{Sandbox, fixture, run};
 use state_manager::{Actor, Environment};
 
 #[test]
-fn init_makes_a_store_once() {
+fn init_creates_a_store_once() {
     let sandbox = Sandbox::new();
     let made = sandbox.run(&["init"]).exits(0);
     assert!(made.stdout.contains("created store file://.state"), "{made:?}");
@@ -18,7 +18,7 @@ fn init_makes_a_store_once() {
 }
 
 #[test]
-fn the_nearest_store_upward_is_used() {
+fn nearest_store_in_a_parent_folder_is_used() {
     let sandbox = Sandbox::with_shop();
     let deep = sandbox.path().join("a/b");
     std::fs::create_dir_all(&deep).unwrap();
@@ -31,10 +31,10 @@ fn the_nearest_store_upward_is_used() {
     .exits(0);
     assert!(
         !deep.join(".state").exists(),
-        "the store above is used, none is made"
+        "no store is created in the subfolder"
     );
     assert_eq!(sandbox.history().len(), 2);
-    // A folder that only looks like a store doesn't hide it.
+    // A folder `.state` without a store is skipped.
     std::fs::create_dir(deep.join(".state")).unwrap();
     run(sandbox.command(&["list"]).current_dir(&deep)).exits(0);
 }
@@ -57,7 +57,7 @@ fn several_stacks_need_a_name() {
 }
 
 #[test]
-fn the_backend_can_come_from_the_environment_and_be_a_bare_path() {
+fn backend_from_the_environment_may_be_a_plain_path() {
     let sandbox = Sandbox::with_shop();
     let other = Sandbox::new();
     let store = sandbox.path().join(".state");
@@ -83,7 +83,7 @@ fn unreachable_store_is_reported_without_secrets() {
 }
 
 #[test]
-fn a_hint_names_the_store_that_was_meant() {
+fn hint_repeats_the_store_of_the_command() {
     let sandbox = Sandbox::with_shop();
     let other = Sandbox::new();
     let store = sandbox.path().join(".state");
@@ -95,7 +95,7 @@ fn a_hint_names_the_store_that_was_meant() {
 }
 
 #[test]
-fn stacks_are_made_renamed_and_removed() {
+fn stacks_are_created_renamed_and_removed() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["stack", "new", "other"]).exits(0);
     let taken = sandbox.run(&["stack", "new", "OTHER"]).exits(13);

@@ -21,7 +21,7 @@ fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Comma
     command
 }
 
-/// The same with something on stdin.
+/// Like [`as_user`], with this input on stdin.
 fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
     let mut command = user(sandbox, who, arguments);
     let mut child = command
@@ -86,11 +86,11 @@ fn restored_store_is_written_only_after_trust_accept() {
 }
 
 #[test]
-fn a_stack_that_was_forged_is_neither_shown_nor_written() {
+fn forged_stack_is_neither_shown_nor_written() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let hers = anna(&["identity"]).exits(0).stdout;
-    // A user without her key creates the same stack and adds her as a recipient.
+    // Eve, who doesn't have Anna's key, creates another stack of this name and adds Anna as a recipient.
     let store = sandbox.path().join(".state");
     std::fs::remove_dir_all(&store).unwrap();
     let shop = fixture("shop.tfstate");
@@ -110,7 +110,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
     }
     let text = anna(&["trust"]).exits(0);
     assert!(text.stderr.contains("foreign"), "{text:?}");
-    // A key that was communicated otherwise is pinned instead of the first one.
+    // A new user pins the key before the first access. The forged stack has another key and is refused.
     let newcomer = |arguments: &[&str]| as_user(&sandbox, "newcomer", arguments);
     let stranger = "0123456789abcdef0123456789abcdef";
     newcomer(&["identity", "--new"]).exits(0);
@@ -160,7 +160,7 @@ fn output_readers_can_read_only_outputs() {
 }
 
 #[test]
-fn single_secrets_open_under_their_name_and_with_the_key_only() {
+fn single_secret_needs_its_name_and_the_data_key() {
     let sandbox = sealed_shop();
     let sealed = given(&sandbox, "anna", &["secret", "encrypt", "db"], SECRET)
         .exits(0)
@@ -210,7 +210,7 @@ fn secret_that_is_not_utf8_is_refused_in_json() {
 }
 
 #[test]
-fn a_new_stack_is_sealed_unless_plaintext_is_asked_for() {
+fn new_stack_is_sealed_unless_plaintext_is_requested() {
     let sandbox = Sandbox::new();
     let anna = |arguments: &[&str]| {
         let mut command = user(&sandbox, "anna", arguments);
@@ -232,7 +232,7 @@ fn a_new_stack_is_sealed_unless_plaintext_is_asked_for() {
 }
 
 #[test]
-fn a_history_is_forgotten_with_its_key() {
+fn rekey_with_forget_history_deletes_earlier_revisions() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     anna(&["taint", "terraform_data.database", "--yes"]).exits(0);

@@ -1,5 +1,5 @@
-//! unobin's snapshots through a store. Written by hand after the format of release 0.4.0; no sample that the program
-//! itself wrote was at hand.
+//! Imports and exports of unobin snapshots. The sample was written by hand from the format of release 0.4.0, because no
+//! sample written by unobin was available.
 
 use crate::sandbox::Sandbox;
 

@@ -1,11 +1,11 @@
-//! A writer crashed while it changed objects: every reading command warns until the state is verified.
+//! A writer crashed while it changed real resources: every reading command warns until the state is confirmed.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
 use state_core::target::SnapshotProvider;
 use state_manager::{Actor, Environment, Stacks};
 
-/// A store whose stack was marked, by a writer that died.
+/// A store whose stack a crashed writer left marked as unreliable.
 fn abandoned() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     let url = format!("file://{}", sandbox.path().join(".state").display());
@@ -17,7 +17,7 @@ fn abandoned() -> Sandbox {
         let stacks = Stacks::open(&url, Environment::system(Actor::default())).unwrap();
         drop(stacks.begin_mutation(&"default".parse().unwrap()).await.unwrap());
     });
-    // Until the next writer comes, the update of the dead one counts as open.
+    // The update of the crashed writer stays open until the next writer takes the lock.
     drop(runtime);
     sandbox
 }
@@ -32,7 +32,7 @@ fn is_reliable(sandbox: &Sandbox) -> bool {
 }
 
 #[test]
-fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
+fn every_reading_command_warns_of_an_unreliable_state() {
     let sandbox = abandoned();
     assert!(!is_reliable(&sandbox));
     for open in [true, false] {
@@ -53,7 +53,7 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
         let exported = sandbox.run(&["export", "--json"]).exits(0).json();
         assert_eq!(exported["data"]["reliable"], false);
         assert!(exported["warnings"].to_string().contains("is unreliable"));
-        // A change by hand ends what the dead writer left open, and says nothing of the world.
+        // An edit closes the update of the crashed writer, but doesn't make the state reliable.
         sandbox
             .run(&["protect", "terraform_data.database", "--yes"])
             .exits(0);
@@ -80,7 +80,7 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
 }
 
 #[test]
-fn refresh_clears_the_unreliable_mark() {
+fn pending_trust_clears_the_unreliable_mark() {
     let sandbox = abandoned();
     let trusted = sandbox
         .run(&["pending", "trust", "--json"])
@@ -102,9 +102,9 @@ fn refresh_clears_the_unreliable_mark() {
 }
 
 #[test]
-fn an_import_takes_the_mark_back_even_if_it_says_the_same() {
+fn import_of_an_equal_state_clears_the_unreliable_mark() {
     let sandbox = abandoned();
-    // The next writer ends what the dead one left open; that alone raises the serial.
+    // The first edit also closes the update of the crashed writer, which raises the serial.
     sandbox
         .run(&["unprotect", "terraform_data.database", "--yes"])
         .exits(0);
@@ -130,7 +130,7 @@ fn an_import_takes_the_mark_back_even_if_it_says_the_same() {
 }
 
 #[test]
-fn an_export_that_was_marked_says_so_where_it_is_imported() {
+fn import_of_an_unreliable_export_warns() {
     let sandbox = abandoned();
     sandbox
         .run(&["export", "--format", "native", "-o", "marked.json"])

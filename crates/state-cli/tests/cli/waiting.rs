@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 #[test]
-fn a_command_waits_as_long_as_it_may_and_says_for_whom() {
+fn command_waits_for_the_timeout_and_names_the_holder() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();
@@ -22,7 +22,7 @@ fn a_command_waits_as_long_as_it_may_and_says_for_whom() {
 }
 
 #[test]
-fn a_command_that_waits_goes_on_once_the_lock_is_free() {
+fn waiting_command_continues_after_the_lock_is_released() {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
         let session = stack.lock("deploy").await.unwrap();
@@ -44,7 +44,7 @@ fn a_command_that_waits_goes_on_once_the_lock_is_free() {
 }
 
 #[test]
-fn removing_and_renaming_a_stack_wait_too() {
+fn stack_rm_and_stack_rename_wait_for_the_lock() {
     let sandbox = Sandbox::with_shop();
     let rename = ["stack", "rename", "default", "live", "--lock-timeout"];
     let remove = ["stack", "rm", "live", "--force", "--lock-timeout"];

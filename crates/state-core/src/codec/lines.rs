@@ -9,9 +9,8 @@ use crate::snapshot::Snapshot;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Decodes the stored form from one line after the other. Accepts only the layout of
-/// [`encode_stored`](super::encode_stored). If the whole text is available, use [`decode`](super::decode), which
-/// accepts every layout and reports better errors.
+/// Decodes the stored form line by line. Accepts only the layout of [`encode_stored`](super::encode_stored). If the
+/// whole text is available, use [`decode`](super::decode), which accepts every layout and reports better errors.
 ///
 /// ```
 /// use state_core::{FactoryInfo, Snapshot, Timestamp, codec};

@@ -59,7 +59,7 @@ fn snapshot_field<'a>(
     Ok(())
 }
 
-/// Decodes the list of entries. `null` is an empty list, because Go writes it so.
+/// Decodes the list of entries. `null` counts as an empty list, because Go encodes a nil slice as `null`.
 fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntry>, JsonError> {
     if view.is_null() {
         return Ok(Vec::new());
@@ -74,7 +74,7 @@ fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntr
     Ok(entries)
 }
 
-/// Returns the index of the first entry whose key an earlier entry has.
+/// Returns the index of the first entry that has the same key as an earlier entry.
 pub(super) fn first_duplicate(entries: &[SharedEntry]) -> Option<usize> {
     let mut keys = HashSet::with_capacity(entries.len());
     entries
@@ -143,7 +143,7 @@ fn entry_type<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<EntryType, 
     let known = EntryType::ALL.into_iter().find(|known| known.name() == name);
     known.ok_or_else(|| {
         let names = EntryType::ALL.map(EntryType::name).join(", ");
-        reader.error(view, format!("unknown entry type: this build knows {names}"))
+        reader.error(view, format!("unknown entry type (this build supports {names})"))
     })
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// The depth limit of user values: inputs, outputs, extensions, unknown fields.
 const MAX_VALUE_DEPTH: usize = 64;
-/// The number of containers of the format around a user value; the deepest place is an entry's extensions in the
-/// result of a pending operation.
+/// The number of arrays and objects that the format nests around a user value, at most. The extensions of an entry in
+/// the result of a pending operation are nested deepest.
 const OUR_DEPTH: usize = 8;
 /// The largest document that is decoded, in bytes.
 const MAX_BYTES: usize = 4 << 30;

@@ -1,8 +1,8 @@
 //! The contract between a store and the manager: bytes, names, locks and fences.
 //!
-//! A backend knows nothing about entries, records or secrets. For each stack it keeps one [`Head`] that changes by
-//! compare-and-swap, objects that are written once and never changed, and a journal of [`Frame`]s that only the lock
-//! holder may extend. An implementation of [`Backend`] is enough to use everything else.
+//! A backend doesn't interpret entries, records or secrets. For each stack, the backend stores one [`Head`] that
+//! changes by compare-and-swap, objects that are written once and never changed, and a journal of [`Frame`]s that only
+//! the lock holder may extend. An implementation of [`Backend`] is enough to use everything else.
 //!
 //! # Contract
 //! - **Durable:** when a writing method returns `Ok`, the effect survives a crash of all machines.
@@ -55,7 +55,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// URL of the store without secrets, for messages.
     fn url(&self) -> String;
 
-    /// The guarantees that the store gives.
+    /// The guarantees that the store provides.
     fn capabilities(&self) -> Capabilities;
 
     /// All name pointers, including tombstones, sorted by name.
@@ -106,7 +106,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Reads the status of the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
 
-    /// The optional capabilities of the store: see [`Extensions`]. The default has none.
+    /// The optional capabilities of the store: see [`Extensions`]. The default implementation returns none.
     fn extensions(&self) -> Extensions<'_> {
         Extensions::none()
     }
@@ -138,7 +138,7 @@ impl Capabilities {
 /// A request for a stack's writer lock.
 #[derive(Clone, Debug)]
 pub struct Acquire {
-    /// Lock holder as other clients will see it.
+    /// Lock holder, as shown to other clients.
     pub holder: Holder,
     /// Epoch at which to break the lock of a live holder. The break fails at any other epoch, so that it can't hit a
     /// newer holder by accident.
@@ -246,7 +246,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `Fenced`, `NotApplied`, `Indeterminate`, or `Conflict` for a frame that doesn't follow its predecessor. After
-    /// any of them the writer is unusable: it returns `Closed`, or `Fenced` again.
+    /// any of these errors the writer is unusable: every call returns `Closed`, or `Fenced` again.
     async fn append(&self, frame: &Frame) -> Result<()>;
 
     /// Makes the next frame the first of a segment, so that a base can start there. Stores without segments do
@@ -273,13 +273,13 @@ pub trait Writer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `Invalid` if an item is still in use: a part of the journal that isn't entirely before the floor of the head's
-    /// collection, or a snapshot that the head names; neither this item nor a later one is deleted. `Fenced`.
-    /// `Unsupported` by a store that isn't a [`CollectableStore`], which is the default.
+    /// collection, or an object that the head refers to. This item and all later ones are kept. `Fenced` if another
+    /// writer has taken over. `Unsupported`, by default, if the store isn't a [`CollectableStore`].
     async fn delete(&self, _pieces: &[StoredItemName]) -> Result<()> {
         Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
     }
 
-    /// Checks that this writer still holds the lock. Callers ask before they change real resources.
+    /// Checks that this writer still holds the lock. Callers check before they change real resources.
     ///
     /// # Errors
     /// `Fenced` if another writer has taken over.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub struct WrappedKey {
     /// Content of the age files.
     pub files: Vec<Vec<u8>>,
-    /// Recipients of the files, as people write them; a passphrase is `passphrase`.
+    /// Recipients of the files in text form (`age1…`); the text `passphrase` means a passphrase.
     pub recipients: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// Generates a data key.
     ///
     /// # Errors
-    /// `Sealed` if no source of randomness is available.
+    /// `Sealed`, the error of all failed encryption, if no source of randomness is available.
     fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>>;
 
     /// Wraps a data key that this provider generated or unwrapped. `None` selects the provider's default recipients.
@@ -46,14 +46,15 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// Unwraps the data key with this id.
     ///
     /// # Errors
-    /// `Sealed` if no available identity decrypts one of the files, or the decrypted key has another id.
+    /// `Sealed` if none of the files can be decrypted with an available identity, or if the decrypted key has another
+    /// id.
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>>;
 
     /// Decrypts a document that [`StackKey::outputs_document`] created.
     ///
     /// # Errors
-    /// `Sealed` if no available identity decrypts it, or it was changed; `Unsupported` by providers without this
-    /// feature.
+    /// `Sealed` if no available identity decrypts the document, or if the document was changed; `Unsupported` by
+    /// providers without this feature.
     fn open_outputs(&self, lineage: Lineage, _document: &[u8]) -> Result<OpenedOutputs> {
         let object = format!("stack {lineage}");
         Err(Error::unsupported(object, "outputs with recipients of their own"))
@@ -62,17 +63,18 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
 
 /// The unwrapped data key of a stack.
 pub trait StackKey: MacKey {
-    /// Encrypts the values that the policy selects. Values that are already sealed under this key stay unchanged, and
-    /// an unchanged value gets the same bytes again.
+    /// Encrypts the values that the policy selects. A value that is already sealed under this key keeps its ciphertext.
+    /// Sealing the same plaintext for the same entry and field again gives the same bytes.
     ///
     /// # Errors
-    /// `Sealed` if the entry has no uid, or a part is sealed under another key or belongs to another place.
+    /// `Sealed` if the entry has no uid, or if it contains a value that is already sealed under another key or was
+    /// sealed for another entry or field.
     fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry>;
 
     /// Decrypts all sealed values of an entry.
     ///
     /// # Errors
-    /// `Sealed` if a part is sealed under another key, was changed, or was moved from another place.
+    /// `Sealed` if a value is sealed under another key, was changed, or was sealed for another entry or field.
     fn open_entry(&self, entry: &Entry) -> Result<Entry>;
 
     /// Encrypts the stack's own outputs, as [`StackKey::seal_entry`] does for an entry.
@@ -137,7 +139,7 @@ pub trait StackKey: MacKey {
 pub struct OpenedOutputs {
     /// Serial of the revision that the outputs belong to.
     pub serial: Serial,
-    /// Id of the data key that the document is derived from.
+    /// Id of the data key from which the document's encryption key is derived.
     pub key: KeyId,
     /// Outputs with decrypted values.
     pub outputs: StackOutputs,

@@ -16,16 +16,16 @@ use std::collections::BTreeSet;
 pub struct MoveRequest {
     /// Addresses of entries, each with all generations, or groups with all members.
     pub addresses: Vec<Address>,
-    /// Also moves the entries that depend on them.
+    /// Also moves the entries that depend on the selected entries.
     pub with_dependents: bool,
-    /// Also moves the entries that they depend on.
+    /// Also moves the entries that the selected entries depend on.
     pub with_dependencies: bool,
 }
 
-/// A validated move that leaves both stacks consistent: no entry that stays depends on a moved one or the reverse,
-/// and no address or uid in the destination collides.
+/// A validated move that leaves both stacks consistent: no dependency connects a moved entry with an entry that stays,
+/// and no moved address or uid already exists in the destination.
 ///
-/// Entries keep their order, uids and flags. They are appended to the destination.
+/// The moved entries keep their order, uids and flags, and are appended to the destination.
 #[derive(Clone, Debug)]
 pub struct MovePlan {
     entries: Vec<SharedEntry>,
@@ -186,7 +186,7 @@ impl<'a> MoveSet<'a> {
         addresses
     }
 
-    /// Refuses the move if an entry that stays depends on a moved one, or the reverse.
+    /// Refuses the move if a dependency connects a moved entry with an entry that stays.
     fn refuse_bonds(&self, entries: &[SharedEntry]) -> Result<(), Refusal> {
         let mut targets = BTreeSet::new();
         let mut dependencies = BTreeSet::new();
@@ -222,7 +222,7 @@ impl<'a> MoveSet<'a> {
         Ok(())
     }
 
-    /// Refuses the move if an operation is pending on a moved entry, or refers to one.
+    /// Refuses the move if a pending operation targets a moved entry, or contains a reference to a moved entry.
     fn refuse_pending(&self, state: &State) -> Result<(), Refusal> {
         let concerns = |key: &EntryKey| self.has(&key.address);
         refuse_pending(state, concerns, |to| match to {

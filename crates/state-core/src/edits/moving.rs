@@ -82,7 +82,7 @@ struct Groups<'a> {
     to: &'a Address,
     /// Group that is renamed together with the address: old and new name.
     renamed: Option<(Address, Address)>,
-    /// Whether the moved entry is a live member of the group, so that dependents of the group follow.
+    /// Whether the moved entry is a live member of the group. If so, the dependents of the group are updated.
     is_member: bool,
     /// Whether the moved entry is the only member of the old group.
     is_last: bool,
@@ -122,7 +122,7 @@ impl<'a> Groups<'a> {
     /// Returns the entry with updated references; `None` if none of them changes.
     fn follow(&self, entry: &Entry) -> Option<Entry> {
         let group = self.renamed.as_ref().filter(|_| self.is_member);
-        // A member can't depend on its own group, so it depends on the moved entry instead.
+        // An entry can't depend on its own group, so a member of the new group depends on the moved entry instead.
         let new_group = |new: &Address| match &entry.group {
             Some(own) if own == new && entry.is_live() => Dependency::Entry(self.to.clone()),
             _ => Dependency::Group(new.clone()),

@@ -43,7 +43,7 @@ pub enum Refusal {
     /// Entries that would be moved depend on entries that stay.
     #[error("the selection depends on resources that are not selected: {}", listed(.0))]
     Dependencies(Vec<Dependent>),
-    /// The destination is the stack that the entries are already in.
+    /// Source and destination of the move are the same stack.
     #[error("source and destination are the same stack")]
     SameStack,
     /// Entries that would be removed are protected.
@@ -76,13 +76,14 @@ impl fmt::Display for Dependent {
     }
 }
 
-/// The pronoun for the dependencies that would be removed, in the number of distinct targets.
+/// Returns the pronoun for the dependencies that would be removed: singular for one distinct target, plural for
+/// several.
 fn pronoun(dependents: &[Dependent]) -> &'static str {
     let targets: BTreeSet<&Dependency> = dependents.iter().map(|dependent| &dependent.on).collect();
     if targets.len() == 1 { "it" } else { "them" }
 }
 
-/// The number of items that a message names before it counts the rest.
+/// The maximum number of items that a message lists. Further items are only counted.
 const NAMED: usize = 20;
 
 fn listed<T: fmt::Display>(all: &[T]) -> String {

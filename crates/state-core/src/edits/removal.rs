@@ -95,7 +95,7 @@ impl RemovalSet<'_> {
         wanted.cloned().collect()
     }
 
-    /// Remaining entries that refer to the address or the group of a removed one, in the order of their keys.
+    /// Remaining entries that refer to the address or the group of a removed entry, in the order of their keys.
     fn referring(&self) -> BTreeSet<EntryKey> {
         let mut targets = BTreeSet::new();
         for key in &self.keys {
@@ -111,7 +111,7 @@ impl RemovalSet<'_> {
         referring
     }
 
-    /// Remaining entries that depend on a removed one and have no other generation to satisfy the dependency.
+    /// Remaining entries whose dependency on a removed entry is not satisfied by another generation.
     fn dependents(&self) -> Vec<Dependent> {
         let mut dependents = BTreeSet::new();
         let live = self.keys.iter().filter(|key| key.is_live());
@@ -138,8 +138,8 @@ impl RemovalSet<'_> {
         dependents.into_iter().collect()
     }
 
-    /// Whether an entry's reference to an address is no longer satisfied, or the incarnation of its provider is
-    /// removed.
+    /// Whether an entry's reference to an address is no longer satisfied, or the provider entry with the referenced id
+    /// is removed.
     fn is_lost(&self, address: &Address, entry: &Entry) -> bool {
         let stays = self.remaining_before(address, &entry.key());
         if stays.is_empty() {

@@ -118,7 +118,7 @@ fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
     reached
 }
 
-/// Entries that an operation may remove: those that it names, and with `cascade` those that depend on them.
+/// Entries that an operation may remove: the named entries, and with `cascade` the entries that depend on them.
 fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     let Operation::Rm {
         addresses, cascade, ..
@@ -197,8 +197,8 @@ proptest! {
                 Ok(()) => check_operation(&before, &edits, &operation)?,
                 Err(refusal) => {
                     prop_assert_eq!(entries(edits.state()), before);
-                    // Only rules decide about flags that an entry can't have, and about group members that would come
-                    // too late.
+                    // Two errors are detected only by the integrity rules: a flag that the entry can't have, and a
+                    // group member that would come after a dependent of the group.
                     let is_by_rule = matches!(operation, Operation::Mv { .. } | Operation::Taint { .. });
                     prop_assert!(!matches!(refusal, Refusal::Breaks { .. }) || is_by_rule, "{operation:?}: {refusal}");
                 }

@@ -55,13 +55,13 @@ named! {
         UniqueKey = "unique-key",
         /// Uids are unique within a snapshot.
         UniqueUid = "unique-uid",
-        /// Every reference names an entry or group that exists.
+        /// Every reference to an address names an existing entry. A group may be empty.
         ReferenceExists = "reference-exists",
         /// A referenced entry comes earlier in the list than the entry that refers to it.
         ReferenceEarlier = "reference-earlier",
         /// The dependency graph has no cycle.
         Acyclic = "acyclic",
-        /// A provider reference names an existing incarnation of the provider: the ids are equal.
+        /// A provider reference has the id of an existing entry of the provider.
         ProviderId = "provider-id",
         /// The fields that an entry's type requires are present: `kind` for a leaf and an action, `library` and
         /// `library-type` for a library call. A library call has no `id`.
@@ -72,7 +72,8 @@ named! {
         /// Pending operations have unique ids and all fields that their kind requires. This rule doesn't require that
         /// the target still exists, because an edit may have removed it.
         PendingOperation = "pending-operation",
-        /// An entry that a live entry refers to must not be removed.
+        /// An entry that another entry refers to must not be removed, unless another generation satisfies the
+        /// reference.
         StillReferenced = "still-referenced",
         /// A protected entry may not be deleted.
         Protected = "protected",

@@ -129,8 +129,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. The tag doesn't cover epoch, generation, removal, compaction, origin and
-    /// nonce: they change without a key (a takeover needs none), and each frame authenticates its own epoch.
+    /// Tags the head with the data key. The tag doesn't cover epoch, generation, removal, compaction, origin and nonce:
+    /// these fields change without the key (a takeover needs no key), and each frame authenticates its own epoch.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -187,11 +187,11 @@ impl Head {
 pub struct Keys {
     /// Number of data keys that the stack has had, including this one. Never decreases.
     pub generation: u64,
-    /// First slot from which on every data frame is tagged.
+    /// Slot from which on every data frame is tagged.
     pub since: Slot,
     /// Numbers of the files with the wrapped key.
     pub files: Vec<u64>,
-    /// Recipients of the key. A passphrase is `passphrase`.
+    /// Recipients of the key in text form; the text `passphrase` means a passphrase.
     pub recipients: Vec<String>,
     /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -217,16 +217,16 @@ pub struct Succession {
     pub endorsement: Tag,
 }
 
-/// The beginning of history after a collection. Readers can't read earlier revisions from the head swap on, but the
-/// bytes are deleted only after a grace period, for readers that began before.
+/// The beginning of history after a collection. Once the head contains it, earlier revisions can't be read any more.
+/// Their bytes are deleted only after a grace period, because readers with the previous head may still need them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Collection {
-    /// Start of replay for the oldest remaining revision; it begins at the head's floor.
+    /// Start of replay for the oldest remaining revision; equal to the head's floor.
     pub base: Base,
     /// Revisions with a lower serial have been collected.
     pub serial: Serial,
-    /// When the head recorded the collection.
+    /// Time at which the head recorded the collection.
     pub since: Timestamp,
     /// Manually deleted revisions after the base, whose bytes this collection deletes.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -299,7 +299,7 @@ pub struct Compaction {
 pub struct PendingRename {
     /// New name of the stack.
     pub name: StackName,
-    /// Nonce of the new name's pointer. If the pointer has it, the swap took effect.
+    /// Nonce of the new name's pointer. If the stored pointer has this nonce, the swap took effect.
     pub nonce: Nonce,
 }
 
@@ -308,7 +308,7 @@ pub struct PendingRename {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SealingPolicy {
-    /// No values. Has to be chosen explicitly.
+    /// No values. This policy must be chosen explicitly.
     Plaintext,
     /// Values that are marked as sensitive, and unmarked fields that may contain secrets.
     Sensitive,

@@ -1,4 +1,4 @@
-//! The representation of sealed (encrypted) values. It can be recognized without a key.
+//! The representation of sealed (encrypted) values. Sealed values can be recognized without a key.
 //!
 //! In JSON, a sealed value is an object with the single member `$sealed`; in text, it begins with `$sealed:`. The
 //! content is `v1:<first 16 hex digits of the key id>:<base64>`. Long content is split into an array of strings.

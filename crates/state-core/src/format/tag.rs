@@ -1,4 +1,5 @@
-//! Keyed MACs (tags) of stored bytes. Only a holder of the data key can create them; write access to the store is not enough.
+//! Keyed MACs (tags) of stored bytes. Only a holder of the data key can create tags; write access to the store is not
+//! enough.
 
 use crate::digest::{Digest, KeyId};
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use std::fmt;
 
 /// A key that authenticates stored bytes.
 pub trait MacKey: fmt::Debug + Send + Sync {
-    /// The public id of the key: a commitment to it.
+    /// The public id of the key, which is a commitment to the key.
     fn id(&self) -> KeyId;
 
     /// Computes the tag of `bytes` in a domain.

@@ -54,11 +54,11 @@ impl Address {
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let reason = if text.is_empty() {
-            "an address is not empty"
+            "an address must not be empty"
         } else if text.len() > Self::MAX_BYTES {
             "an address has at most 4,096 bytes"
         } else if text.chars().any(char::is_control) {
-            "an address holds no control characters"
+            "an address must not contain control characters"
         } else {
             return Ok(Self(text));
         };
@@ -76,7 +76,8 @@ impl FromStr for Address {
     }
 }
 
-/// Distinguishes objects that share an address. An object that was replaced and awaits deletion has a deposed key.
+/// Distinguishes entries that share an address: an object that was replaced and awaits deletion has a deposed key. The
+/// live entry and the deposed entries of an address are its *generations*.
 ///
 /// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
 /// of `[A-Za-z0-9._-]`.

@@ -52,7 +52,7 @@ impl StackName {
         &self.stack
     }
 
-    /// Project and stack in lower case: two names collide exactly when these are equal.
+    /// Project and stack in lower case: two names collide exactly when their lower-case forms are equal.
     pub fn folded(&self) -> (String, String) {
         (self.project.to_ascii_lowercase(), self.stack.to_ascii_lowercase())
     }

@@ -1,4 +1,4 @@
-//! Names of the objects of one stack, and parsing of these names. The same on every backend.
+//! Names of the objects of one stack, and parsing of these names. All backends use the same names.
 
 use crate::counter::{Serial, Slot};
 use crate::digest::KeyId;
@@ -17,8 +17,8 @@ pub enum ObjectKind {
     Log,
     /// Encrypted (wrapped) data keys.
     Key,
-    /// A stack's outputs for recipients who may read nothing else. They have a folder of their own, so that access
-    /// rules of the store can grant access to it alone.
+    /// A stack's outputs for recipients who may read nothing else. Outputs are stored in a separate folder, so that
+    /// access rules of the store can grant access to this folder alone.
     Outputs,
 }
 
@@ -73,7 +73,7 @@ pub enum ObjectName {
         /// The id of the data key in the file.
         id: KeyId,
     },
-    /// `<serial:020>.json`, in `outputs/<lineage>/` of the store
+    /// Stored in the file `outputs/<lineage>/<serial:020>.json`, relative to the store's root.
     Outputs(Serial),
 }
 

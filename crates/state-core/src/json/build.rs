@@ -45,7 +45,7 @@ impl<'o> ObjectWriter<'o> {
         self
     }
 
-    /// Adds the members of another object, with their values as written there.
+    /// Adds the members of another object, with their values as written in that object.
     pub fn members<'v>(&mut self, members: impl IntoIterator<Item = (Cow<'v, str>, View<'v>)>) -> &mut Self {
         for (key, value) in members {
             self.raw(&key, value.text());

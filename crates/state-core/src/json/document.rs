@@ -20,8 +20,7 @@ impl<'a> Document<'a> {
     /// # Errors
     ///
     /// Returns an error for texts that RFC 8259 does not allow, and for a byte order mark, duplicate keys (compared
-    /// unescaped), unpaired
-    /// surrogates, and texts beyond `limits`.
+    /// unescaped), unpaired surrogates, and texts beyond `limits`.
     pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, JsonError> {
         if bytes.len() > limits.max_bytes {
             let message = format!(
@@ -54,8 +53,7 @@ impl<'a> Document<'a> {
     }
 
     /// Returns the line and column of an offset in bytes. An offset beyond the end counts as the end, one inside a
-    /// character as the character's start. Takes
-    /// time linear in `offset`.
+    /// character as the character's start. Takes time linear in `offset`.
     pub fn position(&self, offset: usize) -> Position {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {
@@ -65,8 +63,7 @@ impl<'a> Document<'a> {
     }
 
     /// Creates an error for a value of this document that is valid JSON but not what its reader needs. `message` must
-    /// not quote
-    /// values.
+    /// not quote values.
     pub fn error_at(&self, view: &View<'_>, message: impl Into<String>) -> JsonError {
         JsonError::new(self.position(view.offset()), self.path_to(view), message)
     }

@@ -101,7 +101,7 @@ impl<'a> Scanner<'a> {
         Ok(start)
     }
 
-    /// Reads a scalar or an empty container completely. Of any other container, reads up to its first value and
+    /// Reads a scalar or an empty container completely. For any other container, reads up to its first value and
     /// returns `true`.
     fn value(&mut self) -> ScanResult<bool> {
         let Some(&byte) = self.bytes.get(self.at) else {
@@ -147,7 +147,8 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Closes the containers that end after a value, and advances to the next value; returns whether there is one.
+    /// Closes the containers that end after a value, and advances to the next value; returns whether a next value
+    /// exists.
     fn next_value(&mut self) -> ScanResult<bool> {
         while let Some(frame) = self.frames.last_mut() {
             let at = skip_space(self.bytes, self.at);

@@ -6,11 +6,10 @@ const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
 /// Returns the index, from `at` on, of the first byte that can't occur in a string as it is (`"`, `\`, a control
-/// character);
-/// the length of `bytes` if there is none.
+/// character); the length of `bytes` if there is none.
 pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
-    // Tests eight bytes per step. A borrow may mark a byte above a real hit, never below, so that the lowest mark is
-    // exact.
+    // Tests eight bytes per step. The borrow of a subtraction may falsely mark a byte above a real hit but never below
+    // it, so the lowest mark is exact.
     while let Some(chunk) = bytes[at..].first_chunk::<8>() {
         let word = u64::from_le_bytes(*chunk);
         let zeroes = |word: u64| word.wrapping_sub(ONES) & !word;

@@ -17,7 +17,7 @@ use super::write::{Style, write, write_string};
 
 /// The canonical text of one JSON value. Clones share the text.
 ///
-/// Two values are equal if their texts are, so that `1.0` and `1` differ. `Debug` shows kind and length, never the
+/// Two values are equal if their texts are equal, so `1.0` and `1` differ. `Debug` shows kind and length, never the
 /// value.
 ///
 /// `serde_json` embeds the text verbatim and parses it strictly; positions in errors count from the start of the
@@ -72,7 +72,7 @@ impl Json {
         &self.0
     }
 
-    /// Returns a cursor on the value.
+    /// Returns a view of the value.
     pub fn view(&self) -> View<'_> {
         View::new(&self.0, 0)
     }
@@ -154,7 +154,7 @@ impl Properties {
         &self.0
     }
 
-    /// Returns a cursor on the object.
+    /// Returns a view of the object.
     pub fn view(&self) -> View<'_> {
         self.0.view()
     }

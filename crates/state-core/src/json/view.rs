@@ -1,4 +1,4 @@
-//! Cheap cursors on the values of a validated text. Values are decoded only on access.
+//! Borrowed views of the values in a validated text. Views are cheap to copy and decode values only on access.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Prints values: strings with as few escapes as JSON allows, numbers as written, members in their order.
+//! Prints values: strings with as few escapes as JSON allows, numbers as written, members in the order of the text.
 
 use super::text::{end_of_plain, unescape};
 use super::token::{Token, Tokens};

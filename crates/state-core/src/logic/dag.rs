@@ -2,14 +2,15 @@
 //!
 //! In *topological order*, each of an entry's [references](crate::Entry::references) is satisfied by entries that
 //! come strictly earlier. A reference to an address needs *one* entry with this address, live or deposed; a reference
-//! to a group needs *all* of its live members. Addresses and groups are nodes of their own between the entries, so a
-//! group of N members with M dependents has only N + M edges. References to missing targets are ignored here;
-//! [`verify`](crate::verify) reports them.
+//! to a group needs *all* of its live members. In the graph, references lead from an entry to the node of an address or
+//! group, and from the node to its entries. A group of N members with M dependents therefore has only N + M edges.
+//! References to missing targets are ignored here; [`verify`](crate::verify) reports them.
 //!
-//! These functions find an order if and only if one exists. When an address has several generations, a dependent
-//! waits for *all* of them, so that the reverse order deletes the dependent before each generation. Only if no other
-//! entry can be placed, an address is *opened early*, before all its generations are placed: preferably an address
-//! whose live entry has been placed, otherwise the one with the smallest key.
+//! These functions find an order if and only if one exists. When an address has several generations (a live entry and
+//! deposed ones), a dependent waits for *all* of them, so that the reverse order deletes the dependent before each
+//! generation. Only if no other entry can be placed, an address is *opened early*: its dependents may then be placed
+//! although some of its generations are not. The address is preferably one whose live entry has been placed, otherwise
+//! the one with the smallest key.
 //!
 //! All functions are linear in the number of entries and references, apart from sorting by key.
 

@@ -1,4 +1,4 @@
-//! The merge of an update's list: the entries that the update has recorded, then the rest of the base.
+//! Merges the entries that an update has recorded (`new`) with the rest of the snapshot on which it began (`base`).
 //!
 //! Pulumi's snapshot manager identifies entries by pointer. Here an [`EntryKey`] identifies them, so lists can be
 //! copied, stored and replayed.
@@ -13,8 +13,9 @@
 //!
 //! Then every entry of the result comes after its dependencies:
 //!
-//! - *Entries of `new`.* All entries before it in `new` are before it in the result, so its addresses are satisfied.
-//!   The live members of a group in `new` come before it by (1); by (3) there are no others.
+//! - *Entries of `new`.* All entries before such an entry in `new` are before it in the result, so its references to
+//!   addresses are satisfied. The live members of a group in `new` come before the entry by (1); by (3) the group has
+//!   no other live members.
 //! - *Remaining entries of `base`.* All of `new` comes before it, and the remaining entries of `base` keep their
 //!   order. An address is satisfied by (2). The live members of a group are in `new`, or remain in `base`, where they
 //!   come earlier by (1).

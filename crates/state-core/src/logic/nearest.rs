@@ -1,7 +1,7 @@
 //! Suggestions for misspelled names.
 
-/// Returns the candidate with the smallest edit distance from `wanted`, if that is small enough for a typo. The first
-/// one of several wins.
+/// Returns the candidate with the smallest edit distance from `wanted`, if the distance is small enough for a typo. Of
+/// several candidates with the same distance, returns the first.
 ///
 /// ```
 /// assert_eq!(state_core::nearest("contnet", ["mode", "content"]), Some("content"));

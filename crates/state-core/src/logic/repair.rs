@@ -3,20 +3,21 @@
 //!
 //! | violation | repair |
 //! |---|---|
-//! | duplicate key | the first entry keeps it, later ones become deposed: `repair01`, `repair02`, … |
-//! | duplicate uid | the first entry keeps it, later ones lose their uid |
+//! | duplicate key | the first entry keeps the key, later entries become deposed: `repair01`, `repair02`, … |
+//! | duplicate uid | the first entry keeps the uid, later entries lose it |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
 //! | a reference to a missing target | the reference is dropped; the ancestors of a missing parent are unknown, so its child gets no parent |
 //! | a dependency cycle | one reference of the cycle is dropped: a dependency rather than a parent, an unsatisfied one rather than a satisfied one, as few as possible |
 //! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
-//! | no incarnation of a provider with the referenced id comes earlier | the incarnation moves there if possible; otherwise the entry refers to the existing one |
+//! | no earlier entry of the provider has the referenced id | the provider entry with that id moves before the reference if possible; otherwise the reference gets the id of an earlier entry of the provider |
 //! | two pending operations have the same id | the later one gets another id, derived from it |
 //! | the highest foreign serial is lower than the imported one | the highest serial is raised |
+//! | more entries are counted as recorded than the snapshot contains | the count is lowered |
 //!
 //! A violation that requires unknown information stays and is listed in [`RepairResult::remaining`]: a missing kind,
 //! or the missing entry of a pending operation. Repair never removes an entry, a pending operation or a value.
 //!
-//! A valid snapshot needs no step, so repairing is idempotent.
+//! Repair is idempotent: a second repair makes no step.
 //!
 //! ```
 //! use state_core::{Entry, Dependency, FactoryInfo, Snapshot, Timestamp, repair, verify};
@@ -74,6 +75,8 @@ pub fn repair(snapshot: &Snapshot) -> RepairResult {
     let before = verify::verify(&snapshot).violations;
     let mut steps = Vec::new();
     if !before.is_empty() {
+        // The order of the repairs matters: cycles are reported by key, so keys must become unique first; and a
+        // topological order exists only after all cycles are broken.
         let entries = &mut snapshot.entries;
         unique_keys(entries, &mut steps);
         unique_uids(entries, &mut steps);
@@ -96,7 +99,7 @@ pub fn repair(snapshot: &Snapshot) -> RepairResult {
     }
 }
 
-/// Gives each entry with a duplicate key a deposed key.
+/// Gives each entry whose key an earlier entry already has a deposed key.
 fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     // A generated key must not collide with the key of a later entry.
     let mut taken: HashSet<EntryKey> = entries.iter().map(|entry| entry.key()).collect();

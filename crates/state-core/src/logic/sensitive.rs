@@ -167,7 +167,7 @@ pub fn covered_spans(object: &Json, paths: &[String], also: &SecretStrings) -> V
     spans(covered(object.view(), &Path::all(paths), also))
 }
 
-/// Returns the secret values of a document whose keys may be secret too. They are found by secret strings only.
+/// Returns the secret values of a document whose keys may be secret too. The values are found by secret strings only.
 pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan> {
     spans(cover::covered_below(value.view(), &[], also))
 }

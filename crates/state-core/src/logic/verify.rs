@@ -8,7 +8,7 @@
 //!
 //! | # | Pulumi | this crate |
 //! |---|---|---|
-//! | 1 | no snapshot is valid | an empty snapshot is valid |
+//! | 1 | a missing snapshot is valid | an empty snapshot is valid |
 //! | 2 | the manifest's magic matches its version | not applicable: digests of the stored bytes protect the content |
 //! | 3 | a name is not empty | [`Address`] can't be empty |
 //! | 4 | a type is not empty | [`Rule::TypeFields`] |

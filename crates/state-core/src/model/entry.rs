@@ -194,8 +194,8 @@ impl Entry {
     }
 
     /// All entries and groups that must come before this entry, each with the field that refers to it: parent,
-    /// provider, dependencies, property dependencies, deleted-with, replace-with. No other function knows the list of
-    /// these fields.
+    /// provider, dependencies, property dependencies, deleted-with, replace-with. [`Entry::with_references`] maps the
+    /// same fields.
     pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
         let one = |field| {
             move |address: &Address| Reference {
@@ -275,8 +275,7 @@ impl Entry {
         self.group.as_ref().filter(|_| self.is_live())
     }
 
-    /// Address and id of the provider incarnation that manages the object; `None` while the entry is pending
-    /// replacement.
+    /// Address and id of the provider entry that manages the object; `None` while the entry is pending replacement.
     pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
         let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
         Some((&provider.address, provider.id.as_ref()?))
@@ -309,7 +308,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The provider that manages an object: the provider's entry and its incarnation.
+/// The provider that manages an object: the address and the id of the provider's entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Provider {

@@ -8,10 +8,10 @@
 //!  MoveEnd           │       confirmed: the source may forget the move
 //! ```
 //!
-//! Both stacks are locked during the move. After a crash, recovery follows the id of the move: it looks up a
-//! [`MoveIn`] in the source. If the source recorded the [`MoveOut`], the entries arrive; if it didn't and no longer
-//! can, the move-in is withdrawn. So the entries are always on exactly one side: in the source until the commit
-//! point, and in the destination afterwards.
+//! Both stacks are locked during the move. After a crash, recovery looks up the id of a pending [`MoveIn`] in the
+//! source. If the source has recorded the [`MoveOut`], the entries arrive at the destination. If the source hasn't
+//! recorded it and no longer can, the move-in is withdrawn. The entries are therefore always part of exactly one stack:
+//! in the source until the commit point, and in the destination afterwards.
 
 use crate::address::EntryKey;
 use crate::entry::SharedEntry;

@@ -84,7 +84,7 @@ pub enum Outcome {
 pub struct Begin {
     /// Id of the mutation.
     pub id: MutationId,
-    /// Step that is about to run; one with [`Op::has_begin`].
+    /// Step that is about to run; must satisfy [`Op::has_begin`].
     pub op: Op,
     /// Key of the entry that the step changes.
     pub target: EntryKey,
@@ -204,7 +204,7 @@ pub enum EditChange {
     Put {
         /// Current key of the entry.
         target: EntryKey,
-        /// Entry that replaces it.
+        /// Entry that replaces the current one.
         entry: SharedEntry,
     },
     /// Appends a new entry to the end of the list.
@@ -228,8 +228,8 @@ pub struct Resolve {
 pub enum Resolution {
     /// The resource was not changed: the pending operation is removed.
     NotDone,
-    /// The step took effect, and the resource is now as in this entry (`None` for deletions). The user who resolves
-    /// it has not recorded the entry's dependencies first, so the entry keeps the position of its predecessor or is
+    /// The step took effect, and the resource is now as in this entry (`None` for deletions). A manual resolution
+    /// doesn't record the entry's dependencies first, so the entry keeps the position of its predecessor or is
     /// appended.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

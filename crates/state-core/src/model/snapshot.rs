@@ -138,7 +138,7 @@ pub struct Plugin {
 pub struct ForeignSerial {
     /// Serial of the last imported state, as the other tool counts.
     pub imported: u64,
-    /// Serial of this stack's revision that imported it.
+    /// Serial of this stack's revision that imported that state.
     pub at: Serial,
     /// The highest serial that was imported or may have been exported up to that import.
     pub highest: u64,

@@ -16,10 +16,10 @@ pub struct UpdateInfo {
     pub id: UpdateId,
     /// Kind of the update.
     pub kind: UpdateKind,
-    /// Name of the person or service that ran it.
+    /// Name of the person or service that ran the update.
     #[serde(default)]
     pub who: String,
-    /// Host name of the machine that ran it.
+    /// Host name of the machine that ran the update.
     #[serde(default)]
     pub host: String,
     /// Version of the program that wrote it.

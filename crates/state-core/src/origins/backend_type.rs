@@ -33,7 +33,8 @@ pub struct BackendType {
 
 /// Opens stores of one kind.
 ///
-/// Not async: it may block for a few reads. A store that needs more requests sends them when it is first used.
+/// The method is not async and may block for a few reads. A store that needs more requests sends them when it is first
+/// used.
 pub trait BackendFactory: Send + Sync {
     /// Opens a store.
     ///
@@ -57,7 +58,7 @@ pub struct OpenRequest {
     pub configuration: Configuration,
     /// Whether a missing store is created.
     pub opening: Opening,
-    /// Crypter for stores that keep secrets of their own.
+    /// Crypter for stores that keep secrets, such as credentials.
     pub crypter: Option<Arc<dyn Crypter>>,
 }
 
@@ -79,7 +80,7 @@ impl OpenRequest {
 /// The action if the store does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Return an error instead of creating it.
+    /// Return an error instead of creating the store.
     Existing,
     /// Create the missing store.
     Create,

@@ -160,7 +160,7 @@ impl FieldType {
         self.default.as_ref()
     }
 
-    /// Whether its value is never shown.
+    /// Whether the field's value is never shown.
     pub const fn is_secret(&self) -> bool {
         self.secret
     }

@@ -73,7 +73,7 @@ impl State {
             }
             Record::Invalidate(invalidation) => {
                 self.require_update()?;
-                // The first mark stays: a later update doesn't know either whether the changes before it were
+                // The first mark stays, because a later update can't determine whether the earlier changes were
                 // recorded.
                 let mark = || Arc::new(invalidation.clone());
                 self.invalidated.get_or_insert_with(mark);

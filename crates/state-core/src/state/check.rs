@@ -21,7 +21,7 @@ pub(super) struct TouchedEntries {
     put: BTreeSet<EntryKey>,
     /// Addresses and groups whose members changed: entries that refer to them are checked.
     targets: BTreeSet<Dependency>,
-    /// Removed incarnations of providers.
+    /// Addresses and ids of removed entries that may have been providers.
     incarnations: BTreeSet<(Address, String)>,
     /// Violations that were found while the change was made.
     violations: Vec<Violation>,
@@ -136,8 +136,8 @@ fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<
         .chain(provider_id(entries, entry, position))
 }
 
-/// Positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position, so these
-/// come first.
+/// Positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position, so the
+/// unsatisfied ones come first.
 fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
     let (limit, is_gone) = match target {
         Dependency::Entry(address) => {

@@ -49,7 +49,7 @@ pub(super) struct Entries {
     members: Layered<(Address, Position)>,
     /// Targets with the positions of the entries that refer to them.
     dependents: Layered<(Dependency, Position)>,
-    /// Incarnations of providers with the positions of the entries that they manage.
+    /// Addresses and ids of providers, with the positions of the entries that they manage.
     managed: Layered<(Address, String, Position)>,
 }
 
@@ -132,7 +132,7 @@ impl Entries {
         self.dependents.range(everywhere(of)).map(|((_, at), ())| *at)
     }
 
-    /// Positions of the entries that this incarnation of a provider manages, in order.
+    /// Positions of the entries that the provider with this address and id manages, in order.
     pub(super) fn managed_by<'a>(
         &'a self,
         address: &'a Address,

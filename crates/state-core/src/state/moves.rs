@@ -22,9 +22,9 @@ impl State {
         self.departed.iter().map(|leaving| &**leaving)
     }
 
-    /// Whether a record has to respect the reservations for incoming entries. The result of a mutation doesn't,
-    /// because the resource has already changed. If the reservations are already violated, no record does, so that
-    /// the stack stays usable.
+    /// Whether a record has to respect the reservations for incoming entries. The result of a mutation is exempt,
+    /// because the resource has already changed. If the reservations are already violated, all records are exempt, so
+    /// that the stack stays usable.
     pub(super) fn must_respect_reservations(&self, record: &Record) -> bool {
         let concerns = !matches!(record, Record::End(_) | Record::MoveIn(_) | Record::MoveEnd(_));
         !self.incoming.is_empty()

@@ -8,13 +8,13 @@ use crate::verify::entry_rules::Lookup;
 
 /// Removes an entry whose resource no longer exists. References to its address are dropped from entries that come
 /// before every other generation of that address; its children get the nearest existing ancestor as their parent.
-/// Entries that this incarnation of a provider managed lose their provider reference.
+/// Entries whose provider was the removed entry lose their provider reference.
 pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut TouchedEntries) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;
     };
     let reference = Dependency::Entry(gone.address.clone());
-    // Another generation still satisfies the references of entries after it. Those before it lose their target.
+    // Another generation still satisfies the references of entries after it. Entries before it lose their target.
     let first = entries.first_of(&gone.address);
     let orphaned = entries.dependents(&reference);
     let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));

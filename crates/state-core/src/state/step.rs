@@ -141,11 +141,20 @@ impl State {
         // A manual resolution is refused if it violates a rule: unlike a provider's result, the user can correct it.
         let mut next = self.clone();
         if let Resolution::Done(entry) = &resolve.resolution {
+            // An entry with reasons is the result of a step that was done in part: its reasons must survive, and an
+            // update keeps the old inputs, so that the next run repairs the resource.
+            let reasons = entry
+                .as_ref()
+                .map_or_else(Vec::new, |entry| entry.init_errors.clone());
+            let outcome = match reasons.is_empty() {
+                true => Outcome::Succeeded,
+                false => Outcome::Partial,
+            };
             let end = End {
                 id: resolve.id,
-                outcome: Outcome::Succeeded,
+                outcome,
                 entry: entry.clone(),
-                reasons: Vec::new(),
+                reasons,
             };
             next = self.outcome_by_hand(&operation, &end)?;
             next.count(operation.op);

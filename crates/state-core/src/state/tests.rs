@@ -1,4 +1,4 @@
-//! Tests of the mutation table and of the rules around it.
+//! Tests of the table of mutations in [`crate::mutation`], and of the rules around it.
 
 mod agreement;
 mod moves;
@@ -41,7 +41,7 @@ fn deposed(name: &str, key: &str) -> EntryKey {
     }
 }
 
-/// A resource that depends on others; its uid is derived from its name and generation.
+/// A resource that depends on others; its uid is derived from its name.
 fn resource(name: &str, on: &[&str]) -> Entry {
     let mut entry = Entry::leaf(address(name), "thing");
     entry.depends_on = on.iter().map(|name| Dependency::Entry(address(name))).collect();

@@ -38,7 +38,7 @@ use writer::FaultyWriter;
 /// The kinds of injected faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// The call has no effect. A write reports that ([`Error::NotApplied`]).
+    /// The call has no effect. A write returns [`Error::NotApplied`].
     BeforeEffect,
     /// The call takes effect, and the answer is lost ([`Error::Indeterminate`]).
     AfterEffect,
@@ -55,8 +55,7 @@ impl Fault {
 }
 
 /// The calls that can fail: each method of [`Backend`], [`Writer`](crate::Writer), [`CollectableStore`] and
-/// [`CopyTarget`]
-/// that accesses the store.
+/// [`CopyTarget`] that accesses the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is named after its method")]
 #[non_exhaustive]
@@ -155,7 +154,8 @@ struct FaultSchedule {
 }
 
 impl FaultPlan {
-    /// Makes a call fail: the next one of its kind after `after` calls without a fault.
+    /// Plans a fault for a call of the operation: for the next call if `after` is 0, otherwise after that many more
+    /// calls.
     pub fn fail(&self, operation: Operation, after: usize, fault: Fault) {
         let mut planned = self.planned();
         let next = planned.calls.get(&operation).copied().unwrap_or_default();
@@ -267,7 +267,7 @@ fn after(operation: Operation) -> Error {
     }
 }
 
-/// A backend that fails as a [`FaultPlan`] says.
+/// A backend that fails as planned in a [`FaultPlan`].
 #[derive(Clone, Debug)]
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,

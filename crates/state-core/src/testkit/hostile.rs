@@ -1,9 +1,9 @@
 //! Models an attacker who can read and write every object of a store between any two requests of its user.
 //!
-//! An attack is plain data and works for all backends: at a request, on an object, an action. An adapter below a
-//! backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
-//! [`Attacker`] before the request is executed, performs the edits that are due, and reports the result of every
-//! write, so that the attacker can restore any version that ever existed.
+//! An attack is plain data that works for all backends: the number of a request, an object, and an action. An adapter
+//! below a backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
+//! [`Attacker`] before the request is executed, performs the edits that are due, and reports the result of every write,
+//! so that the attacker can restore any version that ever existed.
 //!
 //! ```
 //! use state_core::testkit::hostile::{Action, Attacker, Intervention, Verb};
@@ -161,7 +161,7 @@ impl Attacker {
         self.lock().requests.clone()
     }
 
-    /// Returns the number of edits since the last plan. An intervention whose request never came made none.
+    /// Returns the number of edits since the last plan. An intervention makes no edit if its request was never sent.
     pub fn edits_made(&self) -> usize {
         self.lock().edits
     }
@@ -189,8 +189,8 @@ impl Attacker {
         due
     }
 
-    /// For adapters: returns the edits of an intervention on a store with this content. There may be none: an object
-    /// that doesn't exist can't be forged.
+    /// For adapters: returns the edits of an intervention on a store with this content. The list may be empty: an
+    /// object that doesn't exist can't be forged.
     pub fn edits(
         &self,
         intervention: &Intervention,

@@ -4,12 +4,14 @@ use crate::address::{Dependency, EntryKey};
 use crate::entry::SharedEntry;
 use std::collections::BTreeSet;
 
-/// Returns whether a list is in topological order: every reference of every entry is satisfied by an earlier entry.
+/// Returns whether a list is in topological order: every reference to an address is satisfied by an earlier entry, and
+/// no live member of a referenced group is at or after the entry.
 pub fn is_topological(entries: &[SharedEntry]) -> bool {
     naive_verify_order(entries).is_empty()
 }
 
-/// Returns the references that no earlier entry satisfies, in list order.
+/// Returns the unsatisfied references, in list order. A reference to an address needs an earlier entry; a reference to
+/// a group is unsatisfied if a live member is at or after the entry.
 pub fn naive_verify_order(entries: &[SharedEntry]) -> Vec<(EntryKey, Dependency)> {
     let mut unmet = Vec::new();
     for (position, entry) in entries.iter().enumerate() {

@@ -27,7 +27,7 @@ fn identity_file_holds_several_keys_and_comments() {
 }
 
 #[test]
-fn truncated_key_file_is_refused_by_line_and_not_shown() {
+fn truncated_key_error_names_the_line_and_hides_the_key() {
     let generated = generate_identity();
     let key = generated.file().lines().nth(1).unwrap();
     for cut in 16..key.len() {
@@ -45,7 +45,7 @@ fn truncated_key_file_is_refused_by_line_and_not_shown() {
 }
 
 #[test]
-fn key_with_typo_is_refused_by_line_and_not_shown() {
+fn key_typo_error_names_the_line_and_hides_the_key() {
     let generated = generate_identity();
     let key = generated.file().lines().nth(1).unwrap();
     let other = if key.ends_with('Q') { "P" } else { "Q" };
@@ -84,7 +84,7 @@ fn recipient_is_refused_as_identity() {
 }
 
 #[test]
-fn other_text_is_refused_as_identity_and_not_shown() {
+fn error_for_other_text_names_the_form_and_hides_the_text() {
     let (line, reason) = at("hunter2!\n");
     assert_eq!(line, 1);
     assert!(

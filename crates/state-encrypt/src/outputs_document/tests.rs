@@ -1,4 +1,4 @@
-//! Tests of published outputs with recipients of their own.
+//! Tests of published outputs, which are wrapped to separate recipients.
 
 use super::*;
 use crate::fixtures::{json, key, lineage, person};

@@ -38,7 +38,7 @@ fn recipient_can_be_removed() {
 }
 
 #[test]
-fn recipient_with_typo_is_refused_by_line() {
+fn recipient_typo_error_names_the_line() {
     let good = generate_identity();
     let mut typo = good.recipient().to_owned();
     let last = if typo.ends_with('q') { 'p' } else { 'q' };
@@ -73,7 +73,7 @@ fn secret_key_among_recipients_is_refused_and_not_shown() {
 }
 
 #[test]
-fn other_text_is_refused_with_the_expected_form() {
+fn error_for_other_text_names_the_expected_form() {
     for text in ["anna@example.org", "AGE1ABC", "passphrase", "\u{e9}"] {
         let (line, reason) = refusal(text);
         assert_eq!(line, 1);

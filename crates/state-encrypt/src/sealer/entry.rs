@@ -10,7 +10,7 @@ use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
 use state_core::{Entry, Json, Properties, SharedEntry, sealed};
 use std::collections::BTreeMap;
 
-/// An entry with its sealed parts opened, and the places of these parts.
+/// A decrypted entry, and which of its values were sealed: these values are sealed again.
 struct OpenEntry {
     entry: Entry,
     inputs: Vec<Stretch>,
@@ -24,10 +24,13 @@ impl Sealer {
     /// Seals the secrets of an entry.
     ///
     /// # Errors
-    /// [`Error::NoUid`] for an entry without a uid; [`Error::SealedUnder`] and [`Error::NotAuthentic`] for a part
-    /// that is sealed already.
+    /// [`Error::NoUid`] for an entry without a uid; [`Error::SealedUnder`], [`Error::NotAuthentic`] or
+    /// [`Error::Malformed`] for a value that is already sealed and can't be decrypted, for example because it was
+    /// sealed under another key or for another place.
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
+            // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
+            // Opening the entry refuses such a value.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;
@@ -38,7 +41,7 @@ impl Sealer {
     /// Opens all sealed values of an entry.
     ///
     /// # Errors
-    /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] for a sealed part that can't be
+    /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] for a sealed value that can't be
     /// decrypted; [`Error::Plain`] for a marked value that is not sealed; [`Error::NoUid`] for an entry without a
     /// uid.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
@@ -144,6 +147,8 @@ impl Sealer {
             entry.id = Some(self.values.seal_text(id, &place, "", is_secret)?);
         }
         let place = Place::new(owner, Side::InitErrors);
+        // An init error is free text and may quote a secret in another form than the marked string, so marks on any
+        // value of the entry seal all of its errors.
         let all = self.values.seals_all() || has_marks;
         for (index, (error, was_sealed)) in entry.init_errors.iter_mut().zip(open.init_errors).enumerate() {
             let path = format!("/{index}");
@@ -174,7 +179,8 @@ impl Sealer {
         Ok(Properties::new(sealed))
     }
 
-    /// Seals the extensions of each system, as a whole or in part.
+    /// Seals the extensions of each system: only the opaque parts and copies of secrets if the system has declared its
+    /// opaque parts, else the whole. The policy `all` seals the whole for every system.
     pub(super) fn seal_extensions(
         &self,
         extensions: &JsonMap,
@@ -204,7 +210,7 @@ impl Sealer {
     }
 }
 
-/// Returns the marked values in an object of fields. A mark on the whole object covers the values of its fields,
+/// Returns the marked values in an object of fields. A mark on the whole object selects the value of each field,
 /// because field names are not secret.
 fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
     let covered = covered_spans(json, paths, secrets);

@@ -17,8 +17,9 @@ impl Sealer {
     /// Seals the secrets among the outputs of a stack.
     ///
     /// # Errors
-    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) for values that
-    /// are sealed already.
+    /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
+    /// [`Malformed`](crate::Error::Malformed) for a value that is already sealed and can't be decrypted, for example
+    /// because it was sealed under another key or for another place.
     pub fn seal_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
         self.values.seal_outputs(outputs, Owner::Stack)
     }

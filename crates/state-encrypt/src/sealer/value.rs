@@ -16,15 +16,15 @@ use zeroize::Zeroizing;
 pub(crate) enum Origin {
     /// The value was read from the store: an object with the member `$sealed` must be a sealed value.
     Store,
-    /// The value comes from a caller: an object with that member may be user data, unless it has the form of a sealed
-    /// value.
+    /// A caller supplied the value: an object with the member `$sealed` may be user data, unless it has the form of a
+    /// sealed value.
     Caller,
 }
 
 /// A value with its sealed parts opened.
 pub(crate) struct OpenedValue {
     pub(crate) json: Json,
-    /// The places of the opened parts in `json`.
+    /// The spans of the opened parts in `json`.
     pub(crate) pinned: Vec<Stretch>,
 }
 
@@ -136,8 +136,8 @@ impl ValueSealer {
         Ok(OpenedValue { json, pinned })
     }
 
-    /// Seals stretches of a value, and its objects that have a member `$sealed` of their own: left readable, these
-    /// would be taken for sealed values.
+    /// Seals the given spans of a value. Also seals each object of the user that has a member `$sealed`, because a
+    /// reader would mistake the object for a sealed value.
     pub(crate) fn seal(
         &self,
         json: &Json,
@@ -220,8 +220,8 @@ impl ValueSealer {
         self.cipher.open(place, path, token)
     }
 
-    /// Refuses a value with marked stretches outside of its sealed values. `marked` returns the stretches that paths
-    /// cover. Otherwise an attacker could replace a sealed value by plaintext.
+    /// Refuses a value with marked spans outside of its sealed values: otherwise an attacker could replace a sealed
+    /// value by plaintext. `marked` returns the spans that the given paths select.
     fn check_inside(
         &self,
         sealed: &[(Stretch, View<'_>)],

@@ -10,7 +10,7 @@ fn pointers(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn outermost_objects_with_the_member_are_located() {
+fn outermost_objects_with_reserved_member_are_located() {
     assert_eq!(pointers(r#"{"a":1,"b":"$sealed"}"#), Vec::<String>::new());
     assert_eq!(pointers(r#"{"$sealed":{"$sealed":1}}"#), [""]);
     assert_eq!(

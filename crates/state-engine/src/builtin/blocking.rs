@@ -8,12 +8,12 @@ use crate::provider::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that is set when the caller of the work is gone. Clones share the flag.
+/// A flag that is set when the caller of the work has dropped its future. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Sets the flag: the caller is gone.
+    /// Sets the flag, because the caller has dropped its future.
     pub(super) fn cancel(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -22,7 +22,7 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Fails once the flag is set. The caller is gone, so the error only ends the work.
+    /// Fails once the flag is set. No caller receives the error any more; it only ends the work.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
             true => Err(Failure::unknown("the call was cancelled")),

@@ -41,6 +41,7 @@ impl Deployment {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
+            // A waiting exclusive step stops all new steps: otherwise there might always be another step in flight.
             while !has_ended
                 && !in_flight.is_exclusive
                 && in_flight.exclusive.is_empty()
@@ -59,6 +60,7 @@ impl Deployment {
                         ledger.set(address.clone(), ResourceStatus::Skipped);
                         self.skip(address, reason);
                     }
+                    // Only a step that ends changes the ledger, so without one the source would wait for ever.
                     Ok(Next::Wait) if in_flight.tasks.is_empty() => {
                         return self.fail_source("the source waits although no step is in flight".to_owned());
                     }
@@ -133,6 +135,7 @@ impl Deployment {
         let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
         let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
+        // An address that the source registered belongs to another resource of this run, so it is no former address.
         let is_former = |alias: &&Address| has_live(alias) && ledger.status(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
         let rename = match is_taken {

@@ -115,7 +115,7 @@ impl Deployment {
         let reason = format!("its object would be {id}, which belongs to {other}");
         let hint = match other.deposed {
             Some(_) => "that object must be deleted first: run `statectl up` with --exclude for this resource or with --continue-on-error".to_owned(),
-            None => format!("two resources can't have one object; if this resource was renamed from {other}, list {other} in `aliases`"),
+            None => format!("two resources can't share an object; if this resource was renamed from {other}, list {other} in `aliases`"),
         };
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }

@@ -173,6 +173,7 @@ impl Deployment {
                 let handle = tasks.spawn(async move { deployment.remove(deletion).await });
                 items.insert(handle.id(), item);
             }
+            // After a stop no deletion begins, but those in flight are awaited: their results must be recorded.
             let Some(ended) = tasks.join_next_with_id().await else {
                 return;
             };

@@ -20,6 +20,8 @@ impl Deployment {
                     false => StepOp::DeleteReplaced,
                 };
                 let address = entry.address.clone();
+                // Entries of contained objects still refer to the container, and the state refuses to delete a
+                // referenced entry.
                 let detached = self.detached(&with, &address).await?;
                 let deleted = self.delete(entry, op, Intent::delete(key)).await;
                 if deleted.is_err()

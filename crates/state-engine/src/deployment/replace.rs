@@ -23,10 +23,11 @@ struct DeleteFirstSet {
 }
 
 impl Deployment {
-    /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted with
-    /// it get their tombstones last. If the object has only a tombstone, an earlier run may have ended halfway,
-    /// so the rest is deleted. `intended` is the entry of the new object and `id` its id, if known; everything that
-    /// could keep the new object from being created is checked before the first delete.
+    /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted together
+    /// with it become tombstones last: entries that are pending replacement. If `root` is a tombstone already, an
+    /// earlier run may have crashed between the deletes, so only the remaining entries are deleted. `intended` is the
+    /// entry of the new object, and `id` is the id that the new object will have, if the provider can predict it.
+    /// Everything that could keep the new object from being created is checked before the first delete.
     pub(super) async fn delete_first(
         &self,
         root: &SharedEntry,
@@ -39,7 +40,7 @@ impl Deployment {
         }
         self.refuse_pending_dependents(root, before.iter().chain(&with))?;
         let going: BTreeSet<EntryKey> = before.iter().chain(&with).map(|removed| removed.key()).collect();
-        // A live entry leaves a tombstone, which keeps its references; only deposed entries vanish.
+        // A live entry becomes a tombstone, so references to it stay valid. Only deposed entries are removed.
         let deposed = before.iter().filter(|removed| !removed.is_live());
         self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
         drop(self.record_dependencies_first(intended, false).await?);
@@ -72,7 +73,7 @@ impl Deployment {
         self.clear_provider(root, |entry| entry.external).await
     }
 
-    /// Clears the provider reference of entries that stay although this generation of their provider is removed.
+    /// Clears the provider reference of entries that stay although `root`, their provider, is removed.
     async fn clear_provider(&self, root: &Entry, stays: impl Fn(&Entry) -> bool) -> Result<(), StepError> {
         let state = self.recorder.state();
         for entry in state.dependents(&Dependency::Entry(root.address.clone())) {
@@ -108,7 +109,7 @@ impl Deployment {
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
-    /// Removes references to a deposed entry from entries that have no other generation before them to refer to.
+    /// Drops references to a deposed entry's address from entries that no other entry with this address precedes.
     async fn drop_references_to(&self, deposed: &SharedEntry) -> Result<(), StepError> {
         let state = self.recorder.state();
         let (address, key) = (&deposed.address, deposed.key());
@@ -138,7 +139,7 @@ impl Deployment {
             return Ok(());
         };
         let removed = removed.key();
-        let reason = format!("it can't be replaced: {removed} must be deleted first and {what}");
+        let reason = format!("it can't be replaced: this would delete {removed}, which {what}");
         Err(StepError::early(&root.key(), vec![reason]))
     }
 
@@ -160,9 +161,9 @@ impl Deployment {
         }
     }
 
-    /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if it would be
-    /// replaced when the outputs of the deleted entries are unknown, or if a deleted entry is its provider, its
-    /// container, or in its `replace_with`.
+    /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if a deleted entry is
+    /// its provider, its `deleted_with` or in its `replace_with`. It can't stay either if it would be replaced once the
+    /// outputs of the deleted entries are unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();
@@ -184,8 +185,7 @@ impl Deployment {
             }
             let entry = self.open(entry)?;
             let is_contained = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
-            // An entry that refers to an entry deleted earlier must itself be deleted earlier, not together with
-            // the object.
+            // An entry that refers to an entry in `before` must be deleted before that entry, so it can't be in `with`.
             let refers_to_those = entry.references().any(|reference| {
                 let mut before = deleted_first.before.iter();
                 before.any(|removed| removed.address == *reference.to.address())

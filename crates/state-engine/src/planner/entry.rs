@@ -20,6 +20,7 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry.kind = Some(goal.kind.clone());
     entry.inputs = Some(goal.inputs.clone());
     entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
+    // Marks of outputs are only added: the provider also reports secret outputs, which the goal doesn't repeat.
     add_marks(&mut entry.sensitive_outputs, &goal.sensitive_outputs);
     entry.depends_on = goal.recorded_dependencies();
     entry.property_dependencies = property_dependencies(&options.property_dependencies).into();

@@ -44,6 +44,7 @@ impl Schedule {
         self.over[item] = true;
         for after in std::mem::take(&mut self.awaited_by[item]) {
             self.waits_for[after].remove(&item);
+            // A refused item fails before it begins: it must not begin when the items before it succeed.
             if self.waits_for[after].is_empty() && !self.over[after] {
                 self.ready.insert(after);
             }
@@ -54,6 +55,7 @@ impl Schedule {
     /// returned in order.
     pub(crate) fn failed(&mut self, item: usize) -> Vec<usize> {
         self.over[item] = true;
+        // The item may fail without having begun, as a refused deletion does.
         self.ready.remove(&item);
         let mut lost = BTreeSet::new();
         let mut open = self.awaited_by[item].clone();

@@ -151,7 +151,7 @@ struct Evaluation<'s> {
     scope: &'s Scope<'s>,
     problems: &'s mut Problems,
     json: String,
-    /// JSON pointer of the part that is evaluated next.
+    /// JSON pointer of the part that is being evaluated.
     pointer: String,
     secret: Vec<String>,
     joined: Vec<String>,

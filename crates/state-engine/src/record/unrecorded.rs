@@ -3,7 +3,7 @@
 use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry, State};
 use std::collections::BTreeSet;
 
-/// Entries that `entry` depends on, directly or through others, and that `is_recorded` denies: in list order.
+/// The direct and indirect dependencies of `entry` for which `is_recorded` is false, in list order.
 pub(crate) fn unrecorded_dependencies(
     state: &State,
     is_recorded: &dyn Fn(&Entry) -> bool,
@@ -60,7 +60,8 @@ impl References<'_> {
             .collect()
     }
 
-    /// For an entry that this run changes: one generation, unless a generation is already recorded.
+    /// Returns the first generation, or none if any generation is already recorded. Used for an entry that this run
+    /// changes, because any one generation satisfies its reference.
     fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id);
         match all.iter().any(|entry| (self.is_recorded)(entry)) {
@@ -69,8 +70,8 @@ impl References<'_> {
         }
     }
 
-    /// For an entry that is re-recorded unchanged: all unrecorded generations that precede the entry. Its object
-    /// may use any of them. If one of them were recorded after the entry, the list order would no longer show
+    /// Returns all unrecorded generations that precede the entry. Used for an entry that is re-recorded unchanged. Its
+    /// object may use any of them. If one of them were recorded after the entry, the list order would no longer show
     /// that the entry depends on it.
     fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id).into_iter();

@@ -24,8 +24,9 @@ impl DeclaredResource {
         Self { goal, resolve: None }
     }
 
-    /// A resource whose inputs are resolved when all dependencies ([`Goal::needs`]) are committed: once for the
-    /// plan and once for the run. Resolving must not change the dependencies.
+    /// A resource whose inputs are resolved when the outcomes of all dependencies ([`Goal::needs`]) are known: once for
+    /// the plan, with the planned entries, and once for the run, with the committed ones. Resolving must not change the
+    /// dependencies.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
@@ -39,7 +40,9 @@ impl DeclaredResource {
 
 impl fmt::Debug for DeclaredResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Declared").field(&self.goal.address).finish()
+        f.debug_tuple("DeclaredResource")
+            .field(&self.goal.address)
+            .finish()
     }
 }
 
@@ -110,7 +113,7 @@ impl ListSource {
         left.map(|declared| &declared.goal.address)
     }
 
-    /// Marks resources as possibly ready whose awaited dependency has ended.
+    /// Adds the resources whose awaited dependency has ended to `ready`.
     fn mark_ready(&mut self, ledger: &Ledger) {
         for ended in ledger.ended(self.seen) {
             self.seen += 1;

@@ -73,7 +73,7 @@ pub(crate) struct SimulatedCloud {
 
 impl fmt::Debug for SimulatedCloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").finish_non_exhaustive()
+        f.debug_struct("SimulatedCloud").finish_non_exhaustive()
     }
 }
 
@@ -145,7 +145,7 @@ impl SimulatedCloud {
         self.inner().calls.clear();
     }
 
-    /// Rules that were broken since the last call, each with the id of the affected object.
+    /// Returns and clears the broken rules, each with the id of the affected object.
     pub(crate) fn broken(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.inner().broken)
     }
@@ -154,7 +154,8 @@ impl SimulatedCloud {
         self.inner().most_running
     }
 
-    /// Simulates a call with an effect: the steps before, at and after it.
+    /// Simulates a provider call: yields, applies `effect`, and yields again. The mode of the call may make it fail
+    /// instead.
     async fn act<T>(
         &self,
         what: &str,

@@ -8,7 +8,7 @@ use state_core::{Entry, Snapshot};
 
 /// The versions of documents that this build reads.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=4;
-/// The first version that declares the features that it needs.
+/// The first version whose documents declare the features that they need.
 pub(super) const FEATURES_SINCE: u64 = 4;
 /// The oldest version whose resources have the same fields as in version 4.
 const SAME_SINCE: u64 = 3;
@@ -85,7 +85,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Checks that a value is an object; `what` names it in the error.
+/// Checks that a value is an object; `what` names the value in the error.
 pub(super) fn object<'a>(document: &Document<'a>, view: View<'a>, what: &str) -> Result<()> {
     if view.kind() == Kind::Object {
         return Ok(());
@@ -137,7 +137,7 @@ fn features(document: &Document<'_>) -> Result<Vec<String>> {
     })
 }
 
-/// The features that a snapshot uses, sorted. Only features that can start to be used here are checked.
+/// The features that a snapshot uses, sorted. Only the features that an edit of the snapshot can introduce are checked.
 fn used(snapshot: &Snapshot) -> Vec<String> {
     let any = |uses: fn(&Entry) -> bool| {
         let pending = snapshot

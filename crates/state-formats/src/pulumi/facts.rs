@@ -18,13 +18,13 @@ pub(super) const EXTENSION: Extension = Extension {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct EntryFacts {
-    /// The keys in their original order; empty if that is Pulumi's order.
+    /// The keys in their original order; empty if they were in Pulumi's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) order: Vec<String>,
-    /// Fields of the model whose original value differs from the one that we would write.
+    /// Fields of the model whose original value differs from the value that we would write.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) kept: BTreeMap<String, KeptField>,
-    /// Whether a property without dependencies was written as `null`.
+    /// Whether an empty list in `propertyDependencies` was written as `null`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) null_lists: bool,
     /// Known fields of Pulumi that the model doesn't have and that contain no secrets.
@@ -33,7 +33,7 @@ pub(super) struct EntryFacts {
     /// All other fields, which may contain secrets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) rest: BTreeMap<String, Json>,
-    /// Fields of either kind that aren't in canonical JSON, as text.
+    /// Fields that belong to `fields` or `rest` but aren't in canonical JSON, as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) texts: BTreeMap<String, String>,
     /// Secrets that were decrypted.

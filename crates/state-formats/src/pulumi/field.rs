@@ -16,7 +16,7 @@ pub(super) enum FieldClass {
     Opaque,
 }
 
-/// All fields that Pulumi defines, in its order. `defaults` exists in version 1 only.
+/// All fields that Pulumi defines, in Pulumi's order. `defaults` exists in version 1 only.
 pub(super) const FIELDS: [(&str, FieldClass); 37] = [
     ("urn", FieldClass::Model),
     ("custom", FieldClass::Model),
@@ -57,7 +57,7 @@ pub(super) const FIELDS: [(&str, FieldClass); 37] = [
     ("snippetID", FieldClass::NonSecret),
 ];
 
-/// Position and class of a field. Unknown fields are opaque and come last.
+/// Position and class of a field. Unknown fields are opaque and sorted after the known ones.
 pub(super) fn place(key: &str) -> (usize, FieldClass) {
     match FIELDS.iter().position(|(name, _)| *name == key) {
         Some(at) => (at, FIELDS[at].1),
@@ -106,7 +106,7 @@ pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut Stri
     }
 }
 
-/// The value that [`write()`] writes; None if it omits the field.
+/// The value that [`write()`] writes; None if the field is omitted.
 pub(super) fn value(entry: &Entry, facts: &EntryFacts, key: &str) -> Option<Json> {
     let mut text = String::new();
     write(entry, facts, key, &mut text);

@@ -1,5 +1,6 @@
-//! Reads a document in two passes: the first checks it and can name positions in the whole text; the second reads the
-//! resources from the end and frees the text behind them.
+//! Reads a document in two passes. The first pass checks the whole document, so that errors can name positions in the
+//! whole text. The second pass reads the resources from the last to the first, and frees the text behind each, so that
+//! the text and the entries are never completely in memory together.
 
 use super::envelope::Envelope;
 use super::facts::StateFacts;
@@ -37,7 +38,8 @@ pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     scan(bytes).map_err(Error::malformed)
 }
 
-/// The first pass: checks a whole document. With `repair`, a magic that doesn't match the version is corrected.
+/// The first pass: checks a whole document. With `repair`, the `magic` of the manifest is corrected if it doesn't match
+/// the manifest's `version`.
 pub(super) fn read(document: Document<'_>, repair: bool) -> Result<Parsed> {
     let envelope = Envelope::of(&document)?;
     let mut parsed = Parsed {
@@ -87,7 +89,7 @@ fn elements<'a>(
     Ok(view.and_then(|view| view.elements()).into_iter().flatten())
 }
 
-/// Reads the manifest. Returns the correct magic if the magic has to be repaired.
+/// Reads the manifest. Returns the right magic if `repair` is set and the magic is wrong.
 fn read_manifest<'a>(
     document: &Document<'a>,
     deployment: View<'a>,
@@ -111,13 +113,14 @@ fn read_manifest<'a>(
         return Ok(None);
     }
     if repair && manifest.get("magic").is_some() {
-        parsed
-            .notes
-            .push("the magic in its manifest didn't match its version and was corrected".to_owned());
+        parsed.notes.push(
+            "the `magic` of the manifest didn't match the manifest's `version` and was corrected".to_owned(),
+        );
         return Ok(Some(magic));
     }
     parsed.notes.push(
-        "the magic in its manifest doesn't match its version (kept): Pulumi will refuse to import it; `--repair` corrects it"
+        "the `magic` of the manifest doesn't match the manifest's `version` and was left unchanged: Pulumi will refuse to \
+        import the state; `--repair` corrects the magic"
             .to_owned(),
     );
     Ok(None)
@@ -173,10 +176,11 @@ fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mu
     Ok(())
 }
 
-/// Number of bytes of the text that are freed at once.
+/// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked document in its order, and frees the text.
+/// The second pass: reads the resources of a checked document from the last to the first, and frees the text behind
+/// each. Returns the entries in the order of the document.
 pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
     let mut shared = Interner::default();
     let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());

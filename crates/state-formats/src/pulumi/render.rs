@@ -59,7 +59,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the text for a placeholder. Returns whether the text isn't empty.
+    /// Writes the text for a placeholder. Returns false if the text is empty.
     fn placeholder(&self, placeholder: Placeholder, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
         let (entries, operations) = (&self.snapshot.entries, &self.snapshot.pending_operations);
         let member = |key: &str| format!("{}\"{key}\":", if is_first { "" } else { "," });
@@ -96,7 +96,8 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// The original features; if more are needed, all of them sorted, as Pulumi writes them.
+    /// The original features in their order. If the snapshot needs more features, all are sorted, as Pulumi writes
+    /// them.
     fn features(&self) -> Vec<String> {
         let (known, more) = (&self.facts.features, &self.declared.more);
         if more.is_empty() {
@@ -141,7 +142,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes an entry as a resource; `outputs` replaces its own outputs.
+/// Writes an entry as a resource; `outputs`, if given, replaces the outputs of the entry.
 pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut String) -> Result<()> {
     check(entry)?;
     let facts: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
@@ -198,7 +199,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The fields that this build doesn't know, sorted.
+    /// Names of the fields that this build doesn't know, sorted.
     fn unknown(&self) -> BTreeSet<&'a str> {
         let facts = self.facts;
         let keys = facts.rest.keys().chain(facts.texts.keys());

@@ -16,8 +16,8 @@ pub(super) fn resolve(snapshot: &mut Snapshot) -> Result<()> {
     let mut seen = HashSet::new();
     for entry in &mut snapshot.entries {
         if entry.deposed.is_some() {
-            // Only entries with an id that occurred before get a number, so that the key of an entry depends on
-            // its id alone as long as ids differ.
+            // Only an entry whose URN and id occurred before gets a number. The keys of other entries depend only
+            // on their ids, so a key stays the same when entries with other ids are added or removed.
             let count = taken.entry(entry.key()).or_default();
             *count += 1;
             if let (2.., Some(first)) = (*count, &entry.deposed) {
@@ -36,7 +36,8 @@ pub(super) fn resolve(snapshot: &mut Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Whether an external resource awaits replacement, which only its extension records.
+/// Whether an external resource awaits replacement. Only the extension of the resource records this, because the model
+/// doesn't allow the flag for external resources.
 fn awaits_replacement(entry: &Entry) -> Result<bool> {
     let known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let mark = known
@@ -46,8 +47,8 @@ fn awaits_replacement(entry: &Entry) -> Result<bool> {
     Ok(mark.is_some_and(|mark| mark.as_str() == "true"))
 }
 
-/// Moves the provider reference of an entry into its extension. Pulumi allows a resource that awaits replacement to name a
-/// missing provider, which our integrity rules would refuse.
+/// Moves the provider reference of an entry into its extension. Pulumi allows a resource that awaits replacement to
+/// name a missing provider, which our integrity rules would refuse.
 fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let was = field::value(entry, &known, "provider");
@@ -105,7 +106,7 @@ pub(super) fn notes(snapshot: &Snapshot) -> Vec<String> {
     }
     let names: Vec<_> = stacks.iter().take(5).map(String::as_str).collect();
     vec![format!(
-        "its URNs name {} stacks: {}; Pulumi imports a state only into the stack that all of them name",
+        "its URNs name {} stacks: {}; Pulumi imports a state only if all its URNs name the target stack",
         stacks.len(),
         names.join(", ")
     )]

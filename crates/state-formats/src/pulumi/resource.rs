@@ -12,7 +12,7 @@ use state_core::{Address, Dependency, DeposedKey, Digest, Entry, EntryType, Time
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-/// Reads a resource, and keeps the fields that the model doesn't have in its extension.
+/// Reads a resource. The extension of the entry keeps the fields for which the model has no field.
 pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Interner) -> Result<Entry> {
     let Some(members) = view.members() else {
         let message = format!("a resource must be an object, found {}", view.kind());
@@ -105,7 +105,7 @@ impl<'a> Reader<'a, '_> {
 
     fn field(&mut self, entry: &mut Entry, facts: &mut EntryFacts, key: &str, view: View<'a>) -> Result<()> {
         match key {
-            // The deposed key is derived from the id, which may follow; `read` sets the final key.
+            // The deposed key is derived from the id, which may be a later member; `read` sets the final key.
             "delete" => entry.deposed = self.flag(key, view)?.then(|| deposed_key("")).transpose()?,
             "id" => entry.id = self.text(key, view)?.map(Cow::into_owned),
             "inputs" => entry.inputs = self.properties(key, view)?,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Reads a string. As in Go, `null` counts as absent; so does an empty string.
+    /// Reads a string. As in Go, `null` and an empty string count as absent.
     fn text(&self, key: &str, view: View<'a>) -> Result<Option<Cow<'a, str>>> {
         let text = of_kind(&self.document, key, view, Kind::String)?.and_then(|view| view.as_str());
         Ok(text.filter(|text| !text.is_empty()))
@@ -217,7 +217,7 @@ impl<'a> Reader<'a, '_> {
         }))
     }
 
-    /// Reads the dependencies by property, and whether an empty list is `null`.
+    /// Reads the dependencies by property. Also returns whether any of the lists is `null`.
     fn property_dependencies(&mut self, view: View<'a>) -> Result<(BTreeMap<String, Vec<Dependency>>, bool)> {
         of_kind(&self.document, "propertyDependencies", view, Kind::Object)?;
         let mut lists = BTreeMap::new();
@@ -333,7 +333,7 @@ fn secrets(side: Option<&Properties>) -> Vec<String> {
     if let Some(side) = side
         && side.json().as_str().contains(value::SIGNATURE)
     {
-        // The values were checked when they were read, so this can't fail.
+        // The values were checked when they were read, so the check can't fail.
         let checked = value::check(side.view(), &mut String::new(), &mut |pointer, _| {
             pointers.push(pointer.to_owned());
         });
@@ -342,7 +342,7 @@ fn secrets(side: Option<&Properties>) -> Vec<String> {
     pointers
 }
 
-/// The keys in their order; empty if that is Pulumi's order.
+/// The keys in their original order; empty if they are in Pulumi's order.
 fn order(members: &Members<'_>) -> Vec<String> {
     let places = |(key, _): &(Cow<'_, str>, View<'_>)| (field::place(key).0, key.to_string());
     if members.iter().map(places).is_sorted() {

@@ -1,8 +1,9 @@
 //! Decrypts the secrets of a stack whose secrets provider is `passphrase`.
 //!
-//! The provider's state is `{"salt": "v1:<salt>:<check>"}`; check and values are `v1:<nonce>:<ciphertext>`, all base64. The
-//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without additional data. The
-//! check is a known word, encrypted with the key.
+//! The provider's state is `{"salt": "v1:<salt>:<check>"}`. The check is a known word, encrypted with the key. The
+//! check and each encrypted value have the form `v1:<nonce>:<ciphertext>`. Salt, nonce and ciphertext are base64. The
+//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds; the cipher is AES-256-GCM without additional
+//! data.
 
 use super::facts::{EXTENSION, EntryFacts, OpenedSecret, Side, StateFacts};
 use super::resolve;
@@ -24,7 +25,7 @@ const ROUNDS: u32 = 1_000_000;
 const VERSION: &str = "v1";
 const SALT_BYTES: usize = 8;
 const NONCE_BYTES: usize = 12;
-/// The word that the check decrypts to with the right passphrase.
+/// The plaintext of the check.
 const CHECK: &[u8] = b"pulumi";
 /// The supported secrets provider.
 const PROVIDER: &str = "passphrase";
@@ -32,8 +33,8 @@ const PROVIDER: &str = "passphrase";
 /// Decrypts all secrets of a state whose secrets provider is `passphrase`.
 ///
 /// # Errors
-/// [`Error::Secrets`] when the snapshot wasn't imported from Pulumi, it has another secrets provider, the passphrase is
-/// wrong, or a secret was modified or can't be read. The snapshot is unchanged after an error.
+/// [`Error::Secrets`] when the snapshot wasn't imported from Pulumi or has another secrets provider, when the
+/// passphrase is wrong, or when a secret was modified or can't be read. The snapshot is unchanged after an error.
 pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
     let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
     let facts = facts.ok_or_else(|| refuse_any("it wasn't imported from a Pulumi state".to_owned()))?;
@@ -171,7 +172,7 @@ impl SecretOpener {
         }
         let mut replacements = Vec::new();
         for (pointer, view) in found {
-            // `check` ensured that the envelope has exactly one of the two fields.
+            // `check` ensured that the envelope has exactly one of `ciphertext` and `plaintext`.
             let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
             let (ciphertext, plaintext) = match text("ciphertext") {
                 None => (None, text("plaintext").unwrap_or_default()),
@@ -224,7 +225,7 @@ impl Side {
     }
 }
 
-/// Records in the entry's extension which values have to be put into envelopes again.
+/// Records in the entry's extension which values an export has to put into envelopes again.
 fn record_opened(entry: &mut SharedEntry, list: Vec<OpenedSecret>) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     known.opened.extend(list);

@@ -1,7 +1,7 @@
 //! Parses and prints Terraform's resource addresses.
 //!
-//! The text form is the one of `terraform state list`, with keys quoted like HCL. It is injective: a different module
-//! path, mode, type, name or key gives a different text.
+//! The text form is the one of `terraform state list`, with keys quoted like HCL. The text form is injective: a
+//! different module path, mode, type, name or key gives a different text.
 
 #[cfg(test)]
 mod tests;
@@ -75,11 +75,12 @@ pub(super) struct InstanceAddress {
 }
 
 impl InstanceAddress {
-    /// Parses the text that [`Display`](fmt::Display) writes. None if it isn't the address of a resource instance.
+    /// Parses the text that [`Display`](fmt::Display) writes. None if the text isn't the address of a resource
+    /// instance.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (module, rest) = ModulePath::split_off(text)?;
         let (mode, rest) = match rest.strip_prefix("data.") {
-            // A managed resource may be of type `data`: then only a name follows.
+            // If only a name follows, `data` is the type of a managed resource.
             Some(data) if data.split('[').next()?.contains('.') => (Mode::Data, data),
             _ => (Mode::Managed, rest),
         };
@@ -107,8 +108,8 @@ impl fmt::Display for InstanceAddress {
     }
 }
 
-/// Whether a text can be a name in a configuration. Outside ASCII this accepts more than HCL: everything but white space
-/// and control characters.
+/// Whether a text can be a name in a configuration. Outside ASCII this accepts more than HCL: everything but white
+/// space and control characters.
 pub(super) fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
     let is_part =
@@ -152,13 +153,13 @@ impl ModulePath {
     }
 }
 
-/// Parses one module step. `Some(None)` if the text doesn't begin with a step, None if the step is malformed.
+/// Parses one module step, `module.x.` or `module.x[key].`. Returns None if the step is malformed, and `Some(None)` if
+/// the text doesn't begin with a step: `module.x` or `module.x[0]` without another dot is a resource of type `module`.
 fn split_step(text: &str) -> Option<Option<(&str, Option<Key>, &str)>> {
     let Some(named) = text.strip_prefix("module.") else {
         return Some(None);
     };
     let Some(end) = named.find(['.', '[']) else {
-        // `module.x` alone is a resource of type `module`.
         return Some(None);
     };
     let (name, rest) = named.split_at(end);
@@ -239,8 +240,8 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// Whether Go's `unicode.IsPrint` accepts a character (apart from differences between Unicode versions): letters, marks,
-/// numbers, punctuation, symbols and the space.
+/// Whether Go's `unicode.IsPrint` accepts a character (apart from differences between Unicode versions): letters,
+/// marks, numbers, punctuation, symbols and the space.
 fn is_visible(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
@@ -252,8 +253,8 @@ fn is_visible(character: char) -> bool {
     std::str::from_utf8(&pair[..length]).is_ok_and(|pair| pair.escape_debug().count() == 2)
 }
 
-/// Parses a quoted text up to the closing quote, and returns it with the rest. None if it isn't a literal string: it has
-/// an interpolation, an invalid escape or no closing quote.
+/// Parses a quoted text up to the closing quote, and returns the text with the rest. None if the text isn't a literal
+/// string, because it has an interpolation, an invalid escape or no closing quote.
 fn unquote(quoted: &str) -> Option<(String, &str)> {
     let mut text = String::new();
     let mut rest = quoted;

@@ -1,8 +1,9 @@
 //! Writes attributes with Terraform's order of keys.
 //!
-//! Terraform sorts the keys of every object except the wrapper `{"value": …, "type": …}` around a value of dynamic type.
-//! Our canonical JSON sorts all keys. An export therefore writes every object that looks like a wrapper value first. The
-//! pointers to real objects that happen to have these two fields are recorded, and these objects are written sorted.
+//! Terraform sorts the keys of every object except the wrapper `{"value": …, "type": …}` around a value of dynamic
+//! type. Our canonical JSON sorts all keys. In every object that looks like a wrapper, an export therefore writes
+//! `value` before `type`. An import records the pointers to real objects that happen to have these two fields, and an
+//! export writes these objects with sorted keys.
 
 use super::cty;
 use crate::fields::push_token;
@@ -46,7 +47,7 @@ fn looks_wrapped(view: &View<'_>) -> bool {
         }
 }
 
-/// Appends attributes in Terraform's order. `sorted` has the pointers to objects that only look like a wrapper.
+/// Appends attributes in Terraform's order. `sorted` contains the pointers to objects that only look like a wrapper.
 pub(super) fn write(view: View<'_>, sorted: &[String], out: &mut String) {
     write_at(view, &mut String::new(), sorted, out);
 }

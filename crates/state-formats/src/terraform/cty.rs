@@ -1,4 +1,4 @@
-//! Type constraints as Terraform writes them beside values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
+//! Type constraints as Terraform writes them next to values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
 
 use state_core::json::{ArrayWriter, Kind, ObjectWriter, View};
 
@@ -89,7 +89,7 @@ fn fits_object(value: &View<'_>, types: &View<'_>) -> bool {
     count == types.len()
 }
 
-/// Infers the type of a value: tuples for arrays, objects for objects.
+/// Infers the type of a value: an array gets a tuple type, an object gets an object type.
 pub(super) fn type_of(value: &View<'_>) -> String {
     let mut text = String::new();
     write_type_of(value, &mut text);
@@ -123,8 +123,8 @@ fn write_type_of(value: &View<'_>, out: &mut String) {
     }
 }
 
-/// Infers the type of a value of old Terraform versions, which had only lists and maps: an array or object whose members
-/// all have the same type becomes a list or map.
+/// Infers the type of a value of old Terraform versions, which had only lists and maps: an array or object whose
+/// members all have the same type becomes a list or map.
 pub(super) fn collection_type_of(value: &View<'_>) -> String {
     let (name, members): (_, Vec<View<'_>>) = match value.kind() {
         Kind::Array => ("list", value.elements().into_iter().flatten().collect()),

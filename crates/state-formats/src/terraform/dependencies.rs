@@ -1,9 +1,9 @@
 //! Reduces Terraform's dependency lists, which name all ancestors of an instance, to direct dependencies.
 //!
-//! The nodes of the graph are groups (resources of the configuration); the edges of a group are the dependencies that its
-//! live instances list. Members of a list that are reachable from other members are removed; [`Expansion`] restores them.
-//! If the expansion gives a different list (the original isn't sorted, omits an ancestor or names its own group), the
-//! original list is kept in the extension.
+//! The nodes of the graph are groups (resources of the configuration); the edges of a group are the dependencies that
+//! its live instances list. Members of a list that are reachable from other members are removed; [`Expansion`] restores
+//! them. If the expansion gives a different list (the original isn't sorted, omits an ancestor or names its own group),
+//! the original list is kept in the extension.
 
 use super::facts::KeptDependencies;
 use super::instance::Draft;
@@ -15,8 +15,8 @@ use std::ops::Range;
 /// Number of a group. A `u32` suffices, because a state of at most 1 GiB has fewer groups.
 type Node = u32;
 
-/// Lists of numbers, stored in two arrays: there may be one list for each instance, and a vector for each would need
-/// several times the memory.
+/// Lists of numbers, stored in two arrays. A state may have one list for each instance, and a vector for each list
+/// would need several times the memory.
 #[derive(Default)]
 struct Lists {
     ends: Vec<usize>,
@@ -45,9 +45,9 @@ struct Graph {
     nodes: usize,
     /// Lists of dependencies; consecutive drafts with equal lists share one.
     lists: Lists,
-    /// For each draft the index of its list, and its group.
+    /// The index of the list, and the group, of each draft.
     of_each: Vec<(usize, Option<Node>)>,
-    /// The edges: groups and the lists of their live members, sorted without duplicates.
+    /// The edges: each is a group and the index of the list of a live member. Sorted, without duplicates.
     edges: Vec<(Node, usize)>,
 }
 
@@ -100,7 +100,7 @@ impl Graph {
     /// The rank of each node in a topological order; None if there is a cycle.
     fn ranks(&self) -> Option<Vec<u32>> {
         let mut missing = vec![0_u32; self.nodes];
-        // The users of a node are in `users` from the node's start to the start of the next node.
+        // The nodes that depend on node n are `users[starts[n]..starts[n + 1]]`.
         let mut starts = vec![0_usize; self.nodes + 1];
         for (node, dependency) in self.pairs() {
             missing[node as usize] += 1;
@@ -136,10 +136,11 @@ impl Graph {
     }
 }
 
-/// Sets the dependencies of all drafts, reduced if the original list can be restored or kept.
+/// Sets the dependencies of all drafts to the reduced lists, and keeps the original lists that an expansion wouldn't
+/// restore. If the graph has a cycle, no list is reduced.
 pub(super) fn set_dependencies(drafts: &mut [Draft]) -> Result<()> {
     let Some(reduced) = reduce(drafts) else {
-        // Lists in a cycle can't be reduced; sorting the entries reports the cycle later.
+        // A graph with a cycle can't be reduced; sorting the entries reports the cycle later.
         for draft in drafts {
             let listed = draft.listed.as_deref().unwrap_or_default().to_vec();
             set_on_draft(draft, listed, true)?;
@@ -180,7 +181,7 @@ struct ReducedLists {
     kept: Lists,
     /// Whether the kept members reach the other members of the list and nothing else.
     is_closed: Vec<bool>,
-    /// For each draft the index of its reduced list.
+    /// The index of the reduced list of each draft.
     which: Vec<u32>,
 }
 
@@ -196,8 +197,8 @@ impl ReducedLists {
 fn reduce(drafts: &[Draft]) -> Option<ReducedLists> {
     let graph = Graph::new(drafts);
     let rank = graph.ranks()?;
-    // Reduce the lists of lower groups first, because the lists above are reduced along these shorter edges. Deposed
-    // objects add no edges, so their lists come last.
+    // Reduce the lists in topological order of the groups, because a list is reduced along the reduced edges of its
+    // members. Deposed objects add no edges, so their lists are reduced last.
     let mut sequence: Vec<u32> = (0..drafts.len() as u32).collect();
     sequence.sort_by_key(|&at| {
         let own = graph.of_each[at as usize].1;
@@ -237,19 +238,20 @@ fn reduce(drafts: &[Draft]) -> Option<ReducedLists> {
     Some(reduced)
 }
 
-/// Reduces one list after the other, starting with the lowest groups.
+/// Reduces one list after the other, in topological order of the groups.
 struct Reducer {
     rank: Vec<u32>,
     /// The reduced edges of the finished groups, as ranges in `edges`.
     short: Vec<Range<usize>>,
     edges: Vec<Node>,
-    /// For each node the rounds in which it was last listed and last reached.
+    /// The rounds in which each node was last listed and last reached.
     stamps: Vec<(u32, u32)>,
     round: u32,
 }
 
 impl Reducer {
-    /// The kept members of a list, as indices into it, and whether they reach the other members and nothing else.
+    /// Reduces a list. Returns the kept members as indices into the list, and whether they reach the other members and
+    /// nothing else.
     fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> (Vec<u32>, bool) {
         self.round += 1;
         for &node in list {
@@ -273,7 +275,7 @@ impl Reducer {
         (kept, true)
     }
 
-    /// Marks all nodes that are reachable from a node; false as soon as one isn't in the list.
+    /// Marks all nodes that are reachable from a node. Returns false as soon as a reachable node isn't in the list.
     fn reach(&mut self, own: Option<Node>, from: Node) -> bool {
         let mut open = vec![from];
         while let Some(node) = open.pop() {
@@ -290,8 +292,8 @@ impl Reducer {
         true
     }
 
-    /// Adds the reduced edges of a group. The live members of a group are consecutive, so its edges are usually at the end of
-    /// `edges` and can be extended in place.
+    /// Adds the reduced edges of a group. The live members of a group are consecutive, so its edges are usually at the
+    /// end of `edges` and can be extended in place.
     fn record_edges(&mut self, node: Node, list: &[Node], kept: &[u32]) {
         let short = &mut self.short[node as usize];
         if short.end != self.edges.len() {
@@ -356,7 +358,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// All groups that an entry depends on directly or indirectly, sorted, without its own.
+    /// All groups that an entry depends on directly or indirectly, sorted, without the entry's own group.
     pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
         if self.cached_group != entry.group.as_ref() {
             self.cached_group = entry.group.as_ref();

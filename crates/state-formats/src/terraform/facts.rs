@@ -22,7 +22,7 @@ pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct EntryFacts {
-    /// Provider of the resource. OpenTofu may store it with the instance instead.
+    /// Provider of the resource. OpenTofu may store the provider in each instance instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) provider: Option<String>,
     /// Private data of the provider, in base64.
@@ -77,7 +77,8 @@ impl Shape {
     }
 }
 
-/// An original list of dependencies, valid as long as the entry still has the dependencies that the list was reduced to.
+/// An original list of dependencies, valid as long as the entry still has the dependencies that the list was reduced
+/// to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct KeptDependencies {
@@ -120,7 +121,7 @@ pub(super) struct OutputFacts {
     pub(super) kind: Json,
 }
 
-/// Unknown fields that belong to no entry. They are in one place, so that one pointer seals all of them.
+/// Unknown fields that belong to no entry. They are in one object, so that one pointer seals all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Unknown {

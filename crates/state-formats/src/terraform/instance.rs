@@ -23,14 +23,14 @@ pub(super) struct Resource {
 /// An entry under construction. Kept small, because a state has one for each instance.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// The entry with its extension. This is the only reference to it, so changing it copies nothing.
+    /// The entry with its extension. This is the only reference to the entry, so a change of the entry copies nothing.
     pub(super) entry: SharedEntry,
-    /// The original list of dependencies, None if absent. Drafts with equal lists share one.
+    /// The original list of dependencies, None if absent. Drafts with equal lists share one list.
     pub(super) listed: Option<Arc<[Address]>>,
 }
 
 impl Draft {
-    /// The entry for modification.
+    /// Returns the entry for modification.
     pub(super) fn entry_mut(&mut self) -> &mut Entry {
         Arc::make_mut(&mut self.entry)
     }

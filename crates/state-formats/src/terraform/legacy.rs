@@ -7,10 +7,10 @@
 //! | version 3 | maps count under `x.%`; empty collections are left out |
 //! | version 4 | resources are lists of instances, module paths are addresses |
 //!
-//! The result is the text that Terraform writes after reading such a state, except for three things that Terraform loses:
-//! numbers keep all their digits, `terraform_version` stays the one of the old state, and objects in a `tainted` list
-//! become deposed objects. As in Terraform, fields without an equivalent in version 4 are dropped, above all `depends_on`;
-//! a note names them.
+//! The result is the text that Terraform writes after reading such a state, except for three things that Terraform
+//! loses: numbers keep all their digits, `terraform_version` stays that of the old state, and objects in a `tainted`
+//! list become deposed objects. As in Terraform, fields without an equivalent in version 4, above all `depends_on`, are
+//! dropped; a note names the dropped fields.
 
 mod instance;
 
@@ -23,7 +23,7 @@ use crate::layout::go_formatted;
 use state_core::json::{Document, Json, Kind, ObjectWriter, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Version of Terraform for a state that doesn't name one.
+/// Version of Terraform for a state that names no version.
 const UNKNOWN_VERSION: &str = "0.0.0";
 
 /// A state upgraded to version 4.

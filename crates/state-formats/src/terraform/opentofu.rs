@@ -4,10 +4,10 @@
 //! {"serial": 3, "lineage": "…", "meta": {"key_provider.pbkdf2.NAME": "…"}, "encrypted_data": "…", "encryption_version": "v0"}
 //! ```
 //!
-//! `meta` has the parameters of each key provider, as JSON or base64 of JSON. A key provider is named by its type and its
-//! name in the configuration. Supported are the provider `pbkdf2`, which derives the key from a passphrase, with the
-//! method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Other providers fetch the key from a service; the
-//! error for such a state names the provider.
+//! `meta` contains the parameters of each key provider, as JSON or base64 of JSON. A key provider is named by its type
+//! and its name in the configuration. This build supports the provider `pbkdf2`, which derives the key from a
+//! passphrase, with the method `aes_gcm`: a nonce of 12 bytes, then ciphertext and tag. Other providers fetch the key
+//! from a service; the error for such a state names the provider.
 
 #[cfg(feature = "opentofu-encryption")]
 mod passphrase;
@@ -75,7 +75,7 @@ struct Envelope {
 }
 
 impl Envelope {
-    /// Reads an envelope; None if the bytes are something else.
+    /// Reads an envelope; None if the bytes aren't an envelope.
     fn read(bytes: &[u8]) -> Result<Option<Self>> {
         // Bytes that aren't JSON are no envelope; the reader of the state reports the syntax error.
         let Ok(document) = scan_unlimited(bytes) else {

@@ -1,8 +1,8 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
 //! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
-//! everything while errors can still name the position. The second pass reads the resources from the end of the text and
-//! frees the text behind them.
+//! everything while errors can still name the position. The second pass reads the resources from the end of the text
+//! and frees the text behind them.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
@@ -133,7 +133,7 @@ fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut 
     Ok(())
 }
 
-/// Reads a resource, and returns its instances unread.
+/// Reads a resource without its instances, and returns the JSON values of the instances.
 fn read_resource<'a>(
     document: Document<'a>,
     view: View<'a>,
@@ -157,10 +157,11 @@ fn read_resource<'a>(
     Ok((resource, instances))
 }
 
-/// Number of bytes of the text that are freed at once.
+/// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the instances of a checked state in the order of the text, and frees the text.
+/// The second pass: reads the resources of a checked state from the last to the first, and frees the text behind each.
+/// Returns the instances in the order of the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);

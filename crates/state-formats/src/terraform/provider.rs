@@ -1,7 +1,8 @@
 //! Parses provider references, and upgrades those of older states.
 //!
-//! A reference is `provider["registry.terraform.io/hashicorp/aws"]`, optionally after a module path without keys, and
-//! followed by an alias and OpenTofu's instance key. Older states name only the type: `module.x.provider.aws.west`.
+//! A reference is `provider["registry.terraform.io/hashicorp/aws"]`, optionally preceded by a module path without keys,
+//! and optionally followed by an alias and an instance key (OpenTofu only). Older states name only the type of the
+//! provider: `module.x.provider.aws.west`.
 
 use super::address::{Key, ResourceAddress, is_identifier};
 
@@ -10,7 +11,8 @@ pub(super) fn is_reference(text: &str) -> bool {
     provider_part(text).is_some_and(|rest| rest.is_empty())
 }
 
-/// Splits an old reference, without a source, into module path with its last dot, name and alias.
+/// Splits a reference of the old form, which has no source address, into the module path including its trailing dot,
+/// the provider's name, and the alias.
 fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let at = match text.starts_with("provider.") {
         true => 0,
@@ -24,7 +26,8 @@ fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
     })
 }
 
-/// The text after a reference; None if the text doesn't begin with one.
+/// Skips the provider reference at the start of a text, and returns the rest; None if the text doesn't begin with a
+/// reference.
 fn provider_part(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some(module) = rest.strip_prefix("module.") {
@@ -46,7 +49,7 @@ fn provider_part(text: &str) -> Option<&str> {
     Some(rest)
 }
 
-/// The text after `.name`. Old writers left a space after the dot.
+/// Skips `.name` at the start of a text, and returns the rest. Old writers left a space after the dot.
 fn split_name(text: &str) -> Option<&str> {
     let named = text.strip_prefix('.')?.trim_start_matches(' ');
     let end = named.find(['.', '[']).unwrap_or(named.len());
@@ -65,9 +68,10 @@ fn is_source(text: &str) -> bool {
     text.split('/').count() <= 3 && text.split('/').all(is_part)
 }
 
-/// Upgrades a reference to version 4. The error is the reason of a refusal.
+/// Upgrades a reference to version 4. Returns the reason of a refusal as the error.
 ///
-/// `aws.west` is a provider in the module of the resource; `module.m.provider.aws.west` names the module of the provider.
+/// `aws.west` is a provider in the module of the resource; `module.m.provider.aws.west` names the module of the
+/// provider.
 pub(super) fn upgrade(text: &str, address: &ResourceAddress) -> Result<String, &'static str> {
     if text.is_empty() {
         return Ok(implied(address));

@@ -24,7 +24,7 @@ pub(super) fn not_from_terraform() -> Error {
 /// The Terraform serial of an exported snapshot.
 pub(super) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
     let known = snapshot.foreign_serials.get(EXTENSION.name)?;
-    // A snapshot without a serial of ours wasn't stored yet: it is the import itself.
+    // A snapshot without a native serial wasn't stored since its import, so its foreign serial is still valid.
     Some(known.export(snapshot.serial.unwrap_or(known.at)))
 }
 
@@ -78,7 +78,8 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
     outputs.finish();
 }
 
-/// Whether an output is sensitive. Terraform marks whole outputs, so a secret inside an output marks all of it.
+/// Whether an output is sensitive. Terraform marks whole outputs, so a sensitive path inside an output marks the whole
+/// output.
 fn is_sensitive(snapshot: &Snapshot, name: &str) -> bool {
     let plain = sensitive_name(name);
     let mut pointer = String::new();

@@ -1,7 +1,7 @@
 //! Converts sensitive paths between Terraform's lists of steps and JSON pointers.
 //!
-//! A step is an attribute name, or an index that is a number or a string. A JSON pointer doesn't distinguish them, so a path
-//! with an index is kept in the extension.
+//! A step is an attribute name, or an index that is a number or a string. A JSON pointer doesn't distinguish names from
+//! indices, so the extension keeps paths with an index.
 
 use crate::error::{Error, Result};
 use crate::fields::{push_token, write_key_first};
@@ -80,7 +80,7 @@ fn index_of(index: &View<'_>) -> Option<String> {
     }
 }
 
-/// The path of a pointer if all its steps are attribute names, as canonical JSON.
+/// Converts a pointer to a path in canonical JSON, under the assumption that all steps are attribute names.
 fn derived(pointer: &str) -> String {
     let mut text = String::new();
     let mut path = ArrayWriter::new(&mut text);
@@ -101,8 +101,8 @@ fn derived(pointer: &str) -> String {
     text
 }
 
-/// Appends the value of `sensitive_attributes` for the sensitive pointers of an entry. A kept path is used if the entry
-/// still has its pointer.
+/// Appends the value of `sensitive_attributes` for the sensitive pointers of an entry. A pointer with a kept path is
+/// written as that path.
 pub(super) fn write(pointers: &[String], kept: &[Json], out: &mut String) {
     let mut kept: Vec<_> = kept
         .iter()
@@ -137,7 +137,8 @@ fn in_written_order(path: &Json) -> String {
     text
 }
 
-/// The name of an output in `sensitive_outputs`: as a pointer only if the plain name would be parsed as one.
+/// The name of an output in `sensitive_outputs`: the plain name, or a pointer if the plain name begins with `/` and
+/// would be parsed as a pointer.
 pub(super) fn sensitive_name(name: &str) -> String {
     if !name.starts_with('/') {
         return name.to_owned();

@@ -1,5 +1,5 @@
-//! Checks the kind and version of a document before it is read. Each recognised document that isn't a state has a specific
-//! error.
+//! Checks the kind and version of a document before it is read. Each recognised document that isn't a state has a
+//! specific error.
 
 use super::opentofu;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use state_core::json::{Document, View};
 /// First bytes of the binary states of Terraform 0.1 and 0.2.
 const BINARY_MAGIC: &[u8] = b"tfstate";
 
-/// Detects a state. A field `version` alone is a weak sign, because other formats have one too.
+/// Detects a state. The field `version` alone is a weak sign, because other formats have this field too.
 pub(super) fn detect(content: &Content<'_>) -> Detection {
     let refused = |confidence, error| Detection::Refused { confidence, error };
     if let Err(error) = refuse_binary(content.bytes()) {

@@ -53,7 +53,7 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
             return Err(error(
                 document,
                 "payload-type",
-                "unknown `payload-type`: must be `state` or `plan`",
+                "unknown `payload-type`: must be `state`",
             ));
         }
     }

@@ -1,13 +1,15 @@
-//! Converts the snapshots of later unobin releases (to 0.11) to the field names of 0.4.0 and back.
+//! Converts the snapshots of later unobin releases, up to 0.11, to the field names of 0.4.0 and back.
 //!
 //! | 0.4.0 | later |
 //! |---|---|
 //! | `stack`, `deployment-id` | `factory`, `stack` |
-//! | `type` | `entry-kind`; also data sources, which are external entries here |
+//! | `type` | `entry-kind`, which can also be `data-source`: imported as a leaf with `external` |
 //! | `kind`, or `library` and `library-type` | `category`, and `binding` with `alias` and `kind` |
 //!
-//! Category and binding are kept unchanged in `extensions["unobin"]` of the entry. For an entry that wasn't imported, an
-//! export derives them from its kind, `alias.kind`.
+//! An import keeps the category and the binding in `extensions["unobin"]` of the entry. An export takes the alias and
+//! the kind of a binding from the entry: from its `kind`, which has the form `alias.kind`, or from `library` and
+//! `library-type`. The other members of the binding are exported as they were kept. The category is exported as it was
+//! kept, or derived from the type of an entry that wasn't imported.
 
 use crate::error::{Error, Result};
 use crate::extension::Extension;
@@ -24,7 +26,7 @@ pub(super) const EXTENSION: Extension = Extension {
 /// The categories that a library call may have.
 const CATEGORIES: [&str; 3] = ["resource", "data-source", "action"];
 
-/// The fields of an entry of 0.4.0 that later releases replaced by others.
+/// Fields of a native entry that an entry of a later release doesn't have.
 const REPLACED: [&str; 6] = [
     "type",
     "kind",

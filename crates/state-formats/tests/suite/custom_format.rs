@@ -1,4 +1,5 @@
-//! Tests that a format of another crate, added with one type and one line, is detected, read and written like the others.
+//! Tests that a format of another crate, added with one type and one line, is detected, read and written like the
+//! others.
 
 use crate::support::{FixedClock, with_instance};
 use crate::toy::Toy;

@@ -1,4 +1,4 @@
-//! Imports generated states, half of them corrupt in a known way, and checks the results with the generator's knowledge
+//! Imports generated states, half of them corrupt in a known way. The results are compared with the generator's plan
 //! and with oracles that don't use the code under test. The states are the same on every run.
 
 mod corruption;
@@ -114,11 +114,11 @@ fn is_in_order(snapshot: &Snapshot) -> bool {
     })
 }
 
-/// Asserts that each resource keeps the smallest set of ancestors that implies the others, checked by trying all.
+/// Asserts that each resource keeps exactly those ancestors on which no other of its ancestors depends.
 fn assert_reduced(plan: &Plan, snapshot: &Snapshot) {
     for entry in &snapshot.entries {
         let Some(node) = plan.named(entry.group.as_ref().map_or("", |group| group.as_str())) else {
-            panic!("{} is of no resource", entry.key());
+            panic!("{} belongs to no resource of the plan", entry.key());
         };
         let kept: BTreeSet<_> = entry
             .depends_on

@@ -5,7 +5,7 @@ use crate::support::{
 };
 use state_core::{Dependency, Entry, Json, Properties, Serial, SharedEntry, Snapshot};
 
-/// Changes the entry with an address.
+/// Changes the live entry with this address.
 fn edit(snapshot: &mut Snapshot, address: &str, change: impl FnOnce(&mut Entry)) {
     let mut entry = entry(snapshot, address).clone();
     change(&mut entry);

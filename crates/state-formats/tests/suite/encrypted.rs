@@ -1,4 +1,5 @@
-//! States that OpenTofu encrypted: refused by name, decrypted with a passphrase, never read as another format.
+//! States that OpenTofu encrypted are decrypted with a passphrase. Without decryption they are refused with the name of
+//! their key provider, and never read as another format.
 //!
 //! The files were written from the description of the format with another implementation (Python's `hashlib` and its
 //! package `cryptography`); no sample of OpenTofu itself was available.
@@ -126,7 +127,7 @@ mod opened {
     }
 
     #[test]
-    fn state_in_the_envelope_of_another_is_refused() {
+    fn state_in_the_envelope_of_another_state_is_refused() {
         let other = include_str!("../fixtures/opentofu/other-serial.tfstate");
         decryption_fails(other, PASSPHRASE, "serial or lineage");
     }

@@ -15,7 +15,8 @@ fn state(top: &str, output: &str, resource: &str, instance: &str) -> String {
     )
 }
 
-/// Asserts that a state with a higher serial has the same value at `pointer`.
+/// Asserts that a state is exported unchanged, and that an export at the next serial changes only the serial. `pointer`
+/// must exist in the state.
 #[track_caller]
 fn survives(text: &str, pointer: &str) {
     let mut snapshot = stored(&import(text).snapshot);
@@ -103,7 +104,7 @@ fn unknown_fields_are_in_opaque_parts() {
     let snapshot = stored(&import(&text).snapshot);
     let open = unsealed_parts(&snapshot);
     assert!(!open.contains("hunter2"), "{open}");
-    // With the digest of a text, guessed secrets in it can be verified.
+    // The digest of a text lets an attacker verify guessed secrets, so the digest must be in an opaque part too.
     assert!(
         extension(&snapshot).view().get("original").is_some(),
         "the layout isn't Terraform's"

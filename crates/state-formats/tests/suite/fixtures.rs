@@ -42,9 +42,9 @@ fn opentofu_fixtures_roundtrip_without_duplicate_keys() {
     }
 }
 
-/// Four of the fixtures have `dependencies` twice in one instance. No tool wrote that, because Go's encoder can't, so the
-/// files were edited by hand. Go's decoder silently uses the last list. We refuse the file, because either list may be the
-/// valid one.
+/// Four of the fixtures have `dependencies` twice in one instance. Go's encoder can't write duplicate keys, so these
+/// files were edited by hand. Go's decoder silently uses the last list. We refuse the file, because either list may be
+/// the valid one.
 fn refuse_for_its_duplicate_key(text: &str) {
     let error = try_import(text).expect_err("duplicate keys").to_string();
     assert!(error.contains("duplicate key at line "), "{error}");
@@ -54,7 +54,7 @@ fn refuse_for_its_duplicate_key(text: &str) {
     );
 }
 
-/// Removes the first list, as Go's decoder does.
+/// Removes the first list, which Go's decoder ignores.
 fn without_the_first_list(text: &str) -> String {
     let second = text.rfind("\"dependencies\"").expect("the second list");
     let first = text[..second].rfind("\"dependencies\"").expect("the first list");

@@ -1,7 +1,7 @@
 //! States of Terraform 0.11 and older are exported as Terraform 1.11 upgrades them.
 //!
-//! The old files were written for these tests; `NAME.upgraded.tfstate` is the output of `terraform state pull` of 1.11.4
-//! for them, with the `terraform_version` of the old state.
+//! The old files were written for these tests; `NAME.upgraded.tfstate` is the output of `terraform state pull` of
+//! 1.11.4 for them, with the `terraform_version` of the old state.
 
 use crate::support::{assert_topological, detect, entry, export, extension, import, stored, try_import};
 use state_core::Json;

@@ -58,7 +58,7 @@ fn invalid_json_is_refused_with_its_position() {
 }
 
 #[test]
-fn unsupported_versions_are_refused_by_name() {
+fn invalid_or_unsupported_version_is_refused() {
     for version in ["\"4\"", "-1", "4.0", "1e0", "[4]", "null", "true"] {
         let error = refused(&format!("{{\"version\": {version}}}"), "($.version)");
         assert!(error.contains("positive whole number"), "{error}");
@@ -77,7 +77,7 @@ fn unsupported_versions_are_refused_by_name() {
 }
 
 #[test]
-fn files_that_are_not_states_are_named() {
+fn other_kinds_of_files_are_identified_in_the_error() {
     refused(
         r#"{"version": 3, "terraform_version": "1.11.4", "backend": {"type": "s3", "config": {"secret": "hunter2"}}}"#,
         "backend pointer",
@@ -107,7 +107,7 @@ fn detection_error_names_missing_fields() {
 }
 
 #[test]
-fn error_without_known_system_says_state() {
+fn error_of_unknown_system_begins_with_state() {
     for text in [r#"{"version": 3, "checkpoint": {"la"#, r#"{"version": "x"}"#] {
         let error = detect(text.as_bytes()).expect_err(text).to_string();
         assert!(error.starts_with("state: "), "{error}");
@@ -326,7 +326,7 @@ fn duplicate_instances_are_refused() {
             .len(),
         5
     );
-    // Also across resources, and with another spelling of the module key.
+    // Two resource objects of one resource, with different spellings of the module key, are refused too.
     let resource = |module: &str| {
         format!(
             r#"{{"module": "{module}", "mode": "managed", "type": "t", "name": "n", "provider": "provider.t", "instances": [{{}}]}}"#

@@ -110,7 +110,7 @@ fn repair_makes_duplicate_instances_deposed() {
     let mended = repaired(&state(&[resource("a", 1, &[]), resource("a", 1, &[])]));
     assert_eq!(
         steps(&mended),
-        ["t.a[0]: depose the later one as repair01, because the key is in use"]
+        ["t.a[0]: occurs twice; depose the later resource as repair01"]
     );
     let again = import(&export(&mended.snapshot)).snapshot;
     assert_eq!(again.entries.len(), 2);
@@ -118,6 +118,7 @@ fn repair_makes_duplicate_instances_deposed() {
 
 #[test]
 fn valid_state_is_unchanged_by_a_repair() {
+    // Dependencies of Terraform name groups, and a group without members, such as `gone`, is no violation.
     let text = state(&[resource("a", 3, &["b"]), resource("b", 2, &["gone"])]);
     let imported = import_broken(&text);
     assert_eq!(imported, import(&text));

@@ -1,4 +1,5 @@
-//! Support for the tests: a fixed clock, imports and exports by format name, and the real states beside the workspace.
+//! Support for the tests: a fixed clock, imports and exports by format name, and the real states in `shared/data`, a
+//! folder next to the repository.
 
 use state_core::testkit::run::skip;
 use state_core::{Clock, Json, Snapshot, Timestamp};
@@ -86,7 +87,7 @@ pub(crate) fn stored(snapshot: &Snapshot) -> Snapshot {
     state_core::codec::decode("snapshot", &bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The entry with an address.
+/// The live entry with this address.
 pub(crate) fn entry<'a>(snapshot: &'a Snapshot, address: &str) -> &'a state_core::Entry {
     let mut entries = snapshot.entries.iter();
     entries
@@ -94,7 +95,7 @@ pub(crate) fn entry<'a>(snapshot: &'a Snapshot, address: &str) -> &'a state_core
         .unwrap_or_else(|| panic!("no entry {address}"))
 }
 
-/// A state with one instance that has these fields.
+/// A state with one resource; `instance` is the content of its `instances` array: JSON objects separated by commas.
 pub(crate) fn with_instance(instance: &str) -> String {
     with_resources(&format!(
         r#"[{{"mode": "managed", "type": "terraform_data", "name": "a",
@@ -102,14 +103,15 @@ pub(crate) fn with_instance(instance: &str) -> String {
     ))
 }
 
-/// A state with these resources.
+/// A state whose `resources` array is `resources`, as JSON.
 pub(crate) fn with_resources(resources: &str) -> String {
     format!(
         r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {{}}, "resources": {resources}, "check_results": null}}"#
     )
 }
 
-/// The states in a folder of the shared data. Records a skip and returns None if the folder is missing.
+/// The `.tfstate` files in `shared/data/<folder>`, next to the repository. Records a skip and returns None if the
+/// folder is missing.
 pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data")
@@ -133,7 +135,8 @@ pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     Some(states)
 }
 
-/// Asserts that every entry comes after its dependencies, with a naive check and with the verifier.
+/// Asserts with the verifier that a snapshot is valid, and with a naive check that every entry follows the live members
+/// of the groups on which it depends.
 pub(crate) fn assert_topological(snapshot: &Snapshot) {
     let report = state_core::verify::verify(snapshot);
     assert!(report.violations.is_empty(), "{report:?}");

@@ -1,4 +1,4 @@
-//! A state format outside of the crate, in one file. The tests of `statectl` use it too.
+//! A state format that is defined outside of the crate, in one file. The tests of `statectl` use this format too.
 
 use state_core::mask::OpaquePointers;
 use state_core::snapshot::ForeignSerial;

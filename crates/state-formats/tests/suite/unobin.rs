@@ -1,6 +1,7 @@
 //! Imports and exports of unobin's snapshots, release 0.4.0.
 //!
-//! The documents were written by hand from the description of the format; no sample of the program itself was available.
+//! The documents were written by hand from the description of the format; no sample of the program itself was
+//! available.
 
 use crate::support::{check_import, detect, export_as, stored, try_import_as};
 use state_core::{Serial, Snapshot};
@@ -19,8 +20,8 @@ const EMPTY: &str = r#"{
 }
 "#;
 
-/// A snapshot with every kind of entry and every field. A library call comes before its children, as concurrent operations
-/// may record it.
+/// A snapshot with every kind of entry and every field. The library call precedes its child, because concurrent
+/// operations may record entries in this order.
 const FULL: &str = r#"{
   "format-version": 1,
   "stack": {
@@ -165,7 +166,7 @@ fn entries_are_sorted_on_import_and_exported_in_old_order() {
 }
 
 #[test]
-fn import_does_not_verify() {
+fn dangling_reference_is_accepted_and_cycle_is_refused() {
     let dangling = FULL.replace(
         "\"resource.web/resource.node['a']\"\n      ]",
         "\"resource.gone\"\n      ]",
@@ -178,7 +179,10 @@ fn import_does_not_verify() {
         imported.notes
     );
     let report = state_core::verify::verify(&imported.snapshot);
-    assert!(!report.violations.is_empty(), "verifying the snapshot reports it");
+    assert!(
+        !report.violations.is_empty(),
+        "the verifier reports the dangling reference"
+    );
     let twice = FULL.replace("\"action.migrate\"", "\"resource.web\"");
     assert!(try_import_as(twice.as_bytes(), "unobin").is_err());
     let cycle = FULL.replace(
@@ -193,7 +197,7 @@ fn import_does_not_verify() {
 }
 
 #[test]
-fn unrepresentable_data_is_refused_or_marked_as_a_whole() {
+fn deposed_entry_is_refused_and_nested_mark_is_widened() {
     let imported = import(FULL);
     let mut deposed = kept(&imported, 1);
     let mut entry = state_core::Entry::clone(&deposed.entries[0]);

@@ -1,6 +1,7 @@
 //! Imports and exports of snapshots of later unobin releases, with and without an envelope.
 //!
-//! The documents were written by hand from the description of the format; no sample of the program itself was available.
+//! The documents were written by hand from the description of the format; no sample of the program itself was
+//! available.
 
 use crate::support::{assert_topological, detect, entry, export_as, stored, try_import_as};
 use state_core::{Entry, EntryType, ErrorKind, Serial, Snapshot};

@@ -37,7 +37,7 @@ fn empty_stack_accepts_any_state() {
 }
 
 #[test]
-fn only_a_higher_serial_of_the_lineage_is_accepted() {
+fn higher_serial_is_accepted_and_lower_is_refused() {
     let existing = state("l", 5, "");
     assert_eq!(
         verdict(&existing, &state("l", 6, "tainted")),

@@ -59,8 +59,8 @@ impl StateManager {
         }
     }
 
-    /// The same manager with the request that the history shows for what is persisted; by default an update without a
-    /// message.
+    /// The same manager with this request, which the history shows for each persisted snapshot. Default: an update
+    /// without a message.
     #[must_use]
     pub fn with_request(self, request: UpdateRequest) -> Self {
         Self { request, ..self }
@@ -127,8 +127,8 @@ impl StateManager {
         Ok(())
     }
 
-    /// Handles a revision that another client persisted. If its content is equal, the goal is reached; it may even be
-    /// our own revision, whose reply was lost.
+    /// Handles a revision that another client persisted. If its content equals the snapshot, nothing is left to do: the
+    /// revision may even be this manager's own, whose reply was lost.
     async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
         let theirs = self.stack.current_revision().await?;
         if let Some(theirs) = theirs

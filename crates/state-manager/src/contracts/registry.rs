@@ -49,7 +49,8 @@ impl StoreRequest {
         }
     }
 
-    /// The same request with one more value. It overrides a value of the same key in the URL or added earlier.
+    /// The same request with one more value. The value overrides an earlier value of the same key, and a value in the
+    /// URL.
     #[must_use]
     pub fn with_config(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.push((key.into(), value.into()));

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `TargetProvider`, `SnapshotProvider` | [`Stacks`] |
 //! | `SnapshotMutation` | the value returned by [`Stacks::begin_mutation_for`], which holds the stack's lock |
-//! | `SnapshotPersister` | [`Update`]: `invalidate` and `save` within it, any number of times |
+//! | `SnapshotPersister` | [`Update`]: `invalidate` and `save` within the update, any number of times |
 //!
 //! Tools that record single steps use [`Session`] and [`Update`] directly, which copy no snapshot.
 
@@ -75,7 +75,7 @@ impl WholeMutation {
                 open: Some((session, update)),
             }),
             Err(error) => {
-                // The caller needs the error that kept the update from starting, not one of the close.
+                // The caller needs the error that kept the update from starting, not an error of the close.
                 drop(session.close().await);
                 Err(error)
             }

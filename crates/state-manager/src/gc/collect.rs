@@ -6,10 +6,10 @@
 //!                    └ floor: a full snapshot at this slot, written now if there is none
 //! ```
 //!
-//! One run has two phases. First it deletes what an earlier run dropped, if the grace period has passed. Then it
-//! swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
-//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one,
-//! and the next run deletes the rest.
+//! One run has two phases. First it deletes the items that an earlier run dropped, if the grace period has passed. Then
+//! it swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
+//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one, and
+//! the next run deletes the rest.
 //!
 //! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
 //! the floor each time and postpone the deletion forever.
@@ -108,7 +108,7 @@ struct Plan {
 pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
     let survey = Survey::of(stack).await?;
     // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its
-    // own.
+    // own clock.
     let now = match store_time(stack).await {
         Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
         other => other?,
@@ -133,7 +133,7 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             .swap_head(&|head| session_history::require(&stack.object(), head, before))
             .await?;
     }
-    // The old drop is deleted before a new one is made: the head can name only one collection.
+    // The items of the earlier drop are deleted before a new drop, because the head can name only one collection.
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
         let base = survey.base_of(stack, writer, &cut).await?;
@@ -185,6 +185,7 @@ fn is_page(item: &StoredItem) -> bool {
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
     let names: Vec<StoredItemName> = stored_items.iter().map(|item| item.name.clone()).collect();
+    // Each call checks the epoch in the head first, so a fenced collector deletes at most the rest of one chunk.
     for chunk in names.chunks(CHUNK) {
         writer.delete(chunk).await?;
     }
@@ -241,6 +242,7 @@ impl Plan {
             return Ok(());
         }
         let mut stored_items = survey.unused_after(stored_items, &cut);
+        // The same run deletes the items of the earlier drop first: counting them here would report them twice.
         stored_items.retain(|item| !self.earlier.contains(item));
         self.report.dropped.clone_from(&cut.dropped);
         self.report.forgotten = cut.forgotten.iter().cloned().collect();

@@ -68,6 +68,7 @@ pub(super) fn after(since: &Timestamp, grace: Duration) -> Result<Timestamp> {
 /// Whether the grace period that began at `since` has passed.
 pub(super) fn has_passed(since: &Timestamp, grace: Duration, now: &Timestamp) -> Result<bool> {
     let end = moment(since)?.checked_add(grace);
+    // In doubt the period hasn't passed: its end exceeds the range of timestamps, or `now` can't be parsed.
     Ok(end.is_ok_and(|end| end <= moment(now).unwrap_or(jiff::Timestamp::MIN)))
 }
 

@@ -16,7 +16,7 @@ use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writ
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most revisions deleted by hand whose names one head carries; the rest go with the next collection.
+/// Maximum number of revisions deleted by hand that one head lists. The next collection takes the rest.
 const MAX_FORGOTTEN: usize = 1000;
 
 /// The remaining history of a stack.
@@ -29,12 +29,12 @@ pub(super) struct Survey {
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to, by the frame's slot; with the revision, if only that revision needs
-    /// it.
+    /// The stored snapshots that frames refer to, by the frame's slot. The revision is given if no other revision needs
+    /// the snapshot.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
-/// The slot at which history will begin, and the revisions that this drops.
+/// The slot at which history begins after the collection, and the revisions that the collection drops.
 #[derive(Debug)]
 pub(super) struct HistoryCut {
     pub(super) start: Slot,
@@ -114,6 +114,7 @@ impl Survey {
             }
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
+        // A record after the floor may name a base before it, whose snapshot a collection may have deleted.
         candidates.retain(|base| base.start >= floor);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
@@ -192,7 +193,7 @@ impl Survey {
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
-        // Dated by the last record it contains, not by the clock: a repeated run then writes identical bytes.
+        // Dated by the replayed records, not by the clock: a repeated run then writes identical bytes.
         let mut snapshot = led_to
             .state
             .snapshot(self.journal.head.name.to_string(), led_to.moment);
@@ -239,6 +240,7 @@ impl Survey {
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
+            // The backend lists only those parts of the journal that lie before the cut and that fencing doesn't need.
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)

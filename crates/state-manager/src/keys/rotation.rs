@@ -28,16 +28,16 @@ use std::time::Duration;
 /// The changes to make when a stack gets a new data key.
 #[derive(Clone, Debug, Default)]
 pub struct Rekey {
-    /// Recipients of the new key; none: those of the old key, or for a first key those that the provider knows.
+    /// Recipients of the new key. Default: the recipients of the old key, or those of the provider for a first key.
     pub recipients: Option<Vec<String>>,
     /// Recipients of the published outputs; none: unchanged.
     pub outputs: Option<Vec<String>>,
     /// Sealing policy from now on; none: unchanged.
     pub policy: Option<SealingPolicy>,
-    /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A reader of one of them
-    /// at that moment fails.
+    /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A client that reads one
+    /// of them at that moment fails.
     pub forget_history: bool,
-    /// The reason, for the history.
+    /// The reason for the change, as the history shows it.
     pub message: String,
 }
 
@@ -121,7 +121,7 @@ async fn mark_rekeyed(
     Ok(revision)
 }
 
-/// The key change itself. Releases the lock: the session's key isn't the stack's key any more.
+/// Changes the key. Then releases the lock, because the session still has the old key.
 async fn rotate(
     locked: LockedStack,
     provider: &dyn KeyProvider,
@@ -153,8 +153,8 @@ async fn rotate(
         keys.outputs = outputs;
     }
     let change = |head: &mut Head| {
-        // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
-        // new ones.
+        // One swap changes base, policy and key together: readers see either the old key with old frames or the new key
+        // with new frames.
         history.apply(head)?;
         head.base = base.clone();
         head.rev_base = None;
@@ -185,7 +185,7 @@ async fn resealed(
     snapshot.continuation = Some(state.continuation());
     let new = Arc::clone(new);
     snapshots::blocking(move || {
-        // Opened with the old key first: the new key can't open what the old one sealed.
+        // Opened with the old key first: the new key can't open values that the old key sealed.
         let open = match old {
             Some(old) => old.open_snapshot(&snapshot)?,
             None => snapshot,

@@ -15,7 +15,7 @@ use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Lineage, Result, Seria
 /// value, remembers nothing and signs nothing.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
 pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
     let Some(pin) = pin(stack).await? else {
         return Ok(());
@@ -32,7 +32,7 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
         return require_policy(stack, head, &pin);
     };
     let Some(now) = head.key_id else {
-        let reason = format!("it was sealed with key {pinned}, and its head says now that it is plaintext");
+        let reason = format!("it was sealed with key {pinned}, and its head now states that it is plaintext");
         return Err(distrusted(stack, reason));
     };
     let replaced = now != pinned;
@@ -96,7 +96,7 @@ async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
 enum Endorsement {
     /// Each key endorses the next one.
     Given,
-    /// No available identity opens one of the keys on the way.
+    /// One of the keys in between can't be opened with any available identity.
     Unknown,
     /// A link is missing, or was not made with the key before it.
     Missing,
@@ -198,7 +198,7 @@ pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPos
 /// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the name of a sealed stack now points to an unknown stack.
 pub(crate) async fn require_name(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
@@ -213,8 +213,8 @@ pub(crate) async fn require_name(
         Ok(seen.is_some_and(|seen| seen.key.is_some()))
     };
     if let Some(before) = before
-        // A stack without a key can be replaced by anyone with write access, so only a change away from a sealed one
-        // counts.
+        // A stack without a key can be replaced by anyone with write access, so only a name that pointed to a sealed
+        // stack counts.
         && has_key(before).await?
         && !has_key(lineage).await?
     {
@@ -264,7 +264,7 @@ impl StackPosition<'_> {
         })
     }
 
-    /// A description of how this position lies before or beside the pinned one; none as far as it lies ahead.
+    /// Describes why this position doesn't continue the pinned one; none if it does, or if a fork can't be detected.
     fn regression(&self, before: &StackPin) -> Option<String> {
         let back = |what: &str, was: u64, is: u64| {
             (is < was).then(|| {
@@ -277,7 +277,7 @@ impl StackPosition<'_> {
             .or_else(|| self.fork(before))
     }
 
-    /// A description of a journal that differs from the one seen before the pinned position.
+    /// Describes a journal whose part before the pinned position differs from the one that this client saw.
     fn fork(&self, before: &StackPin) -> Option<String> {
         // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
         let (was, is) = (before.chain?, self.chain_at(before.next)?);

@@ -36,7 +36,7 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
     Ok(key)
 }
 
-/// The key whose id begins with these hexadecimal digits; none if there is none or it can't be opened.
+/// The key whose id begins with these hexadecimal digits; none if no such key exists or if it can't be opened.
 pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
     let files = files(stack).await?;
     let mut ids = files.into_iter().map(|(_, id)| id);

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Largest accepted file in bytes; this module writes none that is larger.
+/// Maximum size of a file in bytes. This module never writes a larger file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Configuration fields that distinguish stores with the same URL, with the environment variables that set them.

@@ -120,8 +120,8 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
     if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
         return Ok(snapshot);
     }
-    // The digest matches, so these bytes are what was written, but in another layout or not a snapshot. Decoding them
-    // as a whole accepts any layout, and reports what is wrong.
+    // The digest matches, so these are the bytes that were written, but in another layout, or they aren't a snapshot.
+    // Decoding them as a whole accepts any layout, and reports what is wrong.
     let mut whole = Vec::new();
     for_each_line(object, packed, reference, |line| whole.extend_from_slice(line))?;
     codec::decode(object, &whole)

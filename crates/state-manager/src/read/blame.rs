@@ -131,7 +131,7 @@ impl fmt::Display for MaskedBlame {
     }
 }
 
-/// Goes from the newest revision to the oldest, and stops when all properties are attributed. Each part of the journal
+/// Walks from the newest revision to the oldest, and stops when all properties are attributed. Each part of the journal
 /// between two bases is replayed once.
 ///
 /// Detached revisions that never became current don't count as changes. A change in a deleted revision is attributed to
@@ -156,7 +156,7 @@ async fn blame_from(
     let mut revisions = Revisions::of(stack, tip);
     // The revision that made `walk.entry`, or a later one that didn't change it.
     let mut made_by: Option<Revision> = None;
-    // The resource at the next older revisions; the next one is the last element.
+    // The resource at older revisions; the last element is the next older revision.
     let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
     while walk.is_open() {
         let Some(document) = revisions.next_document().await? else {
@@ -240,7 +240,7 @@ impl BlameWalk {
         !self.ended && self.is_settled.contains(&false)
     }
 
-    /// Goes back from the present revision, which `made_by` made, to the entry before it.
+    /// Steps back from the revision `made_by` to the entry `before` it, and attributes the differences to `made_by`.
     fn back_to(&mut self, before: Option<SharedEntry>, made_by: Option<&Revision>) {
         if self.ended {
             return;

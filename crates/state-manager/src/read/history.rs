@@ -251,7 +251,8 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
     }
 }
 
-/// The results of `pick` on the state at a revision and at each earlier one from the same base, oldest first.
+/// Calls `pick` on the state at a revision and at each earlier revision after the same base. Returns the results,
+/// oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     document: &Authenticated<RevisionDocument>,

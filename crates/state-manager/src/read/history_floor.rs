@@ -35,8 +35,8 @@ impl HistoryFloor {
         Error::collected(object, format_args!("serial {}", self.serial()))
     }
 
-    /// The base from which the state at an update end can be replayed: the one that the record names, or the floor's if
-    /// that one was collected.
+    /// The base from which the state at an update end can be replayed: the base in the record, or the floor's base if
+    /// the former was collected.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a UpdateEnd) -> &'a Base {
         match &self.0 {
             Some(collection) if mark.base.start < collection.base.start => &collection.base,

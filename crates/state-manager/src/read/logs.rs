@@ -65,7 +65,7 @@ pub struct Logs {
     stack: StackContext,
     serials: BTreeSet<Serial>,
     parsed: ParsedQuery,
-    /// Whether the stack has keys. Otherwise nothing in it is sealed, even if a message looks like it.
+    /// Whether the stack has keys. Otherwise no message is sealed, even if it looks sealed.
     sealed: bool,
     /// Crypters by the first digits of their key; none for a key that can't be opened here.
     crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
@@ -92,7 +92,7 @@ impl Logs {
         })
     }
 
-    /// The matching lines of the next update, possibly none; none after the last update.
+    /// The matching lines of the next update, possibly an empty list; `None` after the last update.
     ///
     /// # Errors
     /// `Corrupt` when the log is damaged; the next call continues with the next log.

@@ -30,7 +30,7 @@ pub struct StackSummary {
     pub client_lock: Option<ClientLock>,
     /// Whether an update is open.
     pub update_open: bool,
-    /// Number of pending operations, and of moves of resources to this stack that are pending.
+    /// Number of pending operations plus pending moves of resources to this stack.
     pub pending: usize,
     /// Whether the state is known to match the real resources.
     pub reliable: bool,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct ReplayResult {
     pub(crate) state: State,
-    /// Time of the last record in the state.
+    /// Start of the open update, or else time of the last update end; without either, time of the base snapshot.
     pub(crate) moment: Timestamp,
     /// The revisions that the frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
@@ -23,12 +23,12 @@ pub(crate) struct ReplayResult {
     pub(crate) snapshots: BTreeSet<Digest>,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
-    /// Whether the frames contain an update end and no mutation ended after the last one. A mutation can end after its
-    /// update, when the update didn't wait for it.
+    /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
+    /// after its update, when the update didn't wait for it.
     pub(crate) ends_with_mark: bool,
 }
 
-/// The state after these frames, the first of which follows the base.
+/// Replays `frames`, which begin right after the base.
 pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
@@ -44,6 +44,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut ends_with_mark = false;
     for frame in frames {
         // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
+        // Checked before the update end of the same frame, because an update end is the last record of its frame.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
@@ -60,6 +61,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
         .chain(loaded.keys().copied())
         .collect();
     let state = replay(state, frames, &loaded)?;
+    // An open update has no end time yet, so its start is the last time that the state contains.
     if let Some(update) = state.update() {
         moment = update.start.clone();
     }
@@ -73,8 +75,8 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     })
 }
 
-/// The results of `pick` on the state at each update end in these frames, the first of which follows the base; oldest
-/// first. Replays once, and holds one state in memory.
+/// Replays `frames`, which begin right after the base, and calls `pick` on the state at each update end. Returns the
+/// results, oldest first. Holds one state in memory.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     base: &Base,
@@ -93,10 +95,13 @@ pub(crate) async fn at_marks<T>(
         else {
             continue;
         };
+        // Snapshots are loaded for one stretch at a time, so that those of the whole history are never in memory at
+        // once.
         let stretch = &frames[from..=at];
         let loaded = load_rebases(stack, stretch).await?;
         state = replay(state, stretch, &loaded)?;
         from = at + 1;
+        // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
         if state.current() == Some(&document.revision) {
             picked.push((document.revision, pick(&state)));
         }
@@ -141,6 +146,7 @@ pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> 
 fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Record>> {
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
+        // Each record is encoded as an object with its kind as the first key, so the first bytes of a line identify it.
         let lines = frame.payload().split_inclusive(|&b| b == b'\n');
         for line in lines.filter(|line| line.starts_with(beginning)) {
             found.extend(decode_records(&frame_object(lineage, frame), line)?);

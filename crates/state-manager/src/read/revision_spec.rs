@@ -47,7 +47,7 @@ impl RevisionSpec {
         back.chars().all(|c| c == '-').then_some(back.len())
     }
 
-    /// The serial, and the beginning of the rest of the id, if there is one.
+    /// The serial and, if given, the beginning of the rest of the id.
     fn parts(&self) -> (&str, Option<&str>) {
         match self.0.split_once('-') {
             Some((serial, rest)) => (serial, Some(rest)),
@@ -61,7 +61,7 @@ impl RevisionSpec {
         id.serial().to_string() == serial && rest.is_none_or(|rest| id.short().starts_with(rest))
     }
 
-    /// Whether the specification can only match a revision before this serial.
+    /// For a specification without a match: whether it may refer to a revision before this serial.
     fn is_before(&self, begins: Serial) -> bool {
         match self.back() {
             Some(back) => back > 0,
@@ -118,12 +118,13 @@ fn joined(candidates: &[RevisionId]) -> String {
 pub struct RevisionList {
     /// The revisions, newest first.
     revisions: Vec<Revision>,
-    /// The serial at which the history begins since the last collection.
+    /// The first serial of the history after the last collection; none if nothing was collected.
     begins: Option<Serial>,
 }
 
 impl RevisionList {
-    /// A list of revisions, newest first, and the serial at which they begin since the last collection.
+    /// A list of revisions, newest first, and the first serial of the history after the last collection, if there was
+    /// one.
     pub(crate) const fn new(revisions: Vec<Revision>, begins: Option<Serial>) -> Self {
         Self { revisions, begins }
     }
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn at_counts_updates_back_from_the_current_revision() {
+    fn at_sign_and_dashes_count_updates_back_from_current() {
         assert_eq!(resolved("@").as_deref(), Some("11-ab00000000000000"));
         assert_eq!(resolved("@-").as_deref(), Some("1-ef00000000000000"));
         assert_eq!(resolved("@--"), None);

@@ -90,7 +90,7 @@ async fn crossed(
         }
         let mut entries = match &moved {
             StackMove::Out(_) => take_moved(&mut restored, sides),
-            // A resource that arrived here lives in no other stack, so restoring it is safe.
+            // A resource that arrived here is in no other stack, so restoring it is safe.
             _ => {
                 drop(take_moved(&mut restored, sides.or(Some((then, then)))));
                 take_moved(&mut dropped, sides)
@@ -120,8 +120,8 @@ async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Resu
     }
 }
 
-/// Removes and returns the entries that a move took across. If one side of the move can't be read any more, all
-/// entries.
+/// Removes and returns the entries that a move transferred. Returns all entries if the content before or after the move
+/// can't be read any more.
 fn take_moved(
     entries: &mut BTreeMap<Identity, EntryKey>,
     sides: Option<(&Snapshot, &Snapshot)>,
@@ -137,7 +137,7 @@ fn take_moved(
         .collect()
 }
 
-/// The entries of one list whose identity isn't in the other.
+/// The entries of one list whose identity isn't in the other list.
 fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> BTreeMap<Identity, EntryKey> {
     let known: BTreeSet<Identity> = other.iter().map(identity).collect();
     let only = one.iter().map(|entry| (identity(entry), entry.key()));

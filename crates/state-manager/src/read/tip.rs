@@ -37,7 +37,7 @@ impl Tip {
     }
 }
 
-/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw
+/// Reads the tip. Also returns a description of the regression if the stack was rolled back since this client last saw
 /// it.
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;

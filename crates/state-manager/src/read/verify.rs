@@ -1,4 +1,4 @@
-//! Reads a whole stack and checks everything that can be checked.
+//! Verifies a stack: its tags, digests and integrity rules, and on request its whole history.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal, frame_object};
@@ -16,7 +16,7 @@ use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The result of a verification: counts of what was read, and the violations.
+/// The result of a verification: counts of the items that were read, and the violations.
 #[derive(Clone, Debug, Serialize)]
 pub struct VerifyReport {
     /// Number of frames that were read.

@@ -20,8 +20,8 @@ pub struct View {
     pub name: StackName,
     /// Whether the stack was authenticated with its data key.
     pub authenticity: Authenticity,
-    /// How the stack has gone back since this client [last saw](crate::KnownStacks) it; none if it hasn't. A writer
-    /// is refused.
+    /// Describes how the stack was rolled back since this client [last saw](crate::KnownStacks) it; none if it wasn't.
+    /// Such a stack can't be locked.
     pub regression: Option<String>,
     moment: Timestamp,
 }
@@ -48,7 +48,7 @@ impl From<Proof> for Authenticity {
 }
 
 impl View {
-    /// The state as a snapshot, dated by the last record in it.
+    /// The state as a snapshot, dated by [`Self::moment`].
     pub fn snapshot(&self) -> Snapshot {
         self.state.snapshot(self.name.to_string(), self.moment.clone())
     }
@@ -58,7 +58,7 @@ impl View {
         self.moment().map(|_| self.snapshot())
     }
 
-    /// The time of the last record in the state; none for a stack that was never written to.
+    /// Start of the open update, or else the time of the last update end; none for a stack that was never written to.
     pub fn moment(&self) -> Option<&Timestamp> {
         Some(&self.moment).filter(|moment| !moment.as_str().is_empty())
     }

@@ -1,4 +1,5 @@
-//! Rules for one manager alone: the steps of `TestFull`, and further guarantees for a single program.
+//! Rules for one `StateManager` without concurrent clients: the steps of Terraform's `TestFull`, and further
+//! guarantees.
 
 use super::{Bench, RuleViolation, change, ensure, initial, meta, named, same, set_output, snapshot_of};
 use state_core::persistent::{OutputReader, PersistentMeta, Persister, Refresher, Transient};
@@ -66,7 +67,7 @@ pub async fn terraform_test_full_steps_pass(bench: &Bench) -> Verdict {
     )
 }
 
-/// An empty stack reads as none without an error, and persisting an empty memory writes nothing.
+/// An empty stack reads as none without an error, and persisting without a snapshot in memory writes nothing.
 pub async fn stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict {
     let manager = bench.empty().await?;
     ensure(
@@ -101,7 +102,7 @@ pub async fn stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict {
 }
 
 /// Outputs are read from the persistent snapshot, not from memory, with their sensitivity.
-pub async fn outputs_are_read_alone(bench: &Bench) -> Verdict {
+pub async fn outputs_are_read_from_the_persistent_snapshot(bench: &Bench) -> Verdict {
     let manager = bench.preloaded().await?;
     change(&manager, "only_in_memory", "x")?;
     let outputs = manager.root_outputs().await?;

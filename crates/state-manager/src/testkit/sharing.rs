@@ -39,7 +39,7 @@ pub async fn persist_keeps_the_snapshot_of_another_manager(bench: &Bench) -> Ver
     )
 }
 
-/// A manager that never refreshed doesn't know what its persist would overwrite, so the persist is refused.
+/// A manager that never refreshed has no revision to compare with the stored one, so its persist is refused.
 pub async fn persist_without_refresh_is_refused(bench: &Bench) -> Verdict {
     let one = bench.preloaded().await?;
     let blind = StateManager::new(one.stack().clone());
@@ -53,7 +53,8 @@ pub async fn persist_without_refresh_is_refused(bench: &Bench) -> Verdict {
     )
 }
 
-/// Of two simultaneous persists exactly one succeeds, the other one fails, and history contains only the first.
+/// Of two simultaneous persists exactly one succeeds, the other one fails, and history contains only the revision of
+/// the successful one.
 pub async fn one_of_two_concurrent_persists_fails(bench: &Bench) -> Verdict {
     let one = bench.preloaded().await?;
     let other = bench.another(&one).await?;
@@ -101,7 +102,8 @@ pub async fn snapshot_of_another_lineage_is_refused(bench: &Bench) -> Verdict {
     )
 }
 
-/// Two managers persist equal snapshots: the second persist makes no revision, and the manager knows its position.
+/// Two managers persist equal snapshots: the second persist makes no revision, and the second manager can persist
+/// further changes.
 pub async fn equal_snapshot_is_not_persisted_twice(bench: &Bench) -> Verdict {
     let one = bench.preloaded().await?;
     let other = bench.another(&one).await?;

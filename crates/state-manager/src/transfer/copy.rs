@@ -1,9 +1,9 @@
 //! Copies a stack with its whole history to another store, byte for byte.
 //!
-//! Order: objects, then journal and head, then the name. Without its head the copy doesn't exist for readers, and
-//! without its name it can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
-//! Sealed values stay sealed, and no key is needed; with a key, the source is authenticated first. Afterwards both stacks are compared, by object digests and by the
-//! chain.
+//! Order: objects, journal and head, a comparison of both stacks by object digests and by the chain, and then the name.
+//! Without its head the copy doesn't exist for readers, and without its name it can't be found. Each step can be
+//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a key,
+//! the source is authenticated first.
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
@@ -36,7 +36,7 @@ pub struct CopyReport {
 /// The complete content of a stack.
 struct StackContents {
     journal: OpenedJournal,
-    /// Position in the journal before the first copied frame.
+    /// Where the copied journal begins: the slot of its first frame, and the chain digest before that slot.
     before: Tail,
     objects: BTreeMap<ObjectName, Digest>,
 }
@@ -56,7 +56,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
-        // Objects without a head are left from an interrupted copy.
+        // Objects without a head read as `Corrupt`: they are left from an interrupted copy. A damaged head counts as
+        // missing here too, and `adopt_stack` then refuses to replace it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
@@ -68,7 +69,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     // Read back from the destination: the copy counts only if its stored bytes equal the source.
     let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
-    // The name comes last, so that no reader finds a copy that failed the comparison.
+    // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, &name, source.lineage()).await?;
     Ok(CopyReport {
         name,
@@ -83,8 +84,10 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
     let head = &whole.journal.head;
+    // The first owner of a copy would finish an announced rename, against the names of the destination store.
     if head.removed || head.moving_to.is_some() {
-        let reason = "it is being renamed or was removed; lock it once to finish the rename, then copy it";
+        let reason =
+            "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
     }
     let mut copy = Head::clone(head);
@@ -118,8 +121,8 @@ async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> R
     naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
 }
 
-/// Reads the whole stack. If `to` is given, each object is also written to it. Objects are read after the journal, so
-/// that every object the journal names existed before it was read.
+/// Reads the whole stack. If `to` is given, each object is also written to it. Objects are listed after the journal was
+/// read: each object that the journal names existed by then.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
     let journal = whole_journal(stack).await?;
@@ -215,7 +218,7 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
         if was_there {
             return Error::conflict(object, format!("a copy exists already, and {what}"));
         }
-        Error::corrupt(object, 0, format!("{what} after it was copied"))
+        Error::corrupt(object, 0, format!("the copy differs from the source: {what}"))
     };
     if let Some(way) = describe_divergence(&source.journal, &copy.journal) {
         return Err(differ(&way));
@@ -223,6 +226,7 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
         return Err(differ("its journal or its base begins at another slot"));
     }
+    // The copy may hold more objects: the source may have collected some since an earlier, interrupted copy.
     let missing = source
         .objects
         .iter()

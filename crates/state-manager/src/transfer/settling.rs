@@ -1,4 +1,4 @@
-//! Settles interrupted moves. Every lock of one of the two stacks does so.
+//! Settles interrupted moves whenever one of the two stacks is locked.
 //!
 //! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
 //! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
@@ -28,8 +28,8 @@ pub enum MoveSettlement {
 enum SourceStatus {
     /// The move is committed: the entries left the source.
     Left,
-    /// The move isn't committed. The source is held locked so that it stays so; none if the source was removed,
-    /// because no writer can write to it again.
+    /// The move isn't committed. The source stays locked, so that no writer commits the move meanwhile; none if the
+    /// source was removed, because no writer can write to it again.
     Stayed(Option<Box<LockedStack>>),
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: boo
         && view::tip(&source).await.is_ok()
     {
         let reason = format!(
-            "{} can be read, so it decides: settle the move instead",
+            "{} can be read, so its state decides: settle the move instead",
             incoming.from
         );
         return Err(Error::conflict(format!("move {id}"), reason));
@@ -151,7 +151,8 @@ pub(crate) async fn lock_both<E: From<Error>>(
     })
 }
 
-/// Settles moves between two held stacks: while one was being locked, the other one couldn't be read or locked for it.
+/// Settles the moves between two locked stacks. Locking the second stack couldn't settle them, because the first was
+/// already locked.
 async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
     settle_moves_from(one, other).await?;
     settle_moves_from(other, one).await
@@ -159,6 +160,7 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
+    // Read without a lock first: a committed move needs no lock of the source, which another process may hold.
     let (source, opened) = authenticate::sibling(&locked.stack, incoming.from.lineage).await?;
     if has_departed(&view::tip(&source).await?.state, incoming.id) {
         return Ok(SourceStatus::Left);
@@ -184,6 +186,8 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     };
     let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);
     match view::tip(&destination).await {
+        // The entries waited at the destination before this stack committed the move. If they no longer wait, the
+        // destination has recorded them.
         Ok(tip) if !waits(&tip.state) => true,
         Ok(_) => complete_arrival_at(&destination, *id).await.is_ok(),
         Err(_) => false,
@@ -198,11 +202,12 @@ async fn complete_incoming(locked: &LockedStack, incoming: &MoveIn) -> Result<Re
     complete_arrival(locked, *id, request(from, entries.len())).await
 }
 
-/// Makes the entries part of the destination, on behalf of the source, which knows that they left.
+/// Makes the entries part of the destination, on behalf of the source, whose state shows that they left.
 async fn complete_arrival_at(destination: &StackContext, id: MutationId) -> Result<()> {
     let session = opening::acquire(destination, "settle a move", None).await?;
     let complete_incoming = match find(&session.state(), id) {
         Ok(incoming) => complete_incoming(&session, &incoming).await.map(drop),
+        // Another process completed the arrival between the read of the tip and this lock.
         Err(_) => Ok(()),
     };
     let closed = session.close().await;

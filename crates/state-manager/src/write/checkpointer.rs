@@ -129,8 +129,8 @@ impl Checkpointer {
     /// frame.
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
-        // Documents are derived from durable frames only: one written earlier could name a revision that never came
-        // to be.
+        // Documents are derived from durable frames only: a document written earlier could name a revision that never
+        // became durable.
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
             if self.publishes && matches!(document.made, RevisionRecord::UpdateEnd(_)) {
                 let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
@@ -148,6 +148,8 @@ impl Checkpointer {
             .snapshot
             .as_ref()
             .map_or(0, |reference| reference.length);
+        // Not before the journal is as large as the snapshot: otherwise checkpoints of a large state would write far
+        // more than its mutations do.
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
@@ -181,6 +183,8 @@ impl CheckpointTask {
                     let _ = self.publish(serial, &outputs).await.ok();
                 }
                 Task::Checkpoint { state, start, permit } => {
+                    // A failed checkpoint changes nothing: the old base stays, and the next checkpoint is due after the
+                    // same number of bytes.
                     if let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
                         self.note(made);
@@ -200,8 +204,8 @@ impl CheckpointTask {
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
         let mut snapshot = state.snapshot(&self.name, self.stack.now());
-        // The continuation (pending operations, open update, moves) lets replay start at the snapshot as if it had read
-        // the whole journal.
+        // With the continuation (pending operations, open update, moves), replay can start at the snapshot as if it had
+        // read the whole journal.
         snapshot.continuation = Some(state.continuation());
         let reference = snapshots::store(&*self.writer, Arc::new(snapshot), start.next).await?;
         let made = Base {
@@ -232,6 +236,8 @@ impl CheckpointTask {
         let (reply, _) = oneshot::channel();
         let work = Work::Prepared(vec![Record::Checkpoint(CheckpointNote { base }).into()]);
         if let Some(queue) = self.queue.upgrade() {
+            // A full or closed queue drops the note, because the head is sufficient: this task never waits for the
+            // queue.
             let _ = queue
                 .try_send(Request::Job(Job {
                     work,

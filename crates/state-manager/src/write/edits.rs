@@ -1,4 +1,4 @@
-//! Changes that are one revision each: edits, resolutions, confirmations, and the deletion of revisions.
+//! Changes that make one revision each (edits, resolutions, confirmations), and the deletion of revisions.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
@@ -33,8 +33,8 @@ pub(crate) async fn edit(
     let object = locked.stack.object();
     let id = MutationId::random(locked.entropy());
     let build = move |state: &State| {
-        // Compared when the queue reaches the job: a revision made after the caller read the state would be
-        // overwritten.
+        // Compared only when the queue reaches the job: otherwise a revision made between the caller's read and this
+        // point would be overwritten.
         if state.current() != current.as_ref() {
             let reason = "another revision was made in the meantime; nothing was changed";
             return Err(Error::conflict(object, reason));
@@ -44,8 +44,8 @@ pub(crate) async fn edit(
     locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// Resolves a pending operation by hand. The operator who resolves the last one has checked the real resources, so the
-/// unreliable mark of a crashed writer is cleared with it.
+/// Resolves a pending operation by hand. The operator who resolves the last pending operation has checked the real
+/// resources, so the unreliable mark of a crashed writer is then cleared.
 pub(crate) async fn resolve(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -72,6 +72,7 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
     let state = locked.state();
     let operation = state.pending().find(|operation| operation.id == id);
     let begun = operation.and_then(|operation| operation.entry.as_ref()?.uid);
+    // A sealed value is bound to the uid of its entry, so the uid of the begin record must be set before sealing.
     let sealed = locked.seal.entry(Entry {
         uid: begun.or(entry.uid),
         ..Entry::clone(&entry)
@@ -83,6 +84,7 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
 pub(crate) async fn mark_reliable(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
     let object = locked.stack.object();
     let build = move |state: &State| {
+        // Counted when the queue reaches the job: another task of this session may begin a mutation until then.
         let pending = state.pending().count();
         if pending > 0 {
             let noun = if pending == 1 {
@@ -108,6 +110,7 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
         let reason = "it is the current revision: make another one current first";
         return Err(Error::conflict(format!("revision {revision}"), reason));
     }
+    // Deleting twice succeeds, because the answer to the first call may have been lost.
     if state.is_forgotten(revision) {
         return Ok(());
     }
@@ -119,7 +122,7 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
     locked.submit(vec![forget.into()], true).await.map(drop)
 }
 
-/// The revision on which the update began that made the current one.
+/// The parent of the current revision.
 pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Result<RevisionId> {
     let object = stack.object();
     let Some(current) = state.current() else {

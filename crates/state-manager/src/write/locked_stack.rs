@@ -46,8 +46,9 @@ impl LockedStack {
         Arc::clone(&self.published.borrow().state)
     }
 
-    /// The state after the last acknowledged batch, and the end of the journal there.
+    /// The state after the last acknowledged batch, and the end of the journal after that batch.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
+        // One borrow for both: a batch acknowledged between two borrows would pair an old state with a newer end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
     }
@@ -56,7 +57,7 @@ impl LockedStack {
         &*self.stack.environment().entropy
     }
 
-    /// Queues records that the caller has built. Those that aren't `durable` are acknowledged at once and written
+    /// Queues records that the caller has built. Records that aren't `durable` are acknowledged at once and written
     /// with the next batch.
     pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
         self.queue(Work::Prepared(records), LoadedSnapshots::new(), durable)
@@ -157,6 +158,7 @@ impl LockedStack {
 
     /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     pub(crate) async fn close(self) -> Result<()> {
+        // Logs can be created only while the lock is held. A failure must not keep the journal from being closed.
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) => self.set_watermark(tail).await,
@@ -167,16 +169,16 @@ impl LockedStack {
         marked.and(released).and(logged)
     }
 
-    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over one of the
-    /// close.
+    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over an error of
+    /// the close.
     pub(crate) async fn close_after<T>(self, worked: Result<T>) -> Result<T> {
         let closed = self.close().await;
         let value = worked?;
         closed.map(|()| value)
     }
 
-    /// Records the end of the journal, in the head and in the known stacks: the next owner detects a truncated
-    /// journal by it, and this client a store that was rolled back.
+    /// Records the end of the journal, in the head and in the known stacks. From the head the next owner detects a
+    /// truncated journal; from the known stacks this client detects a store that was rolled back.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
@@ -226,8 +228,8 @@ pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record
     Record::UpdateStart(info)
 }
 
-/// The records, followed by the record that ends their update. That record describes the state after the others, so
-/// they are applied to a copy of the state first.
+/// The records, followed by the record that ends their update. The last record describes the state after the others, so
+/// the others are applied to a copy of the state first.
 pub(crate) fn with_update_end(
     state: &State,
     base: &Base,
@@ -263,9 +265,9 @@ pub(crate) fn with_update_end(
     Ok(records)
 }
 
-/// Whether an ending update confirms that the state matches the real resources, so that the unreliable mark is cleared.
-/// That holds if it changed or read the resources or imported the state, succeeded, and left no operation pending. An
-/// edit by hand doesn't check the resources, and a failed update may not have reached all of them.
+/// Whether an ending update confirms that the state matches the real resources. If so, the unreliable mark is cleared.
+/// The update must have changed or read the resources or imported the state, have succeeded, and have left no operation
+/// pending. An edit by hand doesn't check the resources, and a failed update may not have reached all of them.
 fn confirms_resources(after: &State, update: &UpdateInfo, result: UpdateResult) -> bool {
     let checks_resources = update.kind.is_driven() || update.kind == UpdateKind::Import;
     after.invalidated().is_some()

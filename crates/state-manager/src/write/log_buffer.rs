@@ -123,6 +123,7 @@ impl UnsavedLogs {
             let Some((serial, bytes)) = lock(&self.logs).first().cloned() else {
                 return Ok(());
             };
+            // Two callers may store the same log at once: creating an object again with equal bytes succeeds.
             writer.create(&ObjectName::Log(serial), bytes).await?;
             // Removed only after it is stored: a failure before leaves the log for the close.
             lock(&self.logs).retain(|(stored, _)| *stored != serial);

@@ -94,15 +94,15 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     }
     if let Some(leaving) = state.departed().next().filter(|_| !force) {
         let reason = format!(
-            "move {} to {} isn't settled, and only this stack knows its outcome: lock {} to settle it, or force the removal",
+            "move {} to {} isn't settled, and only this stack records its outcome: lock {} to settle it, or force the removal",
             leaving.id, leaving.to, leaving.to
         );
         let object = locked.stack.object();
         locked.close().await?;
         return Err(Error::conflict(object, reason));
     }
-    // The head is marked as removed before the name is released: a writer that comes back finds a removed stack, even
-    // if a new stack has its name by then.
+    // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
+    // even if a new stack has the name by then.
     locked.writer.remove(store.nonce()).await?;
     let known = store.backend().read_name(name).await?;
     let lineage = known.as_ref().and_then(NamePointer::lineage);
@@ -157,13 +157,14 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     Ok(())
 }
 
-/// Finishes a rename that a previous owner began: forward if the new name's pointer was swapped, else back.
+/// Settles a rename that a previous owner began: completes it if the new name's pointer was swapped, else reverts it.
 pub(crate) async fn finish_rename(locked: &LockedStack) -> Result<()> {
     let head = locked.head.current();
     let Some(moving) = &head.moving_to else {
         return Ok(());
     };
     let target = locked.stack.backend().read_name(&moving.name).await?;
+    // The nonce decides, not the lineage: if only the spelling changes, the old pointer has this lineage too.
     if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
         return commit_rename(locked, &head.name, &moving.name).await;
     }
@@ -184,10 +185,12 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
         stay(head)
     };
     locked.swap_head(&change).await?;
+    // Both spellings share one pointer, which has the new name already: a tombstone would replace it.
     if from.folded() == to.folded() {
         return Ok(());
     }
     let old = stack.backend().read_name(from).await?;
+    // The old pointer no longer binds after the head swap: another client may have given the name to a new stack.
     let ours = old
         .as_ref()
         .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));

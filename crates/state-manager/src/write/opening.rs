@@ -1,5 +1,5 @@
-//! Opens a stack for writing: acquires the lock, authenticates and replays what was read under it, repairs what a crash
-//! left unfinished, and starts the queue.
+//! Opens a stack for writing: acquires the lock, authenticates and replays the journal, finishes the work of a crashed
+//! writer, and starts the queue.
 
 use crate::client_lock;
 use crate::context::StackContext;
@@ -76,7 +76,7 @@ async fn acquire_writer(
     }
 }
 
-/// The accepted content of a stack, and what its previous writer left to be written.
+/// The accepted content of a stack, and the objects that its previous writer left unwritten.
 struct OpeningCheck {
     seal: SessionSealer,
     head: Arc<SessionHead>,

@@ -11,7 +11,7 @@ use state_core::verify::{Rule, Violation};
 use state_core::{Entry, EntryKey, Error, MutationId, Outcome, Result};
 use std::sync::Arc;
 
-/// What a provider returned for a mutation.
+/// The result that a provider returned for a mutation.
 pub(crate) struct ProviderResult {
     pub(crate) outcome: Outcome,
     /// The entry under the uid of the intent.
@@ -57,11 +57,12 @@ impl ProviderResult {
         }
     }
 
-    /// The result sealed for storage, and the reason why parts of it are left out. Of an entry that can't be sealed
-    /// only its existence and its id are recorded, and no value.
+    /// The result sealed for storage, and the reason why parts of it are left out. If an entry can't be sealed, its id
+    /// is recorded with the values of the intent, which were sealed before the provider call.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {
+            // Reasons may quote secrets of the entry, so they are sealed together with it.
             init_errors: self.reasons.clone(),
             ..entry.clone()
         };
@@ -101,6 +102,7 @@ impl ProviderResult {
         let entry = self.entry.map(|entry| Entry {
             // An id that is itself one of the secrets is left out as well.
             id: entry.id.clone().filter(|id| !secrets.contains(id)),
+            // The intent was sealed before the provider call, so its inputs can be recorded without sealing anything.
             inputs: begun.and_then(|begun| begun.inputs.clone()),
             sensitive_inputs: begun
                 .map(|begun| begun.sensitive_inputs.clone())

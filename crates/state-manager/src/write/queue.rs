@@ -3,8 +3,9 @@
 //!
 //! - A job that breaks a rule is refused alone; none of its records is written.
 //! - While a batch is being synced, the next one is prepared on the state after it. Exactly one append is in flight.
-//! - Jobs that don't need a sync of their own are written with the next batch, or at the close.
-//! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest there.
+//! - Jobs that don't need a sync of their own are written with the next durable job, in a full batch, or at the close.
+//! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest after
+//!   that frame.
 //! - After a failed append nothing more is acknowledged, because the frame may or may not be durable. The next opening
 //!   reads the outcome from the store.
 
@@ -19,10 +20,10 @@ use state_core::{Entropy, Error, Nonce, Result, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How many jobs may wait in the channel before callers wait to send.
+/// Maximum number of jobs in the channel; further callers wait until they can send.
 pub(crate) const WAITING: usize = 1024;
 
-/// The state that readers of a session see: that of the last acknowledgement.
+/// The state that readers of a session see: the one after the last acknowledged batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
@@ -63,6 +64,8 @@ impl Queue {
             if next.is_empty() && intake.ended {
                 break;
             }
+            // A batch in which no job waits isn't sent on its own until it is full: its records need no sync before the
+            // next durable job.
             if next.must_be_sent() || intake.ended {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
@@ -75,6 +78,8 @@ impl Queue {
                 }
             }
         }
+        // The published state has the failure before the channel closes: a caller whose send fails reads the reason
+        // there.
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
@@ -87,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Takes all waiting requests; waits for the first one while the batch needs no sync.
+    /// Takes all waiting requests. Waits for a request if the batch needs no sync yet.
     async fn collect(&mut self, next: &mut Batch, intake: &mut IntakeState) {
         if !next.must_be_sent() && !intake.ended {
             match self.requests.recv().await {
@@ -146,8 +151,8 @@ impl Queue {
         };
         if let Err(error) = outcome {
             sending.fail(&error);
-            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never
-            // written.
+            // The next batch was built on records whose outcome is unknown, so its jobs are refused too. They were
+            // never written.
             next.fail(&error_after(&error));
             return Err(error);
         }
@@ -172,9 +177,12 @@ impl Queue {
     /// The frame of a batch. Before it, a due checkpoint is started: no append is in flight at this point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
         if self.checkpointer.wants_checkpoint() {
-            // A base can start only at a segment: the rotation begins one right after the state of the checkpoint.
+            // A base can start only at a segment: the rotation begins a segment right after the state of the
+            // checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
+            // The published state, not that of the batch: the batch isn't durable yet, and the base must not contain
+            // it.
             self.checkpointer
                 .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }
@@ -191,7 +199,7 @@ impl Queue {
         )
     }
 
-    /// After a failure: answers all waiting and later requests with its reason.
+    /// Answers all waiting and later requests with the reason of the failure.
     async fn refuse_all(&mut self, intake: &mut IntakeState, error: &Error) {
         self.requests.close();
         while let Some(request) = self.requests.recv().await {

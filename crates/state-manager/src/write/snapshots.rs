@@ -38,7 +38,7 @@ pub(crate) async fn replace(
     let object = locked.stack.object();
     let build = move |state: &State| {
         if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
-            // Compared when the queue reaches the job, so that no other revision can come in between.
+            // Compared when the queue reaches the job, so that no other revision can be made in between.
             let reason = "another revision was made in the meantime";
             return Err(Error::conflict(object, reason));
         }
@@ -78,7 +78,7 @@ async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     if unknown > 0 {
         let noun = if unknown == 1 { "operation" } else { "operations" };
         return conflict(format!(
-            "the deployment has {unknown} pending {noun} that the stack doesn't know: resolve them in the stack it was exported from"
+            "the deployment has {unknown} pending {noun} unknown to the stack: resolve them in the stack it was exported from"
         ));
     }
     let current = match view::snapshot_meta(&locked.stack).await {
@@ -227,6 +227,7 @@ fn adopted(
         let Some(entry) = &mut operation.entry else {
             continue;
         };
+        // An update or a read keeps its object and so the uid; every other operation concerns another object.
         let is_same = matches!(operation.op, Op::Update | Op::Read);
         let uid = uids.get(&operation.target).copied().filter(|_| is_same);
         let mut open = Entry::clone(entry);
@@ -248,6 +249,7 @@ async fn store_as(
     snapshot.lineage = Some(locked.stack.lineage());
     snapshot.serial = Some(state.serial().next());
     snapshot.stack = locked.stack.name().to_string();
+    // A stored snapshot replaces the content only: pending operations and marks change through records.
     snapshot.continuation = None;
     snapshot.pending_operations = Vec::new();
     snapshot.invalidated = None;
@@ -298,8 +300,8 @@ fn repair_if_broken(
         return Err(Error::integrity(object, broken));
     }
     let mut repaired_snapshot = repaired.snapshot;
-    // Of two entries with the same uid the later one lost it. Which of them had it first is unknown, so it gets a new
-    // one.
+    // The repair removed the uid of the later of two entries with the same uid. Which entry had the uid first is
+    // unknown, so the later entry gets a new uid.
     identify(&mut repaired_snapshot, entropy, |_| None);
     Ok((repaired_snapshot, broken))
 }

@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Maximum number of different results that are kept for one mutation.
 const MAX_RESULTS_PER_MUTATION: usize = 16;
 
-/// A provider result that waits in a file.
+/// A provider result in a spool file, not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SpooledResult {
@@ -71,6 +71,7 @@ impl SpooledResult {
                 source: error.into(),
             },
         };
+        // The user names this path: a file of any size must not be read into memory.
         let length = std::fs::metadata(path).map_err(unreadable)?.len();
         if length > MAX_FILE_BYTES {
             return Err(Error::invalid(
@@ -130,7 +131,7 @@ impl SpooledResult {
         file.sync_all()
     }
 
-    /// Whether both are the same result, whenever each was returned.
+    /// Whether both contain the same result; the times at which it was returned may differ.
     fn is_the_same(&self, other: &Self) -> bool {
         (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
     }
@@ -169,6 +170,7 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
         Ok(Err(unkept)) => format!("could not be kept ({unkept})"),
         Err(_) => return error,
     };
+    // `Indeterminate` even if the append had no effect: the real resource has changed, and the store doesn't show it.
     Error::Indeterminate {
         object: format!("stack {stack}: the result of mutation {id} {kept}"),
         mutations: vec![id],
@@ -231,6 +233,7 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
 
 /// Whether the store, and not the result itself, may be the reason that the result wasn't recorded.
 fn is_store_failure(error: &Error) -> bool {
+    // After a failed append the queue refuses later results as `Closed`: the store is the reason for these too.
     matches!(
         error.kind(),
         ErrorKind::Fenced

@@ -22,6 +22,7 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
     let since = info.start.clone();
     let build = move |state: &State, _: &Base| {
         let mut records = vec![update_start_record(state, info)];
+        // In the same job: a crash between two jobs would leave an open update without the mark.
         if marked {
             records.push(Record::Invalidate(Invalidation { update: id, since }));
         }
@@ -41,6 +42,7 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
     }
     let (id, entry) = (begin.id, begin.entry.clone());
     let record = Prepared::checked(Record::Begin(begin), entry.as_deref())?;
+    // Durable before the provider is called: a crash during the call then leaves a pending operation.
     locked.submit(vec![record], true).await?;
     Ok((id, uid))
 }
@@ -50,6 +52,8 @@ pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
+    // An unchanged entry waits for no sync: a crash that loses the record loses only the fact that this update checked
+    // the entry.
     let unchanged = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
     step(locked, change, Some(&*entry), !unchanged).await
@@ -87,8 +91,7 @@ pub(crate) async fn outputs(
     let sealed = sealed_as(&locked.seal, registered, old)?;
     check_size(&sealed)?;
     let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
-        // An output that became sensitive may also occur among the inputs, which are then sealed too and change with
-        // it.
+        // If an output became sensitive, an equal value among the inputs is sealed too, so the inputs change as well.
         StepChange::Refresh {
             target,
             entry: Some(Arc::new(sealed)),
@@ -103,7 +106,7 @@ pub(crate) async fn outputs(
     step(locked, change, None, true).await
 }
 
-/// Records a step that changes no real resource. `entry` is the one whose size is checked.
+/// Records a step that changes no real resource. The size of `entry` is checked, if it is given.
 pub(crate) async fn step(
     locked: &LockedStack,
     change: StepChange,

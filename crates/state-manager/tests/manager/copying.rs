@@ -68,7 +68,7 @@ async fn copy_equals_its_source_and_can_be_updated() {
         Some("memory:")
     );
 
-    // The copy can be updated: its next writer finds the pending operation, and its new revisions are its own.
+    // The copy can be updated, and its next writer finds the pending operation.
     deploy(&on_files, &["e"]).await;
     assert_eq!(on_files.tip().await.unwrap().state.pending().count(), 1);
     let in_memory = copied(&memory, &on_files).await;

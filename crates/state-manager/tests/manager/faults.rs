@@ -1,5 +1,5 @@
-//! A store that fails before or after the effect, late, or that repeats it: errors are correct and the state stays
-//! valid.
+//! A store whose calls fail before or after their effect, or take effect late or twice: errors are correct and the
+//! state stays valid.
 
 use super::*;
 use state_core::testkit::conformance;

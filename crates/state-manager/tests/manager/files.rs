@@ -39,7 +39,7 @@ fn take(path: &std::path::Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn missing_object_is_corrupt_and_not_no_current() {
+async fn missing_object_is_reported_as_corrupt_not_as_no_current() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let name = "shop/production".parse().unwrap();

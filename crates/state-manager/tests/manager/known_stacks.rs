@@ -34,7 +34,7 @@ impl Client {
         Self::new(root, Some(keys(7, identity)))
     }
 
-    /// The stacks in a new process, which remembers what earlier processes of this client saw.
+    /// The stacks in a new process, which has the pins of earlier processes of this client.
     fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();
@@ -120,7 +120,7 @@ fn change_head(root: &Path, lineage: state_core::Lineage, change: impl FnOnce(&m
     std::fs::write(path, head.encode()).unwrap();
 }
 
-/// Keys of an attacker who wraps new keys to a victim, whose recipient is public.
+/// Keys of an attacker who wraps new keys to the public recipient of a victim.
 fn strangers_keys(to: &GeneratedIdentity) -> Arc<AgeKeys> {
     let stranger = generate_identity();
     let identities = Identities::parse("stranger", stranger.file()).unwrap();
@@ -243,7 +243,7 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
     put_in_place(&root, &honest);
     client.write().await.unwrap();
 
-    // The key is also refused for a client that can't open it, as long as the client opens the key before it.
+    // A client that can't open the new key refuses it too, because the client can open the key before it.
     let eve = generate_identity();
     let provider = strangers_keys(&eve);
     let strange = provider.generate(lineage).unwrap();
@@ -332,8 +332,8 @@ async fn rolled_back_store_is_reported_and_not_written() {
 
         put_in_place(&root, &earlier);
         client.reports("rolled back").await;
-        // Another client continues from there: the history differs, even when its serial reaches and passes the
-        // pinned one.
+        // Another client continues from the earlier state: the history differs, even when its serial reaches and passes
+        // the pinned one.
         let stranger = Client {
             known_stacks: Arc::default(),
             ..Client::new(&root, client.keys.clone())
@@ -373,7 +373,7 @@ async fn any_replaced_file_is_detected_or_has_no_effect() {
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let earlier = folder.path().join("earlier");
     copy(&root, &earlier);
-    // Makes a snapshot, and names of several points in time.
+    // Makes a snapshot, and later versions of the head and of other files.
     let session = stack.lock("rollback").await.unwrap();
     session.rollback(request, &first).await.unwrap();
     session.close().await.unwrap();

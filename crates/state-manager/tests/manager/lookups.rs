@@ -50,7 +50,7 @@ async fn connection() -> Connection {
 }
 
 impl Connection {
-    /// Makes the next append meet this fault, and all requests after it fail.
+    /// Makes the next append fail with this fault, and all requests after it fail before their effect.
     fn fail(&self, fault: StoreFault) {
         self.line.fail(0, fault);
         for after in 1..FAILING_REQUESTS {
@@ -75,7 +75,7 @@ fn unknown(error: &Error) -> MutationId {
     }
 }
 
-/// Faults, and whether the append takes effect. A late append meets the fence of the next owner.
+/// Faults, and whether the append takes effect. A late append is refused by the fence of the next owner.
 const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),
@@ -111,7 +111,7 @@ async fn unknown_end_is_looked_up_after_a_takeover() {
         };
         assert_eq!(answer(&next), truth, "{fault:?}");
 
-        // A request in flight takes effect now or meets the fence. The first writer writes nothing more.
+        // A request in flight takes effect now or is refused by the fence. The first writer writes nothing more.
         connection.line.heal();
         connection.line.deliver().await;
         assert_eq!(

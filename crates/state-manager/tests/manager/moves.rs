@@ -155,8 +155,8 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
     } else {
         [&there, &source]
     };
-    // Twice: the first takeover of a side can't settle its moves while the other side is still held; the second one
-    // can.
+    // Twice: the first takeover of one stack can't settle its moves while the other stack is still locked; the second
+    // takeover can.
     for stack in [order[0], order[1], order[0], order[1]] {
         takeover(stack).await;
     }
@@ -276,7 +276,7 @@ async fn next_lock_of_the_source_finishes_the_move() {
     let (pair, source, there) = cut(&["a", "b"], true).await;
     drop((source, there));
     let seen = pair.there.lock_status().await.unwrap().epoch;
-    // Releases the lock without settling the move, like the end of the process.
+    // Releases the lock without settling the move, as a crash would.
     let freed = stacks(&pair.backend, 5)
         .get(pair.there.name())
         .await
@@ -371,7 +371,7 @@ async fn source_of_an_unsettled_move_is_removed_only_by_force() {
     assert_eq!(
         names(&pair.there).await,
         ["z", "a", "b", "c"],
-        "the removed stack must still know the outcome of the move"
+        "the removed stack must still record the outcome of the move"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Blame, and the history one revision at a time.
+//! Blame, and a history that is read one revision at a time.
 
 use super::*;
 use state_core::mutation::EditChange;

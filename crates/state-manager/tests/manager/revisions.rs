@@ -166,7 +166,7 @@ async fn import_that_breaks_a_rule_writes_nothing() {
 }
 
 #[tokio::test]
-async fn foreign_serials_never_go_back() {
+async fn rollback_exports_a_higher_serial_than_any_before() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("x").await.unwrap();
     let import = |serial| {

@@ -93,7 +93,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
         assert!(stack.verify(true).await.unwrap().report.is_valid());
     }
 
-    // Rollback to a revision before the rotation: it is sealed again with the present key.
+    // Rollback to a revision before the rotation: its content is sealed again with the present key.
     let session = anna.lock("rollback").await.unwrap();
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let back = session.rollback(request, &first).await.unwrap();

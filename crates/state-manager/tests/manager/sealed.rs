@@ -264,7 +264,7 @@ async fn forged_head_or_document_is_detected() {
     let stack = sealed_stack(&root, &identity).await;
     work_hard(&stack).await;
     make_a_checkpoint(&stack).await;
-    // Heads and documents with correct plain digests.
+    // Forged heads and documents have correct digests, but no valid tag.
     let place = root.join("stacks").join(stack.lineage().to_string());
     let head_path = place.join("head.json");
     let honest = std::fs::read(&head_path).unwrap();
@@ -288,7 +288,7 @@ async fn forged_head_or_document_is_detected() {
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
 
-    // A page of the history with another document.
+    // A page of the history with another number of entries in a document, or with an unknown field.
     let updates = std::fs::read_dir(place.join("updates")).unwrap();
     let path = updates.map(|item| item.unwrap().path()).min().unwrap();
     let honest = std::fs::read_to_string(&path).unwrap();
@@ -316,7 +316,7 @@ async fn forged_head_or_document_is_detected() {
 }
 
 #[tokio::test]
-async fn log_messages_are_sealed_with_the_key_of_their_time() {
+async fn logs_are_sealed_and_stay_readable_after_key_rotations() {
     use state_core::{LogLevel, LogLine, Timestamp};
     use state_manager::{LogQuery, Rekey};
     let folder = tempfile::tempdir().unwrap();

@@ -74,7 +74,11 @@ async fn unrecorded_result_is_spooled_and_recorded_later() {
         let (session, step) = begun(gone, &plan, fault).await;
         let id = step.id();
         let entry = (outcome != Outcome::Failed).then(|| made("a"));
-        let error = step.end(outcome, entry, Vec::new()).await.unwrap_err();
+        let reasons: Vec<String> = match outcome {
+            Outcome::Partial => vec!["no disk".to_owned()],
+            _ => Vec::new(),
+        };
+        let error = step.end(outcome, entry, reasons.clone()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
         assert!(matches!(&error, Error::Indeterminate { mutations, .. } if *mutations == [id]));
         let file = file_in(&spool);
@@ -93,6 +97,10 @@ async fn unrecorded_result_is_spooled_and_recorded_later() {
         );
         assert_eq!(next.state().pending().count(), 0);
         let entry = next.state().entry(&key("a")).cloned();
+        let recorded = entry
+            .as_ref()
+            .map_or_else(Vec::new, |entry| entry.init_errors.clone());
+        assert_eq!(recorded, reasons, "{fault:?} {outcome:?}");
         let id = entry.and_then(|entry| entry.id.clone());
         assert_eq!(id.as_deref(), (outcome != Outcome::Failed).then_some("i-17"));
         assert_eq!(

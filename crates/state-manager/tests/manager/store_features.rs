@@ -46,7 +46,7 @@ async fn configured_provider_supplies_the_crypter() {
 }
 
 #[tokio::test]
-async fn pages_of_the_history_join_to_the_whole() {
+async fn history_pages_concatenate_to_the_whole_history() {
     let (backend, stack) = new_stack().await;
     for round in 0..7 {
         deploy(&stack, &[&format!("e{round}")]).await;
@@ -170,7 +170,9 @@ async fn failure_to_store_a_log_does_not_hide_its_revision() {
         let session = faulty.lock("deploy").await.unwrap();
         let update = start(&session).await;
         update.log(&line("2026-01-01T00:00:00Z", LogLevel::Info, None, "said"));
-        // The document of the update is written at the same time: both fail, and the log again at the close.
+        // The log and the document of the update are created concurrently, and the close creates the log again. Two
+        // faults hit the first create of the log and, depending on the order, the document or the second create of the
+        // log. Four faults hit both creates of the log.
         for call in 0..failures * 2 {
             plan.fail(Operation::Create, call, Fault::BeforeEffect);
         }
@@ -228,7 +230,7 @@ async fn exported_deployment_can_be_imported_again() {
 }
 
 #[tokio::test]
-async fn deployment_with_unknown_pending_operations_is_refused() {
+async fn deployment_with_foreign_pending_operations_is_refused() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     let session = stack.lock("deploy").await.unwrap();

@@ -55,6 +55,7 @@ async fn waiting_takes_the_lock_once_it_is_free() {
 
 #[tokio::test]
 async fn dropped_waiter_leaves_no_lock() {
+    // The lock becomes free at poll 6, so the waiter is dropped before, at and after the moment when it gets the lock.
     for polls in 0..12 {
         let (backend, stack) = new_stack().await;
         let first = deploy(&stack, &["a"]).await;

@@ -1,4 +1,4 @@
-//! Whole snapshots: the mark during a mutation, what clears it, and saves within an update.
+//! Whole snapshots: the unreliable mark during a mutation, the changes that clear it, and saves within an update.
 
 use super::updates::reliable;
 use super::*;
@@ -274,7 +274,7 @@ async fn mark_survives_checkpoints() {
 }
 
 /// Runs a mutation while each call fails in turn. Afterwards the store matches the reported outcome; if the outcome is
-/// unknown, the stack carries the mark.
+/// unknown, the stack is marked as unreliable.
 #[tokio::test]
 async fn interrupted_mutation_is_ended_or_marked() {
     let mut failed = [0, 0];

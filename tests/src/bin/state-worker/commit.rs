@@ -167,8 +167,8 @@ impl Task {
         Ok(())
     }
 
-    /// Touches the anchor first: an update records the entries it touches before all others, and every entry of the
-    /// task depends on the anchor.
+    /// Records the anchor as unchanged before any other step: the entries that an update has recorded precede all
+    /// others in the state, and every other entry of the task depends on the anchor.
     async fn see_anchor(&self) -> Result<()> {
         let anchor = EntryKey::live(anchor(self.number)?);
         match self.session.state().entry(&anchor) {
@@ -208,7 +208,7 @@ impl Task {
         })
     }
 
-    /// Makes one mutation, and reports it before and after each acknowledgement.
+    /// Performs one mutation. Reports the plan before the begin, and then each acknowledgement.
     async fn step(&mut self, op: Op, address: Address, tag: String, ending: Ending) -> Result<()> {
         let intent = match op {
             Op::Delete => Intent::delete(EntryKey::live(address.clone())),

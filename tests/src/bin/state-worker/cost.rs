@@ -21,7 +21,7 @@ const WARM_UP: usize = 6;
 /// Number of measured mutations.
 const COUNTED: usize = 50;
 
-/// Number of large mutations after them, which make a checkpoint due.
+/// Number of large mutations after the measured ones, enough to make a checkpoint due.
 const LARGE: usize = 5;
 
 /// Prints the counts for a stack with this many entries.

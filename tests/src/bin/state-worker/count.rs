@@ -1,4 +1,4 @@
-//! A counter that several processes share: a lost update shows in the sum.
+//! A counter that several processes share: the sum shows whether an update was lost.
 
 use crate::{emit, open};
 use state_core::{EntryKey, Error, Result, UpdateKind, UpdateResult};

@@ -185,7 +185,8 @@ impl Bench {
 
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: ResetCause) -> Checked {
         let reference = self.store(snapshot);
-        // Only an import keeps pending operations of its snapshot, and such operations have no results of ours.
+        // Only an import with a foreign serial keeps the pending operations of its snapshot, and drops their rejected
+        // results.
         let mut pending = match cause {
             ResetCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
@@ -234,7 +235,7 @@ impl Bench {
         self.apply(Record::UpdateEnd(mark)).map(drop)
     }
 
-    /// Loses the records that are in no frame; the next writer ends the update.
+    /// Writes the open records as a frame, and ends the update as the next writer does after a crash.
     fn crash(&mut self) -> Checked {
         self.seal()?;
         self.finish(UpdateResult::Interrupted)

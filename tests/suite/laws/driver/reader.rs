@@ -97,7 +97,8 @@ impl Reader {
 
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // The last record of its frame apart from the end of the update: the shown state is the state after it.
+            // Only the end of the update may follow in the same frame: the shown state has the entries and outputs of
+            // the reset.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());
@@ -109,7 +110,12 @@ impl Reader {
             }
         }
         let verdict = self.naive.apply(record, &self.loaded);
-        prop_assert_ne!(verdict, Verdict::Refused, "it is in the journal: {:?}", record);
+        prop_assert_ne!(
+            verdict,
+            Verdict::Refused,
+            "a record of the journal was refused: {:?}",
+            record
+        );
         Ok(())
     }
 

@@ -54,9 +54,9 @@ impl Naive {
         Ok(())
     }
 
-    /// Removes an entry. Entries before every other generation of its address lose their references to it, because no earlier
-    /// entry satisfies them; a child moves to the nearest ancestor. Resources that this provider managed lose it, unless an
-    /// earlier generation has the same id.
+    /// Removes an entry. Another entry loses its references to the removed address unless another generation of that
+    /// address precedes it. A child gets the parent of the removed entry as its new parent. A resource of a removed
+    /// provider loses the provider unless a generation with the same id precedes it.
     fn gone(&mut self, target: &EntryKey) -> Change {
         let gone = self.remove(target).ok_or(RuleViolation)?;
         let name = &gone.address;

@@ -1,4 +1,4 @@
-//! Parses the imports, paths and definitions of a source file from its tokens, without code that only tests compile.
+//! Parses the imports, paths and definitions of a source file from its tokens. Skips code under `#[cfg(test)]`.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `struct Name` or `macro_rules! name`; stops at the name or right before it.
+    /// `struct Name` or `macro_rules! name`; stops right before the name.
     fn definition(&mut self, index: usize, is_exported_macro: bool) {
         if self.peek(1) == Some(Token::Punctuation('!')) {
             self.at += 1;
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips what an attribute belongs to: an item up to its body or semicolon, else a field, variant, arm or
+    /// Skips the code that an attribute belongs to: an item with its body or semicolon, or a field, variant, arm or
     /// statement.
     fn skip_item(&mut self) {
         while self.peek(0) == Some(Token::Punctuation('#')) {

@@ -1,4 +1,4 @@
-//! Import circles in small crates, one for each way to name an item.
+//! Import cycles in small crates, one for each way to name an item.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ fn graph(files: &[(&str, &str)]) -> Graph {
     Graph::read("lib.rs", read).expect("reading from memory does not fail")
 }
 
-/// Returns the edges of the only circle of a crate; none if it has no circle.
+/// Returns the edges of the only cycle of a crate; none if the crate has no cycle.
 fn circle(files: &[(&str, &str)]) -> Vec<String> {
     let mut circles = graph(files).circles();
     assert!(circles.len() < 2, "{circles:?}");
@@ -87,7 +87,7 @@ fn tests_comments_literals_and_other_crates_import_nothing() {
 }
 
 #[test]
-fn code_behind_a_test_item_is_read_on() {
+fn code_after_a_test_item_is_read() {
     for test in [
         "#[cfg(test)] mod tests;",
         "#[cfg(test)] mod tests { fn t() { let x = [1; 3]; } }",
@@ -141,7 +141,7 @@ fn imported_module_counts_by_the_names_used_through_it() {
 }
 
 #[test]
-fn module_that_re_exports_its_submodules_is_in_no_circle() {
+fn module_that_re_exports_its_submodules_is_in_no_cycle() {
     let files = [
         ("lib.rs", "mod a;"),
         ("a.rs", "mod b; pub use b::B; pub struct A; fn g() { b::f() }"),
@@ -164,7 +164,7 @@ fn exported_macro_is_found_in_its_defining_file() {
 }
 
 #[test]
-fn re_exports_in_a_circle_end() {
+fn cycle_of_re_exports_ends_the_search() {
     let files = [
         ("lib.rs", "mod a; mod b;"),
         ("a.rs", "pub use crate::b::X; pub use crate::b::*;"),
@@ -187,7 +187,7 @@ fn files_declared_only_by_tests_are_not_read() {
 }
 
 #[test]
-fn circles_are_separate_and_the_largest_is_first() {
+fn cycles_are_separate_and_the_largest_is_first() {
     let circles = graph(&[
         ("lib.rs", "mod a; mod b; mod c; mod d; mod e;"),
         ("a.rs", "use crate::b::B; pub struct A;"),

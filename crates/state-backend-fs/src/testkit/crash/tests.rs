@@ -46,8 +46,9 @@ fn unsynced_file_survives_in_any_part() {
     write(root(&machine).as_ref(), "file", &bytes);
     root(&machine).sync().unwrap();
     let outcomes = outcomes(&machine, 512, "file");
-    // Three sectors are kept or lost: 8 ways if the length is kept, and 4 lengths without it, of which the whole one
-    // (4 ways) is counted already, two sectors (2 ways), one, none.
+    // Each of three sectors is kept or lost. If the length is kept, there are 8 contents. If it is lost, the file ends
+    // with the last kept sector: the third (4 contents, counted already), the second (2 contents), the first (1), or
+    // none (1).
     assert_eq!(outcomes.len(), 8 + 2 + 1 + 1);
     assert!(outcomes.contains(&Some(bytes)));
     assert!(outcomes.contains(&Some(Vec::new())));

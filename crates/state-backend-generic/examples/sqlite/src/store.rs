@@ -41,7 +41,7 @@ pub fn open(file: &Path) -> Result<GenericBackend, rusqlite::Error> {
 }
 
 impl SqliteStore {
-    /// Runs statements. The outcome of a failed statement is unknown, so that every error becomes `NoAnswer`.
+    /// Runs statements. The outcome of a failed statement is unknown, so every error becomes `NoAnswer`.
     fn run<T>(&self, statements: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, RequestError> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         statements(&connection).map_err(RequestError::no_answer)

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The parts that the store received, by number.
 type Parts = Arc<Mutex<BTreeSet<usize>>>;
 
-/// An upload that passes requests on to the store below.
+/// An upload that passes requests on to the wrapped store.
 #[derive(Debug)]
 pub(super) struct FaultyUpload {
     store: FaultyStore,
     path: Path,
-    /// `None` after the upload was completed or aborted: the store doesn't know it any more.
+    /// `None` after the upload was completed or aborted: the store then refuses further requests for it.
     inner: Arc<tokio::sync::Mutex<Option<Box<dyn MultipartUpload>>>>,
     /// The expected number of parts.
     asked: usize,
@@ -65,7 +65,7 @@ impl MultipartUpload for FaultyUpload {
                 .insert(number);
             Ok(())
         };
-        // A repeated part replaces itself.
+        // Sending a part twice has the same effect as sending it once.
         let landing = Mutex::new(Some(landing.boxed()));
         async move {
             let fault = store.next(|counts| counts.parts += 1).await;

@@ -1,6 +1,6 @@
-//! Finds out what kind of name the next word of a command line is: a stack, an address, a revision. The answer comes from
-//! the value names of the clap arguments, so that all shells behave alike and new commands are completed without further
-//! code.
+//! Finds the kind of name that completes the next word of a command line, such as a stack, an address or a revision.
+//! The kind follows from the value names of the clap arguments. All shells therefore behave alike, and new commands
+//! need no further code.
 
 use super::Words;
 use clap::{Arg, ArgAction, Command, ValueEnum};

@@ -51,8 +51,8 @@ pub(super) struct PendingAnswers {
     import_pending: Vec<String>,
 }
 
-/// Checks the form `ADDR=ID`. Addresses and ids may contain `=`, so that only the pending operations show where the
-/// address ends.
+/// Checks the form `ADDR=ID`. Addresses and ids may contain `=`: the answer is split later, at the end of the address
+/// of a pending operation.
 fn answer(text: &str) -> Result<String, &'static str> {
     match text.split_once('=') {
         Some((address, id)) if !address.is_empty() && !id.is_empty() => Ok(text.to_owned()),

@@ -25,7 +25,7 @@ enum Notice {
     End,
 }
 
-/// Prints progress on a thread of its own until it is dropped. Prints nothing with `--json`.
+/// Prints progress on its own thread until dropped. Prints nothing with `--json`.
 pub(super) struct LiveProgress {
     sender: Option<Sender<Notice>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -117,7 +117,7 @@ fn print_notices(
             }
             Some(Notice::Event(event)) => progress_view.handle(&event),
             Some(Notice::Say(text)) if progress_view.is_running() => format!("{text}\n"),
-            // Before the run begins, an interrupt ends the command with an error, which is enough.
+            // Before the run begins, an interrupt ends the command with an error: no other line is needed.
             Some(Notice::Say(_) | Notice::End) | None => String::new(),
         };
         let block = match width {

@@ -51,7 +51,8 @@ pub(super) struct Outcome {
     pub(super) hint: Option<String>,
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
-    /// Whether the pending operations belong to another run that is still active, so that the user must not resolve them.
+    /// Whether the pending operations belong to another run that is still active. The user must not resolve such
+    /// operations.
     #[serde(skip)]
     pub(super) belongs_to_other_run: bool,
     /// The parent of each resource in the plan that has one.
@@ -136,7 +137,7 @@ impl Settlement {
     }
 }
 
-/// What an error says about the state if nothing but these operations was changed.
+/// The part of an error message about the state, if the command changed nothing or only resolved these operations.
 pub(super) fn untouched(settled: &[Settlement]) -> &'static str {
     match settled {
         [] => "nothing was changed",
@@ -226,7 +227,8 @@ impl Outcome {
     /// Records the error that stopped the run.
     fn stop(&mut self, error: CliError) {
         self.hint = match error.message.contains(KEPT) {
-            // If the store didn't accept a result, the error names the file with the result: recording it comes first.
+            // If the store didn't accept a result, the error names the file with the result: the user must record that
+            // result first.
             true => Some(ONCE_IT_ANSWERS.to_owned()),
             false => error.hint,
         };
@@ -249,7 +251,8 @@ impl Outcome {
         }
     }
 
-    /// Adds to a preview that another client holds the lock, and is changing the stack if `has_begun`.
+    /// Adds a warning to a preview: another client holds the lock. With `has_begun`, that client is already changing
+    /// the stack.
     pub(super) fn note_holder(&mut self, holder: &Holder, has_begun: bool) {
         if !has_begun {
             let held = format!("the stack is locked by {holder}: this preview may be outdated soon");
@@ -272,7 +275,7 @@ impl Outcome {
         self.belongs_to_other_run = true;
     }
 
-    /// Whether both plans do the same, so that a confirmation of one is also a confirmation of the other.
+    /// Whether both plans make the same changes. If so, a confirmation of one is also a confirmation of the other.
     pub(super) fn has_same_plan(&self, other: &Self) -> bool {
         // Resources that don't depend on each other are planned at once and listed in the order in which their plans
         // ended, which differs from run to run.

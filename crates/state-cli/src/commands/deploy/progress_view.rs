@@ -141,7 +141,7 @@ fn done(page: &mut Page, step: &Step, took: Option<Duration>) {
     }
 }
 
-/// Whether a log line is shown. The engine's lines about its steps are not, because the events already report the steps.
+/// Whether a log line is shown. Most lines of the engine are hidden, because the events already report its steps.
 fn is_shown(line: &LogLine) -> bool {
     match line.source.as_str() {
         "engine" => line.level == LogLevel::Warning,

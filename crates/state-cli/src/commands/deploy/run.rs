@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long an interrupted command waits for an attempt to take the lock that is already in flight.
+/// How long an interrupted command waits for a lock request that is already in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The goal of a run.
@@ -44,7 +44,7 @@ pub(super) struct Deploy<'a> {
     interrupt: Interrupt,
     /// The plan that the user confirmed before the stack was created.
     confirmed: Option<Outcome>,
-    /// Listens for signals from the first question on.
+    /// Listens for signals. Set before the first plan of a new stack, and again before the lock is taken.
     listener: Option<Listener>,
 }
 
@@ -131,8 +131,8 @@ impl<'a> Deploy<'a> {
         Ok(done)
     }
 
-    /// Takes the lock. An interrupt ends the wait for another holder. An attempt in flight may still succeed in the store, so
-    /// it gets [`GRACE`] to finish: dropping it could leave the lock held by a dead process.
+    /// Takes the lock. An interrupt ends the wait for another holder. A lock request in flight may still succeed in the
+    /// store. The command therefore waits [`GRACE`] for its answer: otherwise, a dead process could hold the lock.
     async fn lock(&self, stack: &Stack) -> Result<Session, CliError> {
         let mut taking = pin!(self.context.store.lock(stack, self.flags.command));
         tokio::select! {
@@ -210,8 +210,8 @@ impl<'a> Deploy<'a> {
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
         }
-        // An unreliable state is applied even without changes: the run checks every resource, and its revision clears the
-        // mark.
+        // If the state is marked as invalidated, even an empty plan is applied: the run checks every resource, and its
+        // revision clears the mark.
         let is_done = !seen.changed && session.state().invalidated().is_none();
         if is_done || !seen.succeeded() {
             seen.finish_unapplied(session.state().current().cloned(), settled);

@@ -21,7 +21,7 @@ pub(super) struct StepView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
     pub(super) changes: Vec<MaskedChange>,
-    /// For a refresh: whether the real resource no longer exists, so that it is removed from the state.
+    /// For a refresh: whether the real resource no longer exists and is therefore removed from the state.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
     #[serde(skip)]

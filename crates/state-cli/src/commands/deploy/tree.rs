@@ -8,10 +8,10 @@ use state_core::diff::short_text;
 use state_engine::StepOp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Placeholder for a value that the plan can't know.
+/// Placeholder for a value that is unknown until apply.
 const LATER: &str = "(known after apply)";
 
-/// How many steps that were never begun are named per reason.
+/// How many addresses a line about steps that were not begun lists.
 const NAMED: usize = 10;
 
 /// Prints a plan: before the confirmation, or as the result of a preview.

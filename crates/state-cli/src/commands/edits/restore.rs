@@ -1,4 +1,4 @@
-//! Restores hidden values in a document that was edited with placeholders instead of them.
+//! Restores the hidden values in a document that contained placeholders while the user edited it.
 //!
 //! A placeholder that is still at its original place is replaced by the original value. Every other change of a placeholder
 //! is a problem.

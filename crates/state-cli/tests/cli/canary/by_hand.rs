@@ -9,7 +9,7 @@ use state_manager::{Actor, Environment, Intent, LogQuery, Stack, Stacks, Update,
 use std::path::Path;
 use std::sync::Arc;
 
-/// The stack, and what `Debug` shows on the way to it.
+/// Opens the stack. Also returns the debug output of the keys, the store and the stack.
 async fn opened(root: &Path, identity: &Path) -> (Stack, String) {
     let actor = Actor {
         who: "anna".to_owned(),
@@ -30,7 +30,7 @@ async fn opened(root: &Path, identity: &Path) -> (Stack, String) {
     (stack, shown)
 }
 
-/// An entry that holds the canary marked, unmarked, and in an error.
+/// A resource with the canary in a sensitive value, in an unmarked value, and in an error message.
 fn entry(name: &str, size: usize) -> Entry {
     let value = serde_json::to_string(CANARY).unwrap();
     let filler = "x".repeat(size);
@@ -45,18 +45,18 @@ fn entry(name: &str, size: usize) -> Entry {
     }
 }
 
-/// Steps of one update: one that may fail in part, one whose result breaks a rule.
+/// Performs two steps of an update: one with this outcome, and one whose result violates a rule. Returns debug output.
 async fn steps(update: &Update, round: usize, outcome: Outcome) -> String {
     let message = format!("the server said {CANARY}");
     let moment = Timestamp::new("2026-01-01T00:00:00Z");
     update.log(&LogLine::new(moment, LogLevel::Error, message));
-    // Large enough that a checkpoint is made.
+    // Large enough to trigger a checkpoint.
     let made = entry(&format!("thing.{round}"), 700_000);
     let step = update.begin(Intent::create(made.clone())).await.unwrap();
     let mut shown = format!("{step:?} {update:?}");
     let reasons = vec![format!("half of it: {CANARY}")];
     step.end(outcome, Some(made), reasons).await.unwrap();
-    // It is kept with what it brought.
+    // The operation stays pending with its rejected result.
     let broken = entry(&format!("thing.broken-{round}"), 10);
     let step = update.begin(Intent::create(broken.clone())).await.unwrap();
     let nowhere = Entry {
@@ -68,7 +68,7 @@ async fn steps(update: &Update, round: usize, outcome: Outcome) -> String {
     shown
 }
 
-/// All that `Debug` showed.
+/// Performs all steps, and returns the debug output of the objects that were used.
 pub(super) async fn work(root: &Path, identity: &Path) -> String {
     let (stack, mut shown) = opened(root, identity).await;
     for (round, outcome) in [Outcome::Partial, Outcome::Succeeded, Outcome::Succeeded]
@@ -81,7 +81,7 @@ pub(super) async fn work(root: &Path, identity: &Path) -> String {
         shown.push_str(&steps(&update, round, outcome).await);
         shown.push_str(&format!("{session:?}"));
         if round == 2 {
-            // Nothing is ended, nothing is closed: the process might have died here.
+            // Leave the step, the update and the session open, as after a crash.
             let lost = Intent::create(entry("thing.lost", 10));
             shown.push_str(&format!("{:?}", update.begin(lost).await.unwrap()));
             break;
@@ -95,8 +95,8 @@ pub(super) async fn work(root: &Path, identity: &Path) -> String {
     let open = stack.reveal(view.snapshot()).await.unwrap();
     let texts = open.entries.iter().filter_map(|entry| entry.inputs.as_ref());
     let opened = texts.filter(|inputs| inputs.json().as_str().contains("w4tch-7he"));
-    assert!(opened.count() > 2, "the key opens it all");
-    // What is open on purpose shows nothing by `Debug` either.
+    assert!(opened.count() > 2, "the key decrypts all values");
+    // The debug output of a decrypted snapshot contains no secret either.
     shown.push_str(&format!("{open:?}"));
     shown
 }

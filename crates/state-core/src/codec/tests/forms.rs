@@ -90,7 +90,7 @@ fn unknown_fields_survive_in_both_forms() {
 }
 
 #[test]
-fn known_field_wins_over_unknown_field_of_its_name() {
+fn known_field_wins_over_unknown_field_with_same_name() {
     let mut snapshot = read(UNOBIN);
     let mut entry = Entry::clone(&snapshot.entries[0]);
     entry.unknown.insert("protect", Json::null());

@@ -14,7 +14,7 @@ fn duplicate_keys_are_refused_with_line_and_column() {
 }
 
 #[test]
-fn entries_with_the_same_key_are_refused_by_address() {
+fn duplicate_entry_error_names_the_address() {
     let one = r#"{"address":"a","type":"leaf"}"#;
     let deposed = r#"{"address":"a","type":"leaf","deposed":"k"}"#;
     assert!(decode("s", with_entries(&format!("{one},\n{deposed}")).as_bytes()).is_ok());
@@ -33,7 +33,7 @@ fn unknown_entry_type_is_refused() {
     let text = with_entries(r#"{"address":"a","type":"data-source"}"#);
     assert_eq!(
         refusal(&text),
-        "unknown entry type: this build knows leaf, library-call, action at line 2, column 23 ($.entries[0].type)"
+        "unknown entry type (this build supports leaf, library-call, action) at line 2, column 23 ($.entries[0].type)"
     );
 }
 
@@ -97,12 +97,12 @@ fn field_of_wrong_type_is_refused_without_its_value() {
 fn invalid_address_is_refused_with_the_broken_rule() {
     assert_eq!(
         refusal(&with_entries(r#"{"address":"a\n","type":"leaf"}"#)),
-        "an address holds no control characters at line 2, column 12 ($.entries[0].address)"
+        "an address must not contain control characters at line 2, column 12 ($.entries[0].address)"
     );
 }
 
 #[test]
-fn faults_inside_header_fields_are_located_not_quoted() {
+fn header_field_error_has_path_but_no_value() {
     for (field, culprit) in [
         (r#""stack":{"name":["hunter2"]}"#, "$.stack.name"),
         (r#""stack":{},"lineage":"hunter2""#, "$.lineage"),
@@ -127,7 +127,7 @@ fn faults_inside_header_fields_are_located_not_quoted() {
 }
 
 #[test]
-fn text_that_is_not_a_json_object_is_refused() {
+fn malformed_or_incomplete_snapshot_is_refused() {
     for text in ["", "[]", "null", "{", "{}x", "{\"format-version\":1}"] {
         refusal(text);
     }
@@ -160,9 +160,10 @@ fn value_deeper_than_64_levels_is_refused_everywhere() {
     )));
 }
 
-/// Without this rule a valid entry could produce a snapshot that no reader accepts.
+/// The depth limit counts from each value, not from the document. Otherwise an entry that is valid in `entries` would
+/// be too deep in the result of a pending operation, and no reader would accept the snapshot.
 #[test]
-fn valid_entry_is_valid_at_the_deepest_place() {
+fn value_of_64_levels_is_accepted_in_a_pending_result() {
     let mut entry = Entry::leaf(Address::new("a").unwrap(), "k");
     let deep = Json::parse(&nested(64)).unwrap();
     entry.extensions.insert("t", deep);

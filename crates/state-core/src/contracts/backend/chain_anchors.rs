@@ -30,7 +30,7 @@ impl<'a> ChainAnchors<'a> {
     /// Checks one position while a journal is read.
     ///
     /// # Errors
-    /// A message that names the point with another chain.
+    /// A message that names the recorded point whose chain differs.
     pub fn pass(&self, tail: Tail) -> Result<(), String> {
         for (what, base) in &self.bases {
             if base.start == tail.next && base.chain != tail.chain {

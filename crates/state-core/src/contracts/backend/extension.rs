@@ -8,9 +8,8 @@
 //!
 //! let memory = MemoryBackend::new();
 //! assert!(memory.extensions().copy_target.is_some() && memory.extensions().checkable.is_none());
-//! // A caller that cannot go on without one gets the error that says so.
-//! let store: &dyn Backend = &memory;
-//! assert!(store.copy_target().is_ok() && store.checkable().is_err());
+//! // A caller that requires a capability gets an error if the store doesn't have it. let store: &dyn Backend =
+//! &memory; assert!(store.copy_target().is_ok() && store.checkable().is_err());
 //! ```
 
 use super::{Backend, ObjectName, StoreCheck, StoredItem, Tail};
@@ -46,8 +45,8 @@ pub trait CopyTarget: Send + Sync {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
     /// Adds a stack of another store with its journal byte for byte: the first frame follows `before`, and each frame
-    /// follows its predecessor. The head is written last, so an interrupted copy does not exist yet and the call can
-    /// be repeated. The stack can be found only after a name points to it.
+    /// follows its predecessor. The head is written last, so after an interruption the stack doesn't exist yet and the
+    /// call can be repeated. The stack can be found only after a name points to it.
     /// # Errors
     /// `Conflict` if the stack already exists.
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()>;
@@ -66,11 +65,11 @@ pub trait CollectableStore: Send + Sync {
 /// A store behind a network: opening it sends no request, and it has its own clock.
 #[async_trait]
 pub trait RemoteStore: Send + Sync {
-    /// Ensures that the store exists, creating it if it was opened for creation. Returns true if this call created
-    /// it.
+    /// Ensures that the store exists; creates the store if it was opened for creation. Returns true if this call
+    /// created the store.
     ///
     /// # Errors
-    /// `NotFound` if the store does not exist and must not be created; `Unsupported` if it can't satisfy the
+    /// `NotFound` if the store does not exist and must not be created; `Unsupported` if the store can't satisfy the
     /// contract.
     async fn ready(&self) -> Result<bool>;
 

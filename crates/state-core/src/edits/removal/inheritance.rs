@@ -47,7 +47,8 @@ fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Optio
     None
 }
 
-/// If the provider's incarnation is removed, refers to a remaining one, preferably the live one.
+/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining generation
+/// of the provider, preferably the live one.
 fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
     let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
         return;
@@ -60,7 +61,7 @@ fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &Entry
     }
 }
 
-/// Remaining dependencies of the removed entries before this one, directly or through other removed entries.
+/// Remaining dependencies of the removed entries that `entry` depends on, directly or through other removed entries.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -135,8 +136,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency already covers that of the later `entry`. More generations of the address may come
-/// between them, which the member doesn't wait for.
+/// Whether a member's dependency on `to` already implies that of the later `entry`. It doesn't if another generation of
+/// the address comes between the member and `entry`, because the member doesn't wait for that generation.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,

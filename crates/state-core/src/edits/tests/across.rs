@@ -68,7 +68,7 @@ fn by_turns(one: Vec<SharedEntry>, other: Vec<SharedEntry>) -> Vec<SharedEntry> 
     }
 }
 
-/// Whether an entry on one side of the cut refers to one on the other side. A simple reference implementation.
+/// Whether an entry on one side of the cut refers to an entry on the other side. A simple reference implementation.
 fn is_bound(list: &[SharedEntry], goes: &BTreeSet<Address>) -> bool {
     list.iter().any(|entry| {
         entry.references().any(|reference| {
@@ -232,8 +232,8 @@ proptest! {
                 prop_assert!(!(with_dependents && with_dependencies), "all bound entries are included");
                 prop_assert!(with_dependents || with_dependencies || is_bound(&here, &named));
             }
-            // An address or uid may already exist in the destination, or a group there may get a member after its
-            // dependents.
+            // An address or uid may already exist in the destination, or a group in the destination may get a member
+            // after its dependents.
             Err(Refusal::Taken { .. } | Refusal::Breaks { .. }) => prop_assert!(!apart || shares_uid(&source, &destination)),
             Err(other) => prop_assert!(false, "{other}"),
         }

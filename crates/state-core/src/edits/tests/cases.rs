@@ -113,7 +113,7 @@ fn move_renames_only_the_group_named_like_the_address() {
 }
 
 #[test]
-fn group_dependents_also_wait_for_a_moved_member() {
+fn group_dependents_also_depend_on_a_moved_member() {
     let state = of(vec![
         member(r#"web["a[1]"]"#, "web", &[]),
         member(r#"web["b"]"#, "web", &[]),
@@ -285,7 +285,7 @@ fn protected_or_pending_entry_is_removed_only_by_force() {
 }
 
 #[test]
-fn marks_skip_entries_that_already_have_them() {
+fn flag_change_skips_entries_that_already_have_the_flag() {
     let mut external = entry("x", &[]);
     external.external = true;
     let state = of(vec![entry("a", &[]), external]);

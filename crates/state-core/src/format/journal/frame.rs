@@ -209,8 +209,8 @@ impl Frame {
         ParsedFrame::Frame(Self { header, chain, bytes })
     }
 
-    /// The payload of the frame at the start of `bytes`, after a check of the header only. A reader takes from a
-    /// fence the chain digest that [`parse`](Self::parse) needs. `None` if the frame is incomplete.
+    /// The payload of the frame at the start of `bytes`, after a check of the header only. For a fence, the payload
+    /// contains the chain digest that [`parse`](Self::parse) needs. `None` if the frame is incomplete.
     pub fn unverified_payload(bytes: &[u8]) -> Option<&[u8]> {
         let header = Header::read(bytes).ok()?;
         (bytes.len() >= header.total()).then(|| &bytes[HEADER..HEADER + header.length])
@@ -238,7 +238,7 @@ impl Frame {
         Header::read(bytes).map_or(HEADER, |header| header.total())
     }
 
-    /// Whether `bytes` contains a valid header anywhere. A torn last frame is followed by none.
+    /// Whether `bytes` contains a valid header anywhere. No valid header follows a torn last frame.
     pub fn header_anywhere(bytes: &[u8]) -> bool {
         bytes
             .windows(MAGIC.len())
@@ -308,7 +308,8 @@ impl Header {
         if &header[..4] != MAGIC {
             return Err("the bytes are not a frame header");
         }
-        // The checksum comes before the fields: a flipped bit must be reported as damage, not as an unknown version.
+        // The checksum is verified before the fields: a flipped bit must be reported as damage, not as an unknown
+        // version.
         if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
             return Err("the header's checksum doesn't match");
         }

@@ -25,7 +25,7 @@ pub enum Record {
     End(End),
     /// A step that calls no provider.
     Step(Step),
-    /// A plugin took part.
+    /// A plugin took part in the update.
     RecordPlugin(Plugin),
     /// The stack's outputs are set.
     SetOutputs(StackOutputs),

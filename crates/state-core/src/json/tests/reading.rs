@@ -50,7 +50,7 @@ fn numbers_keep_every_digit() {
 }
 
 #[test]
-fn integers_are_read_only_from_plain_digits_in_range() {
+fn only_plain_digits_in_range_are_read_as_integers() {
     let u64_of = |text: &'static str| document(text).root().as_u64();
     let i64_of = |text: &'static str| document(text).root().as_i64();
     assert_eq!(u64_of("18446744073709551615"), Some(u64::MAX));
@@ -114,7 +114,7 @@ fn members_are_returned_in_text_order() {
 }
 
 #[test]
-fn iterators_of_empty_containers_are_fused() {
+fn container_iterators_are_fused() {
     for text in ["{}", "{ \n}"] {
         let mut members = document(text).root().members().expect("an object");
         assert!(members.next().is_none() && members.next().is_none());

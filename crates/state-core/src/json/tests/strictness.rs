@@ -18,7 +18,7 @@ fn refused_bytes(bytes: &[u8], expected: &str) {
 }
 
 #[test]
-fn empty_and_blank_texts_have_their_own_messages() {
+fn empty_and_blank_texts_have_distinct_errors() {
     refused("", "the text is empty at line 1, column 1 ($)");
     refused(
         " \n\t",
@@ -27,7 +27,7 @@ fn empty_and_blank_texts_have_their_own_messages() {
 }
 
 #[test]
-fn byte_order_mark_is_refused_by_name() {
+fn byte_order_mark_error_names_the_encoding() {
     refused(
         "\u{feff}{}",
         "a byte order mark; save the text without it at line 1, column 1 ($)",
@@ -82,7 +82,7 @@ fn duplicate_keys_are_found_in_objects_of_any_size() {
 }
 
 #[test]
-fn keys_of_a_closed_object_are_forgotten() {
+fn keys_of_a_closed_object_may_be_reused() {
     parse(r#"[{"a":1},{"a":1},{"b":{"c":1},"c":{"b":1}}]"#).expect("no duplicates");
     refused(
         r#"{"a":{"b":1},"a":1}"#,
@@ -106,7 +106,7 @@ fn depth_limit_is_exact() {
 }
 
 #[test]
-fn unlimited_depth_needs_no_call_stack() {
+fn deep_nesting_uses_no_recursion() {
     let limits = Limits {
         max_depth: usize::MAX,
         ..Limits::default()

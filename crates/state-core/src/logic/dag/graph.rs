@@ -51,7 +51,8 @@ impl Lists {
     }
 }
 
-/// Entries by position, and nodes between them: one for each address, then one for each group with live members.
+/// A bipartite graph of entries and nodes. Entries are numbered by position and refer to nodes; each node lists its
+/// entries. Nodes are numbered too: first the addresses, then the groups with live members.
 #[derive(Debug)]
 pub(super) struct Graph<'a> {
     pub(super) entries: &'a [SharedEntry],
@@ -65,7 +66,8 @@ pub(super) struct Graph<'a> {
     pub(super) group_of: Vec<u32>,
     /// Nodes that each entry refers to.
     pub(super) needs: Lists,
-    /// Entries of each node: all generations of an address, all live members of a group.
+    /// Entries of each node, in list order: the live entry and all deposed ones of an address, or all live members of a
+    /// group.
     pub(super) members: Lists,
 }
 
@@ -143,6 +145,8 @@ impl<'a> Graph<'a> {
     pub(super) fn is_in_order(&self) -> bool {
         self.needs.pairs().all(|(entry, node)| {
             let members = self.members.get(node);
+            // Members are in list order. One earlier generation satisfies a reference to an address, but a group
+            // needs all of its live members earlier.
             if node < self.addresses {
                 members.first().is_some_and(|&first| first < entry)
             } else {

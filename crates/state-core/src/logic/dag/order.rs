@@ -7,7 +7,8 @@ use std::collections::BinaryHeap;
 /// The result of a complete traversal.
 pub(super) struct Traversal {
     pub(super) order: Vec<u32>,
-    /// For each address, the generation that opened it: the live one if it was placed by then.
+    /// For each address, the generation that its dependents came after: the live one if it was placed before the
+    /// address was opened, otherwise the one that was placed first.
     pub(super) first: Vec<u32>,
 }
 
@@ -27,6 +28,7 @@ pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocke
         while let Some(Reverse(rank)) = walk.ready.pop() {
             walk.place(walk.by_rank[rank as usize]);
         }
+        // Early opening is the last resort: the reverse order deletes a dependent before each generation it waited for.
         let Some(Reverse((_, _, node))) = walk.half_open.pop() else {
             break;
         };
@@ -60,8 +62,8 @@ struct Walk<'g> {
     open: Vec<bool>,
     first: Vec<u32>,
     ready: BinaryHeap<Reverse<u32>>,
-    /// Addresses of which some generations are placed and others are not: whether the live one is not placed, the
-    /// rank of the placed one, the node.
+    /// Addresses of which only some generations are placed. An item contains whether the placed generation is deposed,
+    /// the rank of this generation, and the node of the address.
     half_open: BinaryHeap<Reverse<(bool, u32, u32)>>,
     order: Vec<u32>,
 }
@@ -144,9 +146,9 @@ impl<'g> Walk<'g> {
     }
 }
 
-/// Returns the given order, with missing dependencies moved to just before the entry that needs them. `first` names
-/// the generation to move for each address. It comes from a [`walk`], and every move follows its order backwards, so
-/// that the recursion always ends.
+/// Returns the given order, with missing dependencies moved to just before the entry that needs them. `first` names the
+/// generation to move for each address and comes from a [`walk`]. Each moved dependency precedes its dependent in the
+/// order of that walk, so the recursion always ends.
 pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
     let mut pull = Pull {
         graph,
@@ -155,6 +157,7 @@ pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
         open: vec![false; graph.nodes as usize],
         order: Vec::with_capacity(graph.entries.len()),
     };
+    // An explicit stack: a chain of dependencies may be deeper than the thread's stack allows.
     let mut stack = Vec::new();
     for entry in 0..graph.len() {
         stack.push((Visit::Entry(entry), 0));

@@ -1,4 +1,4 @@
-//! Tests of the orders and of cycles against a naive oracle.
+//! Tests of topological orders and of cycles, compared with simple reference implementations.
 
 use super::graph::Graph;
 use super::{Cycle, stable_order, topological_order};

@@ -1,4 +1,4 @@
-//! Changes and properties, with values that know their secret parts.
+//! Changes and properties, and values with the positions of their secret parts.
 
 use crate::json::Json;
 

@@ -1,4 +1,4 @@
-//! Matching of the entries of two lists that are the same object.
+//! Matches the entries of two lists that describe the same object.
 
 use crate::address::EntryKey;
 use crate::entry::SharedEntry;
@@ -16,8 +16,8 @@ pub(super) struct Pairs {
 }
 
 impl Pairs {
-    /// Matches entries by uid, where it is unique on both sides, and the remaining entries by key. Equal keys, which
-    /// are invalid in a snapshot, are matched in list order.
+    /// Matches entries by uid, where the uid is unique on both sides, and the remaining entries by key. Equal keys,
+    /// which are invalid in a snapshot, are matched in list order.
     pub(super) fn of(old: &[SharedEntry], new: &[SharedEntry]) -> Self {
         let (old_uids, new_uids) = (unique_uids(old), unique_uids(new));
         let mut partner: Vec<Option<usize>> = new
@@ -33,6 +33,7 @@ impl Pairs {
             is_taken[at] = true;
         }
         let mut free: BTreeMap<EntryKey, Vec<usize>> = BTreeMap::new();
+        // In reverse, because `pop` takes the last position: equal keys are then matched in list order.
         for (at, entry) in old.iter().enumerate().rev().filter(|(at, _)| !is_taken[*at]) {
             free.entry(entry.key()).or_default().push(at);
         }

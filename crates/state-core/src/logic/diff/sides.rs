@@ -39,7 +39,7 @@ impl Side {
     ) -> Self {
         let mut secret = secret_ranges(&object, own, foreign, secrets);
         // An encrypted value can't be compared in part, so it counts as secret as a whole. A range within another
-        // secret needs no entry of its own.
+        // secret is not added.
         for (from, to) in sealed::ranges(&object) {
             let covered = secret
                 .range(..=from)

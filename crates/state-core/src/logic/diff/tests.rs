@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn diff_leads_from_old_keys_to_new_keys((old, new) in pairs()) {
+    fn diff_transforms_old_keys_into_new_keys((old, new) in pairs()) {
         let diff = diff(&old, &new);
         let mut keys_now = keys(&old.entries);
         for gone in keys(&diff.removed).into_iter().chain(diff.moved.iter().map(|m| m.from.clone())) {

@@ -1,4 +1,4 @@
-//! Repair of references: missing targets, cycles, order, and provider incarnations.
+//! Repair of references: missing targets, cycles, order, and provider ids.
 
 use super::step::{Reason, Step};
 use crate::address::{Address, Dependency, EntryKey};
@@ -103,6 +103,7 @@ fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
         .map(|reference| weight(reference.field))
         .collect();
     Some(Cost {
+        // Breaking the edge drops all its references, so the most structural of them decides the cost.
         field: *fields.iter().max()?,
         is_met,
         references: fields.len(),
@@ -155,9 +156,10 @@ fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     moves
 }
 
-/// Moves the referenced incarnation of a provider to an earlier place if possible; otherwise refers to an incarnation
-/// that comes earlier.
+/// Moves the provider entry with the referenced id before the reference if possible; otherwise changes the id to that
+/// of an earlier entry of the provider.
 pub(super) fn repair_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+    // Each provider id is tried once: otherwise an entry that no move can repair would keep the loop running forever.
     let mut tried = HashSet::new();
     loop {
         let next = missing_incarnations(entries).into_iter().find_map(|position| {
@@ -179,7 +181,7 @@ pub(super) fn repair_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<S
 
 type Incarnation = (Address, String);
 
-/// Positions of entries whose provider comes earlier, but only in other incarnations.
+/// Positions of entries whose provider has earlier entries, none of which has the referenced id.
 fn missing_incarnations(entries: &[SharedEntry]) -> Vec<usize> {
     let mut ids: HashMap<&Address, Vec<Option<&str>>> = HashMap::new();
     let mut found = Vec::new();
@@ -195,8 +197,8 @@ fn missing_incarnations(entries: &[SharedEntry]) -> Vec<usize> {
     found
 }
 
-/// The order in which the incarnation, with its dependencies, comes before the entry at `position`; `None` if the
-/// incarnation does not exist or depends on the entry.
+/// The order in which the provider entry with the referenced id, and its dependencies, come before the entry at
+/// `position`; `None` if that provider entry does not exist or depends on the entry.
 fn with_incarnation_earlier(
     entries: &[SharedEntry],
     position: usize,

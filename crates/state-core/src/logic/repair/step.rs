@@ -51,7 +51,7 @@ pub enum Step {
         /// Entry before which it moved, possibly together with others.
         before: EntryKey,
     },
-    /// An entry refers to another incarnation of its provider.
+    /// The provider reference of an entry got the id of another entry of the provider.
     ChangeIncarnation {
         /// Entry with the provider reference.
         entry: EntryKey,
@@ -91,10 +91,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Depose { entry, key } => {
-                write!(
-                    f,
-                    "{entry}: depose the later one as {key}, because the key is in use"
-                )
+                write!(f, "{entry}: occurs twice; depose the later resource as {key}")
             }
             Self::DropUid { entry, holder } => {
                 write!(f, "{entry}: drop its uid, which belongs to {holder}")
@@ -121,10 +118,9 @@ impl fmt::Display for Step {
                 write!(f, "{entry}: drop {field} {to}, which closes the cycle {circle}")
             }
             Self::Move { entry, before } => write!(f, "{entry}: move before {before}, which needs it"),
-            Self::ChangeIncarnation { entry, provider } => write!(
-                f,
-                "{entry}: refer to the existing incarnation of provider {provider}"
-            ),
+            Self::ChangeIncarnation { entry, provider } => {
+                write!(f, "{entry}: refer to the existing id of provider {provider}")
+            }
             Self::RenameOperation { from, to, target } => write!(
                 f,
                 "{target}: change the id of the later pending operation to {to}, because {from} is in use"

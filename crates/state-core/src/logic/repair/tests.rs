@@ -152,7 +152,7 @@ fn repair_replaces_a_missing_incarnation_by_the_live_one() {
     assert_eq!(id.as_deref(), Some("2"));
     assert_eq!(
         descriptions(&repaired.steps),
-        ["x: refer to the existing incarnation of provider p"]
+        ["x: refer to the existing id of provider p"]
     );
 }
 

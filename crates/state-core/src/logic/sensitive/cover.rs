@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Up to this number of paths, each is looked up by itself instead of through an index.
 const FEW: usize = 3;
 
-/// The path from a value to one inside it.
+/// The path from a value to a nested value.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(VecDeque<String>);
 

@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn covered_pointers_lead_to_what_is_masked(side in fields(), marked in paths()) {
+    fn covered_pointers_match_the_masked_values(side in fields(), marked in paths()) {
         let value = side.unwrap().json().clone();
         let mut secrets = SecretStrings::default();
         secrets.collect(&value, &marked);

@@ -60,6 +60,7 @@ pub(crate) fn reference<L: Lookup>(
             Rule::ReferenceEarlier,
             format!("{to}, to which the resource itself belongs"),
         ),
+        // The last live member must come earlier. A group without live members is satisfied: see `Note::DanglingGroup`.
         Dependency::Group(group) => {
             let last = list.last_member(group).filter(|last| *last >= position)?;
             let member = list.key_at(last)?;
@@ -76,8 +77,8 @@ pub(crate) fn reference<L: Lookup>(
     ))
 }
 
-/// [`Rule::ProviderId`]: returns a violation if the provider of an entry at `position` comes earlier, but none of its
-/// earlier incarnations has the referenced id.
+/// [`Rule::ProviderId`]: returns a violation if the provider of an entry at `position` comes earlier, but none of the
+/// provider's earlier entries has the referenced id.
 pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Position) -> Option<Violation> {
     let (provider, id) = entry.incarnation()?;
     let is_earlier = |first: Option<L::Position>| first.is_some_and(|first| first < position);

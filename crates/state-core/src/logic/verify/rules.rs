@@ -41,6 +41,7 @@ pub fn verify(snapshot: &Snapshot) -> Report {
     header(snapshot, &mut findings);
     findings.sort_by_key(|(position, violation)| (*position, violation.rule));
     let mut violations: Vec<Violation> = findings.into_iter().map(|(_, violation)| violation).collect();
+    // Several properties of an entry may have the same dependency, which then violates the same rule each time.
     violations.dedup();
     notes.dedup();
     Report { violations, notes }

@@ -20,15 +20,15 @@ use proptest::sample::Index;
 #[derive(Clone, Debug)]
 enum Change {
     Remove,
-    /// It gets the references of another entry.
+    /// The entry gets the references of another entry.
     References(Index),
-    /// It gets the group of another entry.
+    /// The entry gets the group of another entry.
     Group(Index),
-    /// It gets another entry as its provider, with the id of a third one or without an id.
+    /// The entry gets another entry as its provider, with the id of a third entry or without an id.
     Provider(Index, Option<Index>),
-    /// It gets the id of another entry.
+    /// The entry gets the id of another entry.
     Id(Index),
-    /// It becomes a deposed entry at the address of another one.
+    /// The entry becomes a deposed entry at the address of another entry.
     Deposed(Index),
     /// A copy under another name is appended.
     Append,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mutation::{Edit, EditChange, Resolution, Resolve};
+use crate::{Json, Properties};
 
 #[test]
 fn begin_refuses_missing_or_later_reference() {
@@ -37,12 +38,12 @@ fn begin_refuses_to_delete_a_protected_entry() {
     assert_eq!(
         rules(bench.delete(live("a"), true)),
         [Rule::Protected],
-        "a replacement is refused too"
+        "a delete that leaves a tombstone for a replacement is refused too"
     );
 }
 
 #[test]
-fn update_may_leave_a_group_it_newly_depends_on() {
+fn updated_entry_may_leave_a_group_and_depend_on_it() {
     let member = |name: &str| Entry {
         group: Some(address("m")),
         ..resource(name, &[])
@@ -133,6 +134,26 @@ fn resolve_records_the_actual_outcome() {
     assert_eq!(bench.order(), ["a"]);
     assert_eq!(bench.entry("a").id.as_deref(), Some("a-1"));
     assert!(bench.state.is_reliable());
+}
+
+#[test]
+fn resolved_partial_update_keeps_reasons_and_old_inputs() {
+    let with_size = |size: &str| Entry {
+        inputs: Properties::new(Json::parse(&format!(r#"{{"size":{size}}}"#)).unwrap()),
+        ..resource("a", &[])
+    };
+    let mut bench = Bench::with([with_size("1")]);
+    let id = bench.begin_with(Op::Update, with_size("2")).unwrap();
+    let partial = Entry {
+        init_errors: vec!["no disk".into()],
+        ..with_size("2")
+    };
+    let resolution = Resolution::Done(Some(Arc::new(partial)));
+    bench
+        .try_apply(&Record::Resolve(Resolve { id, resolution }))
+        .unwrap();
+    assert_eq!(bench.entry("a").init_errors, ["no disk"]);
+    assert_eq!(bench.entry("a").inputs, with_size("1").inputs);
 }
 
 #[test]

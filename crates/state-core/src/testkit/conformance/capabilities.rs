@@ -12,8 +12,7 @@ use crate::id::Lineage;
 use crate::name::StackName;
 
 /// Runs all rules of capabilities. `open` returns a new handle to the place with this number: a place is empty when
-/// it is first
-/// opened, and handles share only the content of the store.
+/// it is first opened, and handles share only the content of the store.
 pub async fn run_all<B: Backend>(
     open: impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,

@@ -65,7 +65,7 @@ pub async fn missing_stack_or_object_is_not_found(bench: &Bench<'_>) -> Verdict 
     )
 }
 
-/// A change of the head can't set epoch, generation, lineage and nonce, but all other fields.
+/// A change of the head can't set epoch, generation, lineage and nonce. Changes of name and client lock are stored.
 pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;

@@ -173,8 +173,8 @@ fn drop_referenced(entries: &mut Vec<SharedEntry>, at: Index) {
         .map(|(_, address)| address)
         .collect();
     let gone = at.get(&referenced);
-    // Generations of one address may reference each other's address: a remaining one with such a reference makes the
-    // address missing.
+    // The address counts as missing only if an entry of another address still refers to it, because generations of one
+    // address may refer to their own address.
     let stays = |address: &Address| {
         addresses_referred_to(entries).any(|(from, to)| to == *address && entries[from].address != *address)
     };

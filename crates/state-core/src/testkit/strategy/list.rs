@@ -1,7 +1,7 @@
 //! Generates lists of entries that are in topological order by construction.
 //!
 //! Each draft of an entry is independent of the others: its references are picks. Building the list resolves a pick
-//! to one of the entries built so far, so that every sublist of drafts yields a valid list too: shrinking removes
+//! to one of the entries built so far, so every sublist of drafts also yields a valid list, and shrinking can remove
 //! drafts one by one.
 
 use super::addresses;
@@ -16,8 +16,7 @@ use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Generates up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups
-/// (some
-/// dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
+/// (some dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
 pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     vec(drafts(), 0..=max).prop_map(|drafts| {
         let mut list = List::default();

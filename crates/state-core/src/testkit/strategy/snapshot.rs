@@ -20,8 +20,7 @@ use proptest::sample::{Index, select};
 use std::collections::BTreeMap;
 
 /// Generates valid snapshots with up to `max` entries and all other fields, except a continuation: that occurs only
-/// in
-/// checkpoints.
+/// in checkpoints.
 pub fn snapshots(max: usize) -> impl Strategy<Value = Snapshot> {
     let identity = (
         option::of(any::<[u8; 16]>().prop_map(Lineage::from_bits)),

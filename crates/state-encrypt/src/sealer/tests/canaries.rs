@@ -1,4 +1,4 @@
-//! Searches everything that leaves this crate for known secrets.
+//! Searches stored forms, errors and `Debug` output of this crate for known secrets.
 
 use crate::fixtures::{key, lineage, person, sealer};
 use crate::{Authenticator, ConfigCrypter, OutputsDocument, Passphrase, Sealer, wrap};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const CANARY: &str = "Kana\u{f6}rien\"vogel-4711";
 
-/// The encodings in which the canary could occur in bytes, at every offset in a base64 text.
+/// The encodings in which the canary could occur in bytes, including base64 at every offset.
 fn spellings() -> Vec<Vec<u8>> {
     let mut spellings = vec![
         CANARY.as_bytes().to_vec(),

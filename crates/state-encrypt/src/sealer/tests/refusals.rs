@@ -37,7 +37,7 @@ fn field<'e>(entry: &'e Entry, name: &str) -> &'e str {
 }
 
 #[test]
-fn ciphertext_moved_to_another_field_is_refused_by_path() {
+fn ciphertext_in_another_field_is_refused_with_its_path() {
     let from = sealed();
     let swapped = with_outputs(&format!(
         r#"{{"p":{},"q":{}}}"#,
@@ -50,7 +50,7 @@ fn ciphertext_moved_to_another_field_is_refused_by_path() {
 }
 
 #[test]
-fn ciphertext_moved_to_another_side_is_refused() {
+fn ciphertext_moved_from_outputs_to_inputs_is_refused() {
     let from = sealed();
     let moved = Entry {
         inputs: from.outputs.clone(),
@@ -79,7 +79,7 @@ fn ciphertext_moved_to_another_stack_is_refused() {
 }
 
 #[test]
-fn ciphertext_under_another_key_is_refused_by_key_id() {
+fn ciphertext_of_another_key_is_refused_with_both_key_ids() {
     let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
     let place = "resource thing.1: outputs /p".to_owned();
@@ -119,7 +119,8 @@ fn plaintext_in_place_of_a_sealed_value_is_refused() {
     let error = refusal(&sealer(SealingPolicy::Sensitive), &downgraded);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     assert!(error.to_string().contains("outputs /p"), "{error}");
-    // The mark covers a plaintext value beside a sealed one, or an object around a sealed one.
+    // Also refused: one marked field is plaintext while the other is sealed, and a marked object is plaintext while
+    // only a value inside it is sealed.
     let beside = with_outputs(&format!(r#"{{"p":{},"q":"x"}}"#, field(&sealed(), "p")));
     let error = refusal(&sealer(SealingPolicy::Sensitive), &beside);
     assert!(matches!(error, Error::Plain { .. }), "{error}");

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn biased_number_is_drawn_again() {
-        // 2^32 isn't divisible by three, so the last number is rejected.
+        // 2^32 isn't divisible by three, so the largest number, 2^32 - 1, is rejected.
         let given = [[0xff; 4], [5, 0, 0, 0]].concat();
         let entropy = FixedEntropy(Mutex::new(given));
         assert_eq!(Draw::new(&entropy).below(3), 2);

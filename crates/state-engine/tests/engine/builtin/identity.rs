@@ -1,4 +1,4 @@
-//! Tests that no two resources have one file: conflicts are reported before a create, in previews too.
+//! Tests that no two resources share a file: conflicts are reported before a create, in previews too.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::Goal;
@@ -12,7 +12,7 @@ async fn two_resources_with_one_path_are_reported_before_the_create() {
     let harness = ProviderHarness::new().await;
     let both = [file("page", "a.txt"), file("copy", "./b/../a.txt")];
     let expected = format!(
-        "its object would be {}, which belongs to page: two resources can't have one object; if this resource was renamed from page, list page in `aliases`",
+        "its object would be {}, which belongs to page: two resources can't share an object; if this resource was renamed from page, list page in `aliases`",
         harness.id("a.txt")
     );
     let preview = harness.preview(&both).await;
@@ -95,7 +95,8 @@ async fn nothing_is_deleted_for_an_object_that_is_already_claimed() {
     );
 }
 
-/// The remains of a run that crashed after the delete: a tombstone with the object's id.
+/// After a failed create, only a tombstone remains (the entry, pending replacement). Its id names the deleted file,
+/// which another resource may claim.
 #[tokio::test]
 async fn object_of_a_tombstone_can_be_claimed_by_others() {
     let harness = ProviderHarness::new().await;

@@ -9,7 +9,8 @@ use state_core::testkit::run::scaled;
 use state_engine::Operation;
 use std::collections::BTreeSet;
 
-/// The form of a dependency between two resources.
+/// Number of forms of a dependency: 0 a reference as a whole input, 1 a reference embedded in a string, 2 `depends_on`,
+/// 3 `replace_with`, 4 `parent`.
 const WAYS: usize = 5;
 
 /// Resources: the name, and the dependencies by index and by form.

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use state_core::json::{self, Document, Kind, ObjectWriter, Style, View};
 use std::collections::BTreeMap;
 
-/// The instances in version 4 as JSON, each with its deposed key, which is empty for the live instance.
+/// Reads the instances of a resource. Returns the deposed key of each, and the instance as JSON of version 4. The
+/// deposed key of the live instance is empty.
 pub(super) fn read_all<'a>(
     document: Document<'a>,
     fields: &mut Fields<'a>,
@@ -27,8 +28,8 @@ pub(super) fn read_all<'a>(
     if let Some(primary) = fields.take("primary") {
         push(primary, String::new(), false)?;
     }
-    // Version 1 kept objects that await replacement in a list of their own. Terraform drops that list, but the objects
-    // may still exist and cost money, so they are imported as deposed objects.
+    // Version 1 kept objects that await replacement in the separate list `tainted`. Terraform drops this list, but the
+    // objects may still exist and cost money, so they are imported as deposed objects.
     let lists = [("deposed", false), ("tainted", true)];
     let mut count = 0;
     for (name, is_tainted) in lists {
@@ -116,7 +117,7 @@ fn read_meta<'a>(document: Document<'a>, fields: &mut Fields<'a>) -> Result<(u64
     Ok((schema_version, private))
 }
 
-/// Reads the attributes of an instance, and adds the id, which is stored beside them.
+/// Reads the attributes of an instance, and adds the id, which is a separate field of the instance.
 fn read_attributes(fields: &mut Fields<'_>, id: &str, version: u64) -> Result<BTreeMap<String, String>> {
     let mut attributes = BTreeMap::new();
     let given = fields.take_kind("attributes", Kind::Object)?;
@@ -139,8 +140,8 @@ fn read_attributes(fields: &mut Fields<'_>, id: &str, version: u64) -> Result<BT
     Ok(attributes)
 }
 
-/// Renames the counts of maps: until version 2, maps had a count `x.#` as lists have. A collection with a member that isn't
-/// a number is a map. An empty collection is dropped, because it could be either.
+/// Renames the counts of maps: until version 2, maps had a count `x.#` as lists have. A collection with a key that
+/// isn't a number is a map. An empty collection is dropped, because it could be a list or a map.
 fn count_maps(attributes: &mut BTreeMap<String, String>) {
     let counts: Vec<String> = attributes
         .keys()

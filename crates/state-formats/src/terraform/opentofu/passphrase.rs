@@ -14,10 +14,10 @@ use zeroize::Zeroizing;
 /// Length of a nonce in bytes.
 const NONCE: usize = 12;
 
-/// Maximum number of PBKDF2 iterations. More would take minutes; only a forged file asks for so many.
+/// Maximum number of PBKDF2 iterations. More iterations would take minutes; only a forged file specifies so many.
 const MAX_ITERATIONS: u32 = 20_000_000;
 
-/// Decrypts `data`. The error is the reason of the failure.
+/// Decrypts `data`. Returns the reason of a failure as the error.
 pub(super) fn open(derivation: &View<'_>, data: &[u8], passphrase: &str) -> Result<Vec<u8>, &'static str> {
     let key = key_of(derivation, passphrase)?;
     let (nonce, sealed) = data

@@ -50,7 +50,7 @@ pub(super) fn write_resources(snapshot: &Snapshot, facts: &StateFacts, out: &mut
     Ok(())
 }
 
-/// Writes one resource; `unknown` has its unknown fields if it had no instances when it was imported.
+/// Writes one resource; `unknown` contains the unknown fields of a resource that was imported without instances.
 fn write_resource<'a>(
     resource: Resource<'a>,
     unknown: Option<&Json>,
@@ -102,8 +102,8 @@ fn write_resource<'a>(
     Ok(())
 }
 
-/// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because there
-/// is one for each entry.
+/// An entry, or the facts of a resource without instances, with the sort key of its resource. Kept small, because an
+/// export holds one part for each entry.
 struct Part<'a> {
     module: &'a str,
     mode: Mode,

@@ -3,7 +3,8 @@
 use super::node::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The random choices of a generator. After the last one all choices are 0, the simplest.
+/// The random choices of a generator. When the tape is used up, all further choices are 0, which gives the simplest
+/// values.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     tape: std::vec::IntoIter<u8>,
@@ -47,7 +48,7 @@ const PROVIDERS: [&str; 4] = [
     "provider.null",
     "provider[\"registry.opentofu.org/hashicorp/aws\"].by_region[\"eu\"]",
 ];
-/// The groups; each may depend on the earlier ones.
+/// The groups: module, mode, type and name. Each group may depend on the earlier groups.
 const GROUPS: [(&str, &str, &str, &str); 5] = [
     ("", "managed", "t", "base"),
     ("", "data", "t", "read"),
@@ -80,7 +81,7 @@ fn wrapped(choices: &mut Choices) -> Node {
     };
     let mut members = vec![("value".to_owned(), value), ("type".to_owned(), kind)];
     if choices.yes() {
-        // A real object with exactly these two fields is sorted.
+        // Terraform sorts the keys of a real object with exactly these two fields.
         members.reverse();
     }
     Node::Object(members)
@@ -93,7 +94,7 @@ fn object(choices: &mut Choices, depth: usize) -> Node {
         .map(|name| (name.to_owned(), value(choices, depth)))
         .collect();
     let mut node = Node::Object(members);
-    // A random object may equal such a wrapper with sorted keys, which is valid too.
+    // A random object may look like a wrapper with sorted keys, which is valid too.
     if let Node::Object(all) = &mut node {
         all.sort_by(|a, b| a.0.cmp(&b.0));
     }
@@ -302,7 +303,7 @@ fn path(choices: &mut Choices) -> Node {
     Node::Array(steps)
 }
 
-/// Generates a dependency list: some or all lower groups, or missing groups; rarely unsorted.
+/// Generates a dependency list with some or all of the earlier groups, sometimes with a missing group or unsorted.
 fn dependencies(choices: &mut Choices, rank: usize) -> Node {
     let all = choices.yes();
     let mut names = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! JSON whose members keep their order, printed like Go, implemented independently of the code under test.
+//! JSON values whose members keep their order. They are printed as by Go's encoder, independently of the code under
+//! test.
 
 use super::generate::Choices;
 
@@ -63,7 +64,7 @@ impl Node {
         }
     }
 
-    /// Shuffles the members of objects, the resources and the instances.
+    /// Shuffles the members of objects, and reverses the lists of resources and instances.
     pub(crate) fn shuffle(&mut self, choices: &mut Choices) {
         match self {
             Self::Object(all) => {

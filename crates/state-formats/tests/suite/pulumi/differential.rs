@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 /// Number of states; every second one is corrupt.
 const STATES: u32 = 320;
 
-/// Corruptions, each with the rule that it violates, and whether a repair can fix it.
+/// A corruption: its name, the function that applies it, the violated rule, and whether a repair can fix the state.
 type Corruption = (&'static str, fn(&mut Vec<Value>, &mut Choices), Rule, bool);
 
 const CORRUPTIONS: [Corruption; 12] = [
@@ -125,7 +125,8 @@ fn cycle(list: &mut Vec<Value>, _: &mut Choices) {
     list.extend([resource("one", "two"), resource("two", "one")]);
 }
 
-/// Checks Pulumi's rules in list order, and describes the first violation.
+/// Checks Pulumi's rules in list order. Describes the first violation to which Pulumi objects; None if the list is
+/// valid.
 fn pulumi_objects(list: &[Value]) -> Option<String> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut providers: BTreeSet<String> = BTreeSet::new();

@@ -102,7 +102,7 @@ fn each_mutation_changes_only_its_field() {
 }
 
 #[test]
-fn tombstones_of_one_urn_have_distinct_stable_keys() {
+fn resources_pending_deletion_have_distinct_stable_keys() {
     let mut list = shop();
     for id in ["db-old", "db-older", "db-old"] {
         let mut tombstone = list[3].clone();
@@ -131,7 +131,11 @@ fn tombstones_of_one_urn_have_distinct_stable_keys() {
     list.remove(4);
     list.pop();
     let fewer = keys(&import(&text_of(&list)).snapshot);
-    assert_eq!(fewer, [all[1].clone()], "the key depends on the id alone");
+    assert_eq!(
+        fewer,
+        [all[1].clone()],
+        "the key doesn't depend on resources with other ids"
+    );
 }
 
 #[test]
@@ -172,7 +176,11 @@ fn newly_used_feature_is_declared() {
     let old = old.replacen("\"taint\": true", "\"taint\": false", 1);
     let mut old = import(&old).snapshot;
     Arc::make_mut(&mut old.entries[3]).tainted = true;
-    assert_eq!(value(&export(&old))["version"], 1, "it was declared already");
+    assert_eq!(
+        value(&export(&old))["version"],
+        1,
+        "`features` already declares `taint`, so the version stays"
+    );
     let mut plain = import(&text_of(&shop()).replace("\"version\": 3", "\"version\": 1")).snapshot;
     Arc::make_mut(&mut plain.entries[3]).tainted = true;
     let error = export_as(&plain, "pulumi").expect_err("version 1 has no features");
@@ -180,7 +188,7 @@ fn newly_used_feature_is_declared() {
 }
 
 #[test]
-fn stack_without_deployment_accepts_entries() {
+fn stack_without_resources_accepts_entries() {
     let entries = import(&text_of(&shop())).snapshot.entries;
     let forms = [
         "{\n    \"version\": 3,\n    \"checkpoint\": {\n        \"stack\": \"dev\"\n    }\n}\n",
@@ -223,7 +231,7 @@ fn export_as_another_system_is_refused() {
 }
 
 #[test]
-fn unrepresentable_entry_is_refused_by_name() {
+fn unrepresentable_entry_error_gives_the_reason() {
     let refused = |change: fn(&mut state_core::Entry), part: &str| {
         let mut snapshot = import(&text_of(&shop())).snapshot;
         change(Arc::make_mut(&mut snapshot.entries[3]));

@@ -1,4 +1,4 @@
-//! Tests with the real checkpoints of the shared data.
+//! Tests with real checkpoints from `shared/data/pulumi`, a folder next to the repository.
 
 use super::support::{export, import, repaired, shared, try_import, value};
 use crate::support::{detect, stored};
@@ -57,7 +57,7 @@ fn violations_of_real_checkpoints_are_repaired() {
 }
 
 #[test]
-fn unknown_features_are_refused_by_name() {
+fn unknown_feature_error_names_the_feature() {
     let Some(text) = shared("checkpoint-v4-unsupported-feature.json") else {
         return;
     };

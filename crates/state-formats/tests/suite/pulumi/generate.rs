@@ -67,7 +67,7 @@ fn properties(choices: &mut Choices, depth: usize) -> Value {
     members.into()
 }
 
-/// Chooses some of the texts; one may occur twice.
+/// Chooses up to two of the texts; both may be equal.
 fn some(choices: &mut Choices, pool: &[String]) -> Vec<String> {
     let count = if pool.is_empty() { 0 } else { choices.below(3) };
     (0..count)
@@ -168,7 +168,7 @@ impl Build {
     }
 }
 
-/// Adds fields that the model doesn't have.
+/// Adds further fields, most of which the model doesn't have.
 fn others(choices: &mut Choices, resource: &mut Map<String, Value>) {
     let known: [(&str, Value); 15] = [
         ("initErrors", json!(["it broke"])),
@@ -244,7 +244,7 @@ pub(crate) fn resources(choices: &mut Choices) -> Vec<Value> {
     for number in 0..choices.below(7) {
         let name = format!("r{number}");
         let resource = build.resource(choices, &name);
-        // Tombstones of the same URN, some with the same id, come before or after it.
+        // Before the resource, add resources with the same URN and `delete: true`, some of them with the same id.
         for _ in 0..choices.below(4).saturating_sub(1) {
             let mut twin = resource.clone();
             twin.insert("delete".to_owned(), true.into());

@@ -1,5 +1,5 @@
-//! Invalid Pulumi states are refused with reason and position, and never with a value in the message. A well-formed state
-//! that violates integrity rules is read with all violations, to be repaired.
+//! Invalid Pulumi states are refused with reason and position, and never with a value in the message. A well-formed
+//! state that violates integrity rules is read with all violations, to be repaired.
 
 use super::support::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
 use super::text::compact;
@@ -53,7 +53,7 @@ fn invalid_json_is_refused_with_its_position() {
 }
 
 #[test]
-fn unsupported_forms_and_versions_are_named() {
+fn unsupported_forms_and_versions_are_refused() {
     refused("[]", "must be an object, found array at line 1, column 1 ($)");
     refused("{}", "must have a `checkpoint` or a `deployment`");
     refused(r#"{"version":3}"#, "must have a `checkpoint` or a `deployment`");
@@ -293,7 +293,7 @@ fn violations_are_all_reported_and_repaired() {
     let repaired = repaired(&snapshot);
     let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
     for part in [
-        "depose the later one",
+        "depose the later resource",
         "which does not exist",
         "closes the cycle",
         "move before",

@@ -54,7 +54,7 @@ fn each_kind_of_pending_operation_roundtrips() {
 }
 
 #[test]
-fn settled_pending_operation_is_removed_alone() {
+fn removing_one_pending_operation_keeps_the_others() {
     let resource = &shop()[3];
     let operations = json!([
         {"resource": resource, "type": "deleting", "x_future": 1},
@@ -74,7 +74,7 @@ fn settled_pending_operation_is_removed_alone() {
 }
 
 #[test]
-fn pending_deletion_targets_its_tombstone() {
+fn pending_deletion_targets_the_deposed_entry() {
     let mut tombstone = shop()[3].clone();
     tombstone["delete"] = true.into();
     tombstone["id"] = "db-old".into();

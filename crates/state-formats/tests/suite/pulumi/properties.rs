@@ -1,5 +1,5 @@
-//! Properties of generated Pulumi states: a state in Pulumi's layout is rendered without its original text, and a state in
-//! any other layout is exported byte for byte until it changes.
+//! Properties of generated Pulumi states: a state in Pulumi's layout is rendered without its original text, and a state
+//! in any other layout is exported byte for byte until it changes.
 
 use super::generate::document;
 use super::support::{export, import, value};

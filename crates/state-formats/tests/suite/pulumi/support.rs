@@ -93,7 +93,8 @@ pub(crate) fn repaired(snapshot: &Snapshot) -> repair::RepairResult {
     repaired
 }
 
-/// Reads a file beside the workspace. Records a skip and returns None if it is missing.
+/// Reads a file in `shared/data/pulumi`, a folder next to the repository. Records a skip and returns None if the file
+/// is missing.
 pub(crate) fn shared(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data/pulumi")

@@ -1,4 +1,4 @@
-//! Prints documents like Pulumi, implemented independently of the code under test.
+//! Prints documents as Pulumi does, independently of the code under test.
 
 use serde_json::Value;
 
@@ -82,7 +82,7 @@ const MAPS: [&str; 9] = [
     "replacementTrigger",
 ];
 
-/// Prefix of a string that is printed as a number with the digits that follow.
+/// Prefix of a string that is printed as a number: the digits follow the prefix.
 pub(crate) const NUMBER: &str = "@number:";
 
 /// Prints a document as `pulumi stack export` does.
@@ -188,7 +188,7 @@ impl Printer {
     }
 }
 
-/// Replaces the strings that stand for numbers by these numbers.
+/// Converts strings with the prefix [`NUMBER`] to numbers.
 pub(crate) fn numbered(document: &Value) -> Value {
     serde_json::from_str(&compact(document)).expect("it was printed as JSON")
 }

@@ -154,9 +154,11 @@ impl Batch {
         self.payload.is_empty()
     }
 
-    /// Whether a job waits for the batch to become durable.
+    /// Whether the batch is sent without waiting for another job: a job waits until it is durable, or it is full.
     pub(crate) fn must_be_sent(&self) -> bool {
-        !self.waiting.is_empty()
+        // A full batch is sent although no job waits for it: with one more job at a time it would outgrow a frame, and
+        // the append of that frame would fail.
+        !self.waiting.is_empty() || self.is_full()
     }
 
     /// Whether no further job may be added.
@@ -186,6 +188,8 @@ impl Batch {
     /// Acknowledges all jobs: the batch is durable.
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
         for WaitingJob { reply, job_reply, .. } in self.waiting {
+            // The caller may have dropped its future: the records are durable all the same, so a lost reply is no
+            // error.
             let _ = reply
                 .send(Ok(JobReply {
                     revision: revision.cloned(),
@@ -204,8 +208,9 @@ impl Batch {
     }
 }
 
-/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. If such a job
-/// were written, the append would end the queue for all other jobs, or no reader could read the stack again.
+/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. An append that
+/// is too large would end the queue for all other jobs; after a string that is too long no reader could read the stack
+/// again.
 fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
     // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
@@ -258,7 +263,7 @@ fn describe(record: &Record) -> String {
     }
 }
 
-/// One failure of the batch, as the error of one of its jobs.
+/// The error for one job of a failed batch, with the job's own mutation ids.
 fn error_for_job(error: &Error, mutations: Vec<MutationId>) -> Error {
     let object = error.object().to_owned();
     match error {
@@ -279,6 +284,8 @@ fn error_for_job(error: &Error, mutations: Vec<MutationId>) -> Error {
             source: source.to_string().into(),
         },
         Error::Closed { reason, .. } => Error::closed(object, reason.clone()),
+        // Appends report every possible effect as `Fenced` or `Indeterminate`: after any other error nothing was
+        // stored.
         other => Error::NotApplied {
             object,
             source: other.to_string().into(),

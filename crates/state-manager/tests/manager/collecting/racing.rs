@@ -1,4 +1,4 @@
-//! Readers of files that are being deleted: they get the correct content, or an error that it was collected.
+//! Readers of files that are being deleted: they get the correct content, or an error that the revision was collected.
 
 use super::*;
 use state_manager::state_backend_fs::FsBackend;
