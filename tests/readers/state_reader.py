@@ -374,6 +374,7 @@ class Verified:
 
     def __init__(self, stack):
         self.stack = stack
+        self.documents = self._documents()
         self.frames = stack.journal()
         self.made, checkpoints = {}, {}
         records = {}
@@ -414,25 +415,35 @@ class Verified:
         if "snapshot" in base and self.stack.state_at(base).comparable() != state.comparable():
             raise Refused(f"{self.stack.where('snapshots')}: slot {base['start']}: a checkpoint isn't what the journal leads to")
 
+    def _documents(self):
+        """The documents on the pages that the head names. Other files in `updates/` have no meaning."""
+        stack, documents = self.stack, []
+        for page in stack.head.get("history", {}).get("pages", []):
+            path = f"updates/{int(page['first']):020}-{page['digest'][:16]}.page"
+            where, data = stack.where(path), stack.read(path, MAX_OBJECT)
+            if len(data) != int(page["length"]) or digest(data) != page["digest"]:
+                raise Refused(f"{where}: its content isn't what the head names")
+            revisions = document(data, "history", where, "HISTORYPAGE", MAX_OBJECT)["revisions"]
+            if len(revisions) != int(page["revisions"]):
+                raise Refused(f"{where}: another number of revisions than the head says")
+            documents.extend((where, one) for one in revisions)
+        return documents
+
     def _check_documents(self):
-        stack, listed = self.stack, set()
+        stack, listed, last = self.stack, set(), -1
         floor = int(stack.head.get("collection", {}).get("serial", 0))
-        for name in stack.list("updates"):
-            match = re.fullmatch(r"([0-9]{20})-([0-9a-f]{16})\.json", name)
-            if not match:
+        for where, body in self.documents:
+            revision, serial = body["revision"], int(REVISION.fullmatch(body["revision"])[1])
+            if serial <= last or body["chain"][:16] != revision.partition("-")[2]:
+                raise Refused(f"{where}: revision {revision} is out of order or has another chain")
+            last = serial
+            if revision in self.state.forgotten or serial < floor:
                 continue
-            revision = f"{int(match[1])}-{match[2]}"
-            if revision in self.state.forgotten or int(match[1]) < floor:
-                continue
-            where = stack.where("updates/" + name)
-            body = document(stack.read("updates/" + name), "update", where, "DOCUMENT")
-            if body["revision"] != revision or body["chain"][:16] != match[2]:
-                raise Refused(f"{where}: it describes another revision than its name")
             frame, made = self.made.get(revision, (None, None))
             if frame is None or (int(body["slot"]), body["chain"]) != (frame.slot, frame.chain.hex()):
-                raise Refused(f"{where}: the journal has no such revision")
+                raise Refused(f"{where}: the journal has no revision {revision}")
             if canonical(body["made"]) != canonical(made):
-                raise Refused(f"{where}: it doesn't say what the journal says")
+                raise Refused(f"{where}: revision {revision}: it doesn't say what the journal says")
             listed.add(revision)
         self.revisions = []
         for revision, (frame, made) in self.made.items():
@@ -440,7 +451,7 @@ class Verified:
             if revision in self.state.forgotten or serial < floor:
                 continue
             if revision not in listed and frame.slot < int(stack.head["base"]["start"]):
-                raise Refused(f"{stack.where('updates')}: the document of revision {revision} is missing")
+                raise Refused(f"{stack.where('head.json')}: no page of the history has revision {revision}")
             if "detached-revision" in made:
                 stack.snapshot(made["detached-revision"]["snapshot"])
             self.revisions.append(revision)

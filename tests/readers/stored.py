@@ -93,10 +93,12 @@ SHAPES = {
     "HEAD": (
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
         "floor=number nonce=uuid",
-        "rev-base=BASE moving-to=MOVING removed=bool client-lock=CLIENTLOCK key-id=hex keys=KEYS "
+        "rev-base=BASE history=HISTORY moving-to=MOVING removed=bool client-lock=CLIENTLOCK key-id=hex keys=KEYS "
         "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
+    "HISTORY": ("", "pages=[PAGE]"),
+    "PAGE": ("first=number revisions=number digest=digest length=number", ""),
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
     "MOVING": ("name=text nonce=uuid", ""),
     "CLIENTLOCK": ("id=text holder=any", "message=text expires=text"),
@@ -106,7 +108,8 @@ SHAPES = {
     "WATERMARK": ("slot=number chain=digest", ""),
     "FENCE": ("chain=digest holder=any", "previous=PREVIOUS"),
     "PREVIOUS": ("segment=text length=number last-slot=number", ""),
-    "DOCUMENT": ("revision=revision slot=number chain=digest made=MADE", "key-id=hex tag=digest"),
+    "HISTORYPAGE": ("nonce=uuid revisions=[DOCUMENT]", ""),
+    "DOCUMENT": ("revision=revision slot=number chain=digest made=MADE", ""),
     "UPDATE": (
         "id=uuid kind=text start=text",
         "who=text host=text version=text message=text end=text result=text counts=object environment=object "
@@ -231,21 +234,21 @@ def digest(*parts):
     return blake3.digest(*parts).hex()
 
 
-def document(data, kind, where, shape=None):
+def document(data, kind, where, shape=None, most=MAX_DOCUMENT):
     """The body of a document in an envelope."""
-    if len(data) > MAX_DOCUMENT:
+    if len(data) > most:
         raise Refused(f"{where}: larger than a document may be")
     if not data.endswith(b"\n"):
         raise Refused(f"{where}: cut off: it doesn't end with a newline")
     envelope = parse(data[:-1], where)
     if not isinstance(envelope, dict) or set(envelope) != {"digest", "format", "kind", "body"}:
         raise Refused(f"{where}: not a document in an envelope")
-    if envelope["format"] != "1":
-        raise Unsupported(f"{where}: format {envelope['format']}; this reader knows format 1")
+    if envelope["format"] != "2":
+        raise Unsupported(f"{where}: format {envelope['format']}; this reader knows format 2")
     if envelope["kind"] != kind:
         raise Refused(f"{where}: not a document of kind {kind}")
     # The digest covers the bytes of the body as they are; writers put it last.
-    start = f'{{"digest":"{envelope["digest"]}","format":1,"kind":"{kind}","body":'.encode()
+    start = f'{{"digest":"{envelope["digest"]}","format":2,"kind":"{kind}","body":'.encode()
     body = data[len(start):-2]
     if not data.startswith(start) or digest(kind.encode(), b"\n", body) != envelope["digest"]:
         raise Refused(f"{where}: its digest doesn't match its content")

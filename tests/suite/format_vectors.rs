@@ -47,7 +47,8 @@ fn format_page_has_the_vectors_that_the_crates_compute() {
 fn format_page_quotes_the_golden_store() {
     let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
     for document in QUOTED {
-        let text = fs::read_to_string(path("golden/store-1").join(document)).expect("a golden document");
+        let text =
+            fs::read_to_string(path("golden/format-2/plain").join(document)).expect("a golden document");
         assert!(page.contains(&format!("```text\n{text}```")), "{document}");
     }
 }
@@ -138,7 +139,7 @@ fn add_keys(add: Add<'_>) {
         &hex(&endorse(&old, lineage(), new.id(), 2)),
     );
     let key = stack_key();
-    for domain in [TagDomain::Head, TagDomain::Frame, TagDomain::Update] {
+    for domain in [TagDomain::Head, TagDomain::Frame] {
         let tag = Json::parse(&serde_json::to_string(&key.tag(domain, b"content")).expect("a tag"));
         let tag = tag.expect("a tag is a text").as_str().to_owned();
         add(

@@ -1,10 +1,11 @@
-//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of each layout.
+//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the present format. A store of
+//! an earlier format is refused with its number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
-use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
+use state_core::{Address, Dependency, Entry, Error, Json, Properties, StackName, UpdateKind, UpdateResult};
 use state_formats::{ReadOptions, StateFormat, Terraform};
 use state_manager::{Actor, Environment, Intent, Stack, Stacks, UpdateRequest};
 use std::fs;
@@ -35,10 +36,10 @@ fn name() -> StackName {
 }
 
 #[tokio::test]
-async fn store_of_layout_1_stays_readable_and_writable() {
+async fn store_of_format_2_stays_readable_and_writable() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
-    copy(&here("golden/store-1"), &store);
+    copy(&here("golden/format-2/plain"), &store);
     let url = format!("file://{}", store.display());
     let stack = Stacks::open(&url, environment(3))
         .unwrap()
@@ -50,7 +51,7 @@ async fn store_of_layout_1_stays_readable_and_writable() {
     assert!(report.report.is_valid(), "{:?}", report.report.violations);
     assert!(report.snapshots >= 2, "expected an import and a checkpoint");
     let revisions = stack.list().await.unwrap();
-    let expected = fs::read_to_string(here("golden/store-1.revisions")).unwrap();
+    let expected = fs::read_to_string(here("golden/format-2/plain.revisions")).unwrap();
     assert_eq!(
         revisions.iter().map(ToString::to_string).collect::<Vec<_>>(),
         expected.lines().collect::<Vec<_>>()
@@ -78,8 +79,28 @@ async fn store_of_layout_1_stays_readable_and_writable() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
+#[tokio::test]
+async fn store_of_format_1_is_refused_with_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    copy(&here("golden/format-1"), &store);
+    let url = format!("file://{}", store.display());
+    let refused = Stacks::open(&url, environment(3)).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Error::Format {
+                found: 1,
+                supported: 2,
+                ..
+            }
+        ),
+        "{refused}"
+    );
+}
+
 /// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
-/// the golden store, which is needed only for a new layout.
+/// the golden store, which is needed only for a new format.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -101,8 +122,12 @@ async fn golden_store_can_be_written() {
         .collect();
     assert_eq!(revisions.len(), 3);
     if std::env::var_os("STATE_GOLDEN").is_some_and(|value| value == "write") {
-        copy(&store, &here("golden/store-1"));
-        fs::write(here("golden/store-1.revisions"), revisions.join("\n") + "\n").unwrap();
+        copy(&store, &here("golden/format-2/plain"));
+        fs::write(
+            here("golden/format-2/plain.revisions"),
+            revisions.join("\n") + "\n",
+        )
+        .unwrap();
     }
 }
 

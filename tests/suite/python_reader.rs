@@ -112,7 +112,7 @@ fn python_reader_reads_the_golden_store() {
     if !has_python() {
         return;
     }
-    let store = manifest("golden/store-1");
+    let store = manifest("golden/format-2/plain");
     let lines = listed(&store, "shop/production");
     assert_eq!(lines.len(), 44, "43 resources and a pending operation");
 
@@ -121,6 +121,34 @@ fn python_reader_reads_the_golden_store() {
         put(&copy.path().join(path), &bytes);
     }
     assert_eq!(lines, expected(copy.path(), "shop/production"));
+}
+
+#[test]
+fn python_reader_takes_only_pages_that_the_head_names() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let golden = files(&manifest("golden/format-2/plain"));
+    for (path, bytes) in &golden {
+        put(&folder.path().join(path), bytes);
+    }
+    let is_page = |path: &Path| path.extension().is_some_and(|extension| extension == "page");
+    let page = golden.iter().find(|(path, _)| is_page(path));
+    let (path, bytes) = page.expect("the store has a page");
+    let target = folder.path().join(path);
+    for place in places(bytes.len()) {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1 << (place % 8);
+        put(&target, &damaged);
+        refused(folder.path(), "shop/production", DAMAGED, ".page");
+    }
+    std::fs::remove_file(&target).expect("it is there");
+    refused(folder.path(), "shop/production", DAMAGED, ".page");
+    put(&target, bytes);
+    let planted = target.with_file_name("00000000000000000009-0123456789abcdef.page");
+    put(&planted, b"nobody names it");
+    assert_eq!(listed(folder.path(), "shop/production").len(), 44);
 }
 
 #[test]
@@ -168,15 +196,7 @@ fn python_reader_refuses_every_flipped_byte() {
         assert_ne!(output.status.code(), Some(0), "{} cut", path.display());
         put(&target, &bytes);
     }
-    let all = [
-        "format",
-        "head",
-        "journal",
-        "meta",
-        "names",
-        "snapshots",
-        "updates",
-    ];
+    let all = ["format", "head", "journal", "meta", "names", "snapshots"];
     assert_eq!(kinds, BTreeSet::from(all));
     assert!(same <= 2, "{same} damaged snapshots have the same content");
     assert_eq!(listed(folder.path(), workload::STACK), whole);
@@ -232,9 +252,9 @@ fn python_reader_names_the_unsupported_feature() {
     refused(folder.path(), workload::STACK, UNSUPPORTED, "sealed");
     refused(folder.path(), "tests/other", MISSING, "there is none");
     let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
-    let later = format.replace("\"format\":1", "\"format\":2");
+    let later = format.replace("\"format\":2", "\"format\":3");
     put(&folder.path().join("format"), later.as_bytes());
-    refused(folder.path(), workload::STACK, UNSUPPORTED, "format 2");
+    refused(folder.path(), workload::STACK, UNSUPPORTED, "format 3");
 }
 
 /// All files of a folder, with their paths relative to the folder.
@@ -271,7 +291,6 @@ fn kind(path: &Path) -> Option<&'static str> {
         ("/head.json", "head"),
         ("/journal/", "journal"),
         ("/snapshots/", "snapshots"),
-        ("/updates/", "updates"),
     ];
     let found = kinds.into_iter().find(|(part, _)| text.contains(part));
     found.map(|(_, kind)| kind)

@@ -14,7 +14,7 @@
 //!   journal/<slot:020>-<epoch>.log      a segment: a fence, then frames             appended to
 //!   journal/<slot:020>-0.log            journal copied from another store           created once
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        created once
-//!   updates/<serial:020>-<rev16>.json                                               created once
+//!   updates/<serial:020>-<digest16>.page                                            created once
 //!   logs/<serial:020>.jsonl.zst                                                     created once
 //!   keys/<number:020>-<key-id>.age                                                  created once
 //! outputs/<lineage>/<serial:020>.json   outputs, for users who may not read stacks  created once

@@ -2,6 +2,7 @@
 
 pub mod envelope;
 pub mod head;
+pub mod history;
 pub mod journal;
 pub mod sealed;
 pub(crate) mod tag;

@@ -63,7 +63,7 @@ pub mod state;
 pub mod testkit;
 
 pub use contracts::{backend, crypter, sealing};
-pub use format::{envelope, head, journal, sealed};
+pub use format::{envelope, head, history, journal, sealed};
 pub use ids::{address, counter, digest, id, name, revision};
 pub use logic::{dag, diff, mask, merge, repair, sensitive, verify};
 pub use model::{entry, log, moves, mutation, pending, snapshot, update};

@@ -6,7 +6,7 @@
 //!       ▲                                            │                                  │
 //!       └──────────────── acknowledge ◄──────────────┴── publish State (shared) ◄───────┘
 //!                                                                   │
-//!                                                     checkpointer: revision documents, checkpoints
+//!                                                     checkpointer: checkpoints, published outputs
 //!
 //!  Stack::tip ──► read/tip: journal ──keys/authenticate──► read/replay ──► State
 //! ```
@@ -23,7 +23,7 @@
 //! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
 //! | `read` | replay, tip, history and queries on them |
 //! | `keys::{authenticate, trust, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
-//! | `objects` | stored objects beside the journal: snapshots, revision documents, size limits |
+//! | `objects` | stored objects beside the journal: snapshots, history pages, size limits |
 //! | `context`, `known_stacks`, `expectations`, `environment`, `intent`, `client_lock` | parameters that all modules share |
 //!
 //! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.

@@ -154,7 +154,7 @@ impl Stack {
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revisions(&self) -> Result<Revisions> {
         let (tip, _) = tip::read(&self.context).await?;
-        Revisions::of(&self.context, &tip).await
+        Ok(Revisions::of(&self.context, &tip))
     }
 
     /// The first serial of the history after the last collection; none if nothing was collected. Revisions with a lower

@@ -5,7 +5,8 @@
 //! | `opening` | acquires the lock, authenticates and replays the journal, starts the queue |
 //! | `locked_stack` | the acquired lock: queues records, makes revisions, closes |
 //! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all waiting jobs |
-//! | `checkpointer` | revision documents, published outputs and checkpoints, written in the background |
+//! | `checkpointer` | published outputs and checkpoints, written in the background |
+//! | `session_history` | the pages of the history, and the documents that are on no page yet |
 //! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
 //! | `edits`, `snapshots` | changes that are one revision each; whole snapshots that replace the state |
 //! | `naming` | stack names: create, rename, remove |
@@ -19,6 +20,7 @@ pub(crate) mod naming;
 pub(crate) mod opening;
 pub(crate) mod provider_result;
 pub(crate) mod queue;
+pub(crate) mod session_history;
 pub(crate) mod snapshots;
 pub(crate) mod spool;
 pub(crate) mod steps;

@@ -76,7 +76,7 @@ pub(super) async fn collected(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// Creates a store of a few kilobytes with every kind of file. Its session is closed.
+/// Creates a store of a few kilobytes with every kind of file except a page of the history. Its session is closed.
 pub(super) async fn small(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks

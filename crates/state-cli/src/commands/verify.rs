@@ -56,6 +56,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         for note in &verified.found.report.notes {
             page.line(format_args!("note: {note}"));
         }
+        for file in &verified.found.unreferenced {
+            page.line(format_args!(
+                "note: unused file {file}: the stack doesn't name it, and readers ignore it"
+            ));
+        }
         if verified.valid {
             page.styled(Style::Good, "no violations");
         } else {
@@ -77,6 +82,7 @@ fn verify_revision(snapshot: &Snapshot) -> VerifyReport {
         snapshots: 0,
         revisions: 1,
         entries: snapshot.entries.len() as u64,
+        unreferenced: Vec::new(),
     }
 }
 

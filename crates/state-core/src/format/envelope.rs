@@ -1,7 +1,7 @@
 //! Small JSON documents that contain their own digest: heads, names, metadata, update records.
 //!
 //! ```text
-//! {"digest":"<hex of BLAKE3 over the body's bytes>","format":1,"kind":"head","body":{…}}⏎
+//! {"digest":"<hex of BLAKE3 over the body's bytes>","format":2,"kind":"head","body":{…}}⏎
 //! ```
 //!
 //! Any changed or missing byte yields [`Error::Corrupt`]; another format version yields [`Error::Format`].
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// The format version of all enveloped documents.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,6 +5,7 @@ use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::envelope::Enveloped;
 use crate::environment::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::history::History;
 use crate::format::tag::{MacKey, Tag, TagDomain};
 use crate::id::{Lineage, Nonce};
 use crate::ids::object::ObjectName;
@@ -32,6 +33,9 @@ pub struct Head {
     /// Start of replay for the current revision, while `base` is newer than that revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev_base: Option<Base>,
+    /// The documents of all revisions before the base.
+    #[serde(default, skip_serializing_if = "History::is_empty")]
+    pub history: History,
     /// Fencing token: a writer with a lower epoch is fenced.
     pub epoch: Epoch,
     /// Number of the valid lock file, on a filesystem.
@@ -92,6 +96,7 @@ impl Head {
             digest_algorithm: DigestAlgorithm::default(),
             base: Base::empty(lineage),
             rev_base: None,
+            history: History::default(),
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
             name,
@@ -206,6 +211,8 @@ pub struct Succession {
     pub new: KeyId,
     /// Generation of the new key.
     pub generation: u64,
+    /// Slot at which the key was replaced: the replaced key authenticates no frame from there on.
+    pub until: Slot,
     /// Tag under the replaced key: see [`StackKey::endorse`](crate::sealing::StackKey::endorse).
     pub endorsement: Tag,
 }
@@ -332,8 +339,9 @@ pub struct Watermark {
 #[cfg(test)]
 mod tests {
     use super::{Compaction, Head};
-    use crate::counter::{Epoch, Generation, Slot};
+    use crate::counter::{Epoch, Generation, Serial, Slot};
     use crate::digest::Digest;
+    use crate::format::history::HistoryPageRef;
     use crate::format::tag::MacKey;
     use crate::id::{Lineage, Nonce};
     use crate::testkit::key::TagKey;
@@ -379,7 +387,14 @@ mod tests {
         renamed.name = "other".parse().unwrap();
         let mut stripped = head.clone();
         stripped.tag = None;
-        for changed in [forged, renamed, stripped] {
+        let mut with_page = head.clone();
+        with_page.history.pages.push(HistoryPageRef {
+            first: Serial(1),
+            revisions: 1,
+            digest: Digest::of(b""),
+            length: 0,
+        });
+        for changed in [forged, renamed, stripped, with_page] {
             assert!(!changed.has_content_of(&head));
             assert!(changed.authenticate("head", &key).is_err());
         }

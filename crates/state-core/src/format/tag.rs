@@ -23,8 +23,6 @@ named! {
         Head = "head",
         /// A frame of the journal.
         Frame = "frame",
-        /// The metadata document of a revision.
-        Update = "update",
         /// A step result that is kept on the local disk until it is recorded.
         Spool = "spool",
         /// A document with a stack's outputs, which has its own recipients.

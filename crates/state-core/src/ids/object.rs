@@ -3,7 +3,6 @@
 use crate::counter::{Serial, Slot};
 use crate::digest::KeyId;
 use crate::id::Lineage;
-use crate::revision::RevisionId;
 use std::fmt;
 
 /// The kinds of objects that are written once and never changed.
@@ -12,7 +11,7 @@ use std::fmt;
 pub enum ObjectKind {
     /// Full snapshots: checkpoints, imports, detached revisions.
     Snapshot,
-    /// Metadata of each revision (update kind, result, times), derived from the journal.
+    /// Pages of the history: metadata of revisions (update kind, result, times), derived from the journal.
     Update,
     /// Log output of the engine and the providers during an update.
     Log,
@@ -58,8 +57,13 @@ pub enum ObjectName {
         /// First 16 hexadecimal digits of the snapshot's digest.
         short: String,
     },
-    /// Stored in the file `updates/<serial:020>-<rev16>.json`.
-    Update(RevisionId),
+    /// Stored in the file `updates/<serial:020>-<digest16>.page`.
+    HistoryPage {
+        /// Serial of the first revision on the page.
+        first: Serial,
+        /// First 16 hexadecimal digits of the page's digest.
+        short: String,
+    },
     /// Stored in the file `logs/<serial:020>.jsonl.zst`.
     Log(Serial),
     /// Stored in the file `keys/<number:020>-<key-id:32>.age`.
@@ -78,7 +82,7 @@ impl ObjectName {
     pub const fn kind(&self) -> ObjectKind {
         match self {
             Self::Snapshot { .. } => ObjectKind::Snapshot,
-            Self::Update(_) => ObjectKind::Update,
+            Self::HistoryPage { .. } => ObjectKind::Update,
             Self::Log(_) => ObjectKind::Log,
             Self::Key { .. } => ObjectKind::Key,
             Self::Outputs(_) => ObjectKind::Outputs,
@@ -89,7 +93,7 @@ impl ObjectName {
     pub fn file_name(&self) -> String {
         match self {
             Self::Snapshot { slot, short } => format!("{:020}-{short}.json.zst", slot.get()),
-            Self::Update(revision) => format!("{:020}-{}.json", revision.serial().get(), revision.short()),
+            Self::HistoryPage { first, short } => format!("{:020}-{short}.page", first.get()),
             Self::Log(serial) => format!("{:020}.jsonl.zst", serial.get()),
             Self::Key { number, id } => format!("{number:020}-{id}.age"),
             Self::Outputs(serial) => format!("{:020}.json", serial.get()),
@@ -102,11 +106,14 @@ impl ObjectName {
         let (number, short) = stem.split_once('-').unwrap_or((stem, ""));
         let number = number.parse().ok()?;
         let name = match (kind, extension) {
-            (ObjectKind::Snapshot, "json.zst") if short.len() == 16 => Self::Snapshot {
+            (ObjectKind::Snapshot, "json.zst") if is_short_digest(short) => Self::Snapshot {
                 slot: Slot(number),
                 short: short.to_owned(),
             },
-            (ObjectKind::Update, "json") => Self::Update(format!("{}-{short}", Serial(number)).parse().ok()?),
+            (ObjectKind::Update, "page") if is_short_digest(short) => Self::HistoryPage {
+                first: Serial(number),
+                short: short.to_owned(),
+            },
             (ObjectKind::Log, "jsonl.zst") => Self::Log(Serial(number)),
             (ObjectKind::Key, "age") => Self::Key {
                 number,
@@ -117,6 +124,11 @@ impl ObjectName {
         };
         (name.file_name() == file).then_some(name)
     }
+}
+
+/// Whether a text is the short form of a digest, as file names contain it.
+fn is_short_digest(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl fmt::Display for ObjectName {
@@ -137,9 +149,12 @@ mod tests {
         for name in [
             ObjectName::Snapshot {
                 slot: Slot(u64::MAX),
+                short: short.clone(),
+            },
+            ObjectName::HistoryPage {
+                first: Serial(7),
                 short,
             },
-            ObjectName::Update("7-0123456789abcdef".parse().unwrap()),
             ObjectName::Log(Serial(7)),
             ObjectName::Key {
                 number: 3,
@@ -168,8 +183,10 @@ mod tests {
             "00000000000000000007-0123456789abcdef.jsonl.zst",
             "+0000000000000000007.jsonl.zst",
             "7.json",
-            "00000000000000000007-0123456789ABCDEF.json",
+            "00000000000000000007-0123456789ABCDEF.page",
+            "00000000000000000007-0123456789abcdef.json",
             "00000000000000000007-0123.json.zst",
+            "00000000000000000007-0123456789ABCDEF.json.zst",
             ".tmp-7",
         ] {
             for kind in ObjectKind::ALL {

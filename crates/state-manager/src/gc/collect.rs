@@ -19,8 +19,9 @@ use crate::gc::retention::{Retention, after, has_passed};
 use crate::gc::survey::{HistoryCut, Survey};
 use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
+use crate::write::session_history;
 use serde::Serialize;
-use state_core::backend::{StoredItem, StoredItemName};
+use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 
@@ -119,23 +120,35 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
     // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
     let _alone = locked.storing.write().await;
+    // Excludes checkpoints: a page that is stored but not yet named by the head would be deleted as unused.
+    let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
     let plan = Plan::new(stack, &survey, retention, &now).await?;
+    let before = &survey.tip.head.history;
+    if plan.earlier.iter().any(is_page) {
+        // A swap whose answer was lost could still take effect and name one of these pages. After this one it can't.
+        locked
+            .swap_head(&|head| session_history::require(&stack.object(), head, before))
+            .await?;
+    }
     // The items of the earlier drop are deleted before a new drop, because the head can name only one collection.
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
         let base = survey.base_of(stack, writer, &cut).await?;
+        let history = survey.history_after(stack, writer, &cut).await?;
         let collection = Collection {
             base,
             serial: cut.serial,
             since: now,
             forgotten: cut.forgotten,
         };
-        // The base's snapshot is durable before the head names it as the floor.
+        // The base's snapshot and the pages are durable before the head names them.
         let change = |head: &mut Head| {
+            session_history::require(&stack.object(), head, before)?;
             raise_floor(head, &collection);
+            head.history = history.clone();
             Ok(())
         };
         locked.swap_head(&change).await?;
@@ -164,6 +177,10 @@ fn raise_floor(head: &mut Head, collection: &Collection) {
     }
     head.floor = collection.base.start;
     head.collection = Some(collection.clone());
+}
+
+fn is_page(item: &StoredItem) -> bool {
+    matches!(item.name, StoredItemName::Object(ObjectName::HistoryPage { .. }))
 }
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {

@@ -2,15 +2,15 @@
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
-use crate::keys::authenticate::{OpenedJournal, frame_object};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
-use crate::read::history;
+use crate::objects::{history_page, snapshots};
 use crate::read::history_floor::whole_journal;
 use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
 use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
+use state_core::history::{History, HistoryPageRef};
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,9 @@ pub(super) struct Survey {
     journal: OpenedJournal,
     pub(super) tip: Tip,
     /// The revisions that were not deleted, oldest first.
-    pub(super) documents: Vec<RevisionDocument>,
+    pub(super) documents: Vec<Authenticated<RevisionDocument>>,
+    /// The pages of the history, with all of their revisions.
+    pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
     /// The stored snapshots that frames refer to, by the frame's slot. The revision is given if no other revision needs
@@ -56,6 +58,11 @@ impl HistoryCut {
             held_back: 0,
         }
     }
+
+    /// Whether the cut removes a revision from the history.
+    fn removes(&self, revision: &RevisionId) -> bool {
+        revision.serial() < self.serial || self.forgotten.contains(revision)
+    }
 }
 
 impl Survey {
@@ -63,12 +70,23 @@ impl Survey {
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
         let journal = whole_journal(stack).await?;
         let tip = Tip::of(stack, &journal).await?;
-        let documents = history::documents(stack, &tip).await?;
+        let (mut pages, mut documents) = (Vec::new(), Vec::new());
+        for page in &tip.head.history.pages {
+            let read = authenticate::page(stack, &tip.head, page).await?;
+            pages.push((
+                *page,
+                read.iter().map(|document| document.revision.clone()).collect(),
+            ));
+            documents.extend(read);
+        }
+        documents.extend(tip.revisions.iter().cloned());
+        documents.retain(|document| tip.lists(&document.revision));
         let mut survey = Self {
             bases: BTreeMap::new(),
             needed: Vec::new(),
             tip,
             documents,
+            pages,
             journal,
         };
         let head = &survey.journal.head;
@@ -104,7 +122,7 @@ impl Survey {
 
     /// The latest slot at which the journal can be cut without losing a revision that is to be kept.
     pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<HistoryCut> {
-        let made: Vec<Option<&Timestamp>> = self.documents.iter().map(moment).collect();
+        let made: Vec<Option<&Timestamp>> = self.documents.iter().map(|document| moment(document)).collect();
         let current = self.tip.replayed.state.current();
         let current = self.documents.iter().position(|d| Some(&d.revision) == current);
         let oldest = oldest_kept(&made, current, retention, now)?;
@@ -192,16 +210,18 @@ impl Survey {
     pub(super) fn add_forgotten(&self, cut: &mut HistoryCut, stored_items: &[StoredItem]) {
         let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
         let exists = |object| existing.contains(&StoredItemName::Object(object));
-        let listed = stored_items.iter().filter_map(|item| match &item.name {
-            StoredItemName::Object(ObjectName::Update(revision)) => Some(revision),
-            _ => None,
+        let paged = self.pages.iter().flat_map(|(_, revisions)| revisions);
+        let live = self.tip.revisions.iter().map(|document| &document.revision);
+        let logged = live.filter(|revision| {
+            let serial = revision.serial();
+            exists(ObjectName::Log(serial)) || exists(ObjectName::Outputs(serial))
         });
         let kept = self.needed_from(cut.start, &|other| self.tip.replayed.state.is_forgotten(other));
         let stored = self.needed.iter().filter_map(|(_, object, by)| {
             let by = by.as_ref()?;
             (!kept.contains(object) && exists(object.clone())).then_some(by)
         });
-        let forgotten = listed.chain(stored).filter(|revision| {
+        let forgotten = paged.chain(logged).chain(stored).filter(|revision| {
             revision.serial() >= cut.serial && self.tip.replayed.state.is_forgotten(revision)
         });
         let forgotten: BTreeSet<RevisionId> = forgotten.cloned().collect();
@@ -222,8 +242,8 @@ impl Survey {
         let is_unused = |item: &StoredItem| match &item.name {
             // The backend lists only those parts of the journal that lie before the cut and that fencing doesn't need.
             StoredItemName::Journal(_) => true,
-            StoredItemName::Object(ObjectName::Update(revision)) => {
-                revision.serial() < cut.serial || is_forgotten(revision)
+            StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
+                !self.kept_pages(cut).any(|page| page.object() == *name)
             }
             StoredItemName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
                 *serial < cut.serial || serials.contains(serial)
@@ -240,6 +260,36 @@ impl Survey {
         unused_after.retain(is_unused);
         unused_after.sort_by(|left, right| left.name.cmp(&right.name));
         unused_after
+    }
+
+    /// The pages of which a cut removes nothing.
+    fn kept_pages<'a>(&'a self, cut: &'a HistoryCut) -> impl Iterator<Item = &'a HistoryPageRef> {
+        let is_kept = |revisions: &[RevisionId]| !revisions.iter().any(|revision| cut.removes(revision));
+        let kept = self.pages.iter().filter(move |(_, revisions)| is_kept(revisions));
+        kept.map(|(page, _)| page)
+    }
+
+    /// The pages that remain after a cut. Those of which it removes a part are stored again without that part.
+    pub(super) async fn history_after(
+        &self,
+        stack: &StackContext,
+        writer: &dyn Writer,
+        cut: &HistoryCut,
+    ) -> Result<History> {
+        let mut history = History::default();
+        for (page, revisions) in &self.pages {
+            if !revisions.iter().any(|revision| cut.removes(revision)) {
+                history.pages.push(*page);
+                continue;
+            }
+            let kept = authenticate::page(stack, &self.tip.head, page).await?.into_iter();
+            let kept = kept.filter(|document| !cut.removes(&document.revision));
+            let kept = kept.map(Authenticated::into_value).collect();
+            history
+                .pages
+                .extend(history_page::store(stack, writer, kept).await?);
+        }
+        Ok(history)
     }
 
     /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.

@@ -7,8 +7,10 @@
 //!                          tag under the data key, pin of this client, chain and tags of the frames
 //! ```
 
+mod history;
 mod session_head;
 
+pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
@@ -17,7 +19,7 @@ use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
 use crate::objects::document::RevisionDocument;
-use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::backend::{JournalView, Tail};
 use state_core::head::Collection;
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
@@ -217,6 +219,17 @@ impl OpenedJournal {
         &self.frames[before..]
     }
 
+    /// The documents among these that describe a frame of this journal.
+    pub(crate) fn documents(&self, made: &[RevisionDocument]) -> Vec<Authenticated<RevisionDocument>> {
+        let is_of_frame = |document: &&RevisionDocument| {
+            let at = self.frames.binary_search_by_key(&document.slot, Frame::slot);
+            at.is_ok_and(|at| *self.frames[at].chain() == document.chain)
+        };
+        let documents = made.iter().filter(is_of_frame).cloned();
+        let proof = self.head.proof();
+        documents.map(|value| Authenticated { value, proof }).collect()
+    }
+
     /// The head with its key, for the session that goes on from it.
     pub(crate) fn opened_head(&self) -> OpenedHead {
         OpenedHead {
@@ -271,34 +284,4 @@ fn authenticate_frames(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Res
 /// Name of a frame in error messages.
 pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
     format!("journal frame {} of stack {lineage}", frame.slot())
-}
-
-/// Checks that a document below the live journal was written by a holder of the key of its time. If that key can't be
-/// opened here, the document stays unchecked: reading needs no key.
-pub(crate) async fn check_document(
-    stack: &StackContext,
-    head: &Authenticated<Head>,
-    document: &RevisionDocument,
-) -> Result<()> {
-    let Some(keys) = &head.keys else {
-        return Ok(());
-    };
-    let forged = |reason| {
-        let name = ObjectName::Update(document.revision.clone());
-        Err(Error::sealed(format!("{}: {name}", stack.object()), reason))
-    };
-    if document.slot < keys.since {
-        // Documents from before the first key were written on a plaintext stack and have no tag.
-        return Ok(());
-    }
-    let known = |id| head.key_id == Some(id) || keys.succession.iter().any(|link| link.old == id);
-    let Some(id) = document.key_id().filter(|id| known(*id)) else {
-        return forged("it is tagged with none of the stack's keys: the store was altered");
-    };
-    match wrapped::unwrap(stack, id).await {
-        Err(Error::Sealed { .. }) => Ok(()),
-        Err(other) => Err(other),
-        Ok(key) if document.is_authentic(&*key) => Ok(()),
-        Ok(_) => forged("its tag doesn't match the data key: the store was altered"),
-    }
 }

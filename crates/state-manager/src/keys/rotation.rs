@@ -144,6 +144,8 @@ async fn rotate(
         start: tail.next,
         chain: tail.chain,
     };
+    let paging = locked.history.begin().await;
+    let history = paging.up_to(stack, writer, base.start, &locked.state()).await?;
     let mut keys = locked
         .head
         .successor(&*key, after.next, files, &wrapped.recipients);
@@ -153,6 +155,7 @@ async fn rotate(
     let change = |head: &mut Head| {
         // One swap changes base, policy and key together: readers see either the old key with old frames or the new key
         // with new frames.
+        history.apply(head)?;
         head.base = base.clone();
         head.rev_base = None;
         head.policy = policy;

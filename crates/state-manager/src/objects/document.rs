@@ -1,9 +1,9 @@
-//! Revision documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
+//! Revision documents: one for each revision, derived from the frame that made it. They are stored on the pages of the
+//! history.
 
 use serde::{Deserialize, Serialize};
 use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
-use state_core::sealing::{StackKey, Tag, TagDomain};
-use state_core::{Digest, Enveloped, KeyId, Result, RevisionId, Slot, UpdateInfo};
+use state_core::{Digest, Result, RevisionId, Slot, UpdateInfo};
 
 /// A committed point of a stack's history, which users can list, read and roll back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub enum RevisionKind {
     Detached,
 }
 
-/// A revision with the record that made it. Only an index: the chain digest in the id authenticates the state itself.
+/// A revision with the record that made it. A document comes from an authenticated frame, or from a page of the history
+/// that an authenticated head names by digest; nothing else in a store counts as a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RevisionDocument {
@@ -37,12 +38,6 @@ pub(crate) struct RevisionDocument {
     pub(crate) slot: Slot,
     pub(crate) chain: Digest,
     pub(crate) made: RevisionRecord,
-    /// Id of the key with which the tag was made.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key_id: Option<KeyId>,
-    /// Tag on sealed stacks. Without a tag, anyone who can write to the store could name a forged base.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tag: Option<Tag>,
 }
 
 /// The journal record that made a revision.
@@ -51,10 +46,6 @@ pub(crate) struct RevisionDocument {
 pub(crate) enum RevisionRecord {
     UpdateEnd(Box<UpdateEnd>),
     DetachedRevision(DetachedRevision),
-}
-
-impl Enveloped for RevisionDocument {
-    const KIND: &'static str = "update";
 }
 
 impl RevisionDocument {
@@ -86,39 +77,12 @@ impl RevisionDocument {
             slot: frame.slot(),
             chain: *frame.chain(),
             made,
-            key_id: None,
-            tag: None,
         })
     }
 
-    /// The same document with a tag.
-    pub(crate) fn tagged(mut self, key: &dyn StackKey) -> Self {
-        self.key_id = Some(key.id());
-        self.tag = None;
-        self.tag = Some(key.tag(TagDomain::Update, &self.encode()));
-        self
-    }
-
-    /// Id of the key with which the tag was made.
-    pub(crate) const fn key_id(&self) -> Option<KeyId> {
-        self.key_id
-    }
-
-    /// Whether the tag was made with this key.
-    pub(crate) fn is_authentic(&self, key: &dyn StackKey) -> bool {
-        let mut bare = self.clone();
-        bare.tag = None;
-        self.key_id == Some(key.id()) && self.tag == Some(key.tag(TagDomain::Update, &bare.encode()))
-    }
-
-    /// Whether two documents have the same content, tagged or not.
-    pub(crate) fn is_unchanged_from(&self, other: &Self) -> bool {
-        let bare = |document: &Self| Self {
-            key_id: None,
-            tag: None,
-            ..document.clone()
-        };
-        bare(self) == bare(other)
+    /// Length of the stored form in bytes.
+    pub(crate) fn encoded_length(&self) -> u64 {
+        serde_json::to_vec(self).map_or(0, |bytes| bytes.len() as u64)
     }
 
     /// The public form of the document.

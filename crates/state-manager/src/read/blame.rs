@@ -153,7 +153,7 @@ async fn blame_from(
     };
     let entry = find(&newest, address).cloned().ok_or_else(missing)?;
     let mut walk = BlameWalk::new(entry.clone());
-    let mut revisions = Revisions::of(stack, tip).await?;
+    let mut revisions = Revisions::of(stack, tip);
     // The revision that made `walk.entry`, or a later one that didn't change it.
     let mut made_by: Option<Revision> = None;
     // The resource at older revisions; the last element is the next older revision.
@@ -180,7 +180,7 @@ async fn blame_from(
         } else if at != Some(&id) {
             continue;
         }
-        made_by = Some(document.into_revision(revisions.current()));
+        made_by = Some(document.into_value().into_revision(revisions.current()));
     }
     walk.back_to(None, made_by.as_ref());
     Ok(Blame {

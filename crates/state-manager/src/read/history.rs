@@ -4,87 +4,137 @@ use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
-use crate::read::history_floor::HistoryFloor;
+use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::replay::{self, ReplayResult};
 use crate::read::tip::Tip;
-use state_core::backend::{ObjectKind, ObjectName};
-use state_core::{Base, Enveloped, Error, Frame, Head, Result, RevisionId, Slot, Snapshot, State};
-use std::collections::{BTreeMap, BTreeSet};
+use state_core::history::HistoryPageRef;
+use state_core::{Base, Error, Frame, Head, Result, RevisionId, Snapshot, State};
 
-/// The revisions of a stack at the time when this list was made, newest first. Holds only their ids.
+/// The revisions of a stack at the time when this list was made, newest first. Holds the documents of one page of the
+/// history.
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
     head: Authenticated<Head>,
+    state: State,
     floor: HistoryFloor,
-    current: Option<RevisionId>,
-    /// Ids of the revisions that were not returned yet.
-    ids: BTreeSet<RevisionId>,
-    /// Documents of the live journal.
-    live: BTreeMap<RevisionId, RevisionDocument>,
+    /// Documents that were read and not returned yet, oldest first.
+    read: Vec<Authenticated<RevisionDocument>>,
+    /// The parts of the history that were not read yet, oldest first.
+    unread: Vec<Part>,
+    /// Only revisions before this one are returned.
+    before: Option<RevisionId>,
+}
+
+/// Documents that are read at once.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Page(HistoryPageRef),
+    /// The revisions of a damaged page, read from the frames that made them.
+    Journal(HistoryPageRef),
 }
 
 impl Revisions {
-    /// The revisions in `updates/` and in the live journal, without deleted and collected ones.
-    pub(crate) async fn of(stack: &StackContext, tip: &Tip) -> Result<Self> {
-        let live = tip.replayed.revisions.iter();
-        let live: BTreeMap<_, _> = live
-            .map(|document| (document.revision.clone(), document.clone()))
-            .collect();
-        let names = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-        let stored = names.into_iter().filter_map(|name| match name {
-            ObjectName::Update(id) => Some(id),
-            _ => None,
-        });
-        let ids = stored.chain(live.keys().cloned());
-        Ok(Self {
-            ids: ids.filter(|id| tip.lists(id)).collect(),
-            live,
+    /// The revisions on the pages of the history and in the live journal, without deleted and collected ones.
+    pub(crate) fn of(stack: &StackContext, tip: &Tip) -> Self {
+        let mut revisions = Self {
             stack: stack.clone(),
             head: tip.head.clone(),
+            state: tip.replayed.state.clone(),
             floor: tip.floor.clone(),
-            current: tip.replayed.state.current().cloned(),
-        })
+            read: Vec::new(),
+            unread: Vec::new(),
+            before: None,
+        };
+        revisions.list_pages();
+        revisions.take(tip.revisions.clone());
+        revisions
     }
 
     /// Only the revisions that are older than this one.
     pub(crate) fn before(mut self, revision: &RevisionId) -> Self {
-        self.ids.split_off(revision);
+        self.before = Some(revision.clone());
+        self.list_pages();
+        let read = std::mem::take(&mut self.read);
+        self.take(read);
         self
     }
 
     /// The next older revision; none after the oldest.
     ///
     /// # Errors
-    /// `Corrupt` when the stored document is damaged, `Sealed` when its tag is wrong. The next call continues with the
-    /// revision before it.
+    /// `Corrupt` when a stored page of the history is damaged. The next call continues with the revisions of that page,
+    /// read from the journal.
     ///
     /// # Cancellation
-    /// A call that is dropped may skip a revision.
+    /// A call that is dropped skips no revision.
     pub async fn next(&mut self) -> Result<Option<Revision>> {
+        let current = self.current().cloned();
         let document = self.next_document().await?;
-        Ok(document.map(|document| document.into_revision(self.current.as_ref())))
+        Ok(document.map(|document| document.into_value().into_revision(current.as_ref())))
     }
 
     /// As [`Self::next`], but returns the document.
-    pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
-        while let Some(id) = self.ids.pop_last() {
-            if let Some(live) = self.live.remove(&id) {
-                return Ok(Some(live));
+    pub(crate) async fn next_document(&mut self) -> Result<Option<Authenticated<RevisionDocument>>> {
+        let mut attempt = 1;
+        loop {
+            if let Some(document) = self.read.pop() {
+                self.before = Some(document.revision.clone());
+                return Ok(Some(document));
             }
-            match read_document(&self.stack, &self.head, &id).await {
-                // Its document may be missing because a collection ran since the ids were listed.
-                Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
-                document => return document.map(Some),
+            let Some(part) = self.unread.last().copied() else {
+                return Ok(None);
+            };
+            let read = match part {
+                Part::Page(page) => authenticate::page(&self.stack, &self.head, &page).await,
+                Part::Journal(page) => from_journal(&self.stack, &self.head, &page).await,
+            };
+            match read {
+                Ok(documents) => {
+                    self.unread.pop();
+                    self.take(documents);
+                }
+                // The page may be gone because it was replaced or collected since the list was made.
+                Err(_) if attempt < ATTEMPTS && self.is_outdated().await? => attempt += 1,
+                Err(error) => {
+                    self.unread.pop();
+                    if let Part::Page(page) = part {
+                        self.unread.push(Part::Journal(page));
+                    }
+                    return Err(error);
+                }
             }
         }
-        Ok(None)
     }
 
-    /// Whether a revision was collected since the list was made.
-    async fn was_collected(&self, id: &RevisionId) -> Result<bool> {
-        let now = HistoryFloor::of(&authenticate::head(&self.stack).await?.head);
-        Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
+    /// Whether the pages were replaced since the list was made. Then the list goes on with the new ones.
+    async fn is_outdated(&mut self) -> Result<bool> {
+        let head = authenticate::head(&self.stack).await?.head;
+        if head.history == self.head.history {
+            return Ok(false);
+        }
+        self.floor = HistoryFloor::of(&head);
+        self.head = head;
+        self.list_pages();
+        Ok(true)
+    }
+
+    /// Lists the pages with revisions that were not returned yet.
+    fn list_pages(&mut self) {
+        let pages = self.head.history.pages.iter();
+        let before = self.before.as_ref().map(RevisionId::serial);
+        let pages = pages.filter(|page| before.is_none_or(|before| page.first <= before));
+        self.unread = pages.copied().map(Part::Page).collect();
+    }
+
+    /// Takes documents as the next ones to return, without deleted, collected and returned ones.
+    fn take(&mut self, mut documents: Vec<Authenticated<RevisionDocument>>) {
+        documents.retain(|document| {
+            let id = &document.revision;
+            let is_gone = self.state.is_forgotten(id) || self.floor.hides(id.serial());
+            !is_gone && self.before.as_ref().is_none_or(|before| id < before)
+        });
+        self.read = documents;
     }
 
     /// The base from which the state at this update end can be replayed.
@@ -93,14 +143,27 @@ impl Revisions {
     }
 
     /// The current revision when the list was made.
-    pub(crate) const fn current(&self) -> Option<&RevisionId> {
-        self.current.as_ref()
+    pub(crate) fn current(&self) -> Option<&RevisionId> {
+        self.state.current()
     }
 }
 
+/// The documents of a damaged page, read from the journal.
+async fn from_journal(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    page: &HistoryPageRef,
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let journal = whole_journal(stack).await?;
+    authenticate::documents_in_journal(&journal, head, page)
+}
+
 /// All revisions, oldest first.
-pub(crate) async fn documents(stack: &StackContext, tip: &Tip) -> Result<Vec<RevisionDocument>> {
-    let mut revisions = Revisions::of(stack, tip).await?;
+pub(crate) async fn documents(
+    stack: &StackContext,
+    tip: &Tip,
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let mut revisions = Revisions::of(stack, tip);
     let mut documents = Vec::new();
     while let Some(document) = revisions.next_document().await? {
         documents.push(document);
@@ -117,7 +180,7 @@ pub(crate) async fn page(
     before: Option<&RevisionId>,
     limit: usize,
 ) -> Result<Vec<Revision>> {
-    let mut revisions = Revisions::of(stack, tip).await?;
+    let mut revisions = Revisions::of(stack, tip);
     if let Some(before) = before {
         revisions = revisions.before(before);
     }
@@ -130,33 +193,12 @@ pub(crate) async fn page(
     Ok(page)
 }
 
-/// The stored document of a revision, authenticated with the key of its time.
-async fn read_document(
-    stack: &StackContext,
-    head: &Authenticated<Head>,
-    id: &RevisionId,
-) -> Result<RevisionDocument> {
-    let name = ObjectName::Update(id.clone());
-    let object = format!("stack {}: {name}", stack.lineage());
-    let bytes = stack.backend().read(stack.lineage(), &name).await?;
-    let document = RevisionDocument::decode(&object, &bytes)?;
-    if document.revision != *id || RevisionId::new(id.serial(), &document.chain) != *id {
-        return Err(Error::corrupt(
-            object,
-            0,
-            "it describes another revision than the one in its name",
-        ));
-    }
-    authenticate::check_document(stack, head, &document).await?;
-    Ok(document)
-}
-
 /// The document of a revision.
 pub(crate) async fn document(
     stack: &StackContext,
     tip: &Tip,
     revision: &RevisionId,
-) -> Result<RevisionDocument> {
+) -> Result<Authenticated<RevisionDocument>> {
     let object = || format!("revision {revision} of {}", stack.object());
     if tip.floor.hides(revision.serial()) {
         return Err(tip.floor.collected(object()));
@@ -164,14 +206,23 @@ pub(crate) async fn document(
     if !tip.lists(revision) {
         return Err(Error::not_found(object()));
     }
-    let mut live = tip.replayed.revisions.iter();
+    let mut live = tip.revisions.iter();
     if let Some(document) = live.find(|live| live.revision == *revision) {
         return Ok(document.clone());
     }
-    match read_document(stack, &tip.head, revision).await {
-        Err(Error::NotFound { .. }) => Err(Error::not_found(object())),
-        read => read,
-    }
+    let Some(page) = tip.head.history.page_of(revision) else {
+        return Err(Error::not_found(object()));
+    };
+    let documents = match authenticate::page(stack, &tip.head, page).await {
+        Err(damaged @ Error::Corrupt { .. }) => {
+            let documents = from_journal(stack, &tip.head, page).await;
+            documents.map_err(|_| damaged)?
+        }
+        read => read?,
+    };
+    let mut documents = documents.into_iter();
+    let document = documents.find(|document| document.revision == *revision);
+    document.ok_or_else(|| Error::not_found(object()))
 }
 
 /// The content of a revision.
@@ -204,11 +255,11 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
 /// oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
-    document: &RevisionDocument,
+    document: &Authenticated<RevisionDocument>,
     base: &Base,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
-    let frames = frames_until(stack, base, document.slot).await?;
+    let frames = frames_until(stack, base, document).await?;
     let picked = replay::at_marks(stack, base, &frames, pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
@@ -217,8 +268,12 @@ pub(crate) async fn at_marks<T>(
 }
 
 /// The state at a revision: replayed from a base before it up to its frame.
-async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<ReplayResult> {
-    let frames = frames_until(stack, base, document.slot).await?;
+async fn state_at(
+    stack: &StackContext,
+    document: &Authenticated<RevisionDocument>,
+    base: &Base,
+) -> Result<ReplayResult> {
+    let frames = frames_until(stack, base, document).await?;
     let replayed = replay::from_base(stack, base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
@@ -226,10 +281,19 @@ async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base
     Err(not_reached(stack, &document.revision))
 }
 
-async fn frames_until(stack: &StackContext, base: &Base, last: Slot) -> Result<Vec<Frame>> {
+/// The frames from a base on up to the one that made a revision. The document names the chain over all of them.
+async fn frames_until(
+    stack: &StackContext,
+    base: &Base,
+    document: &Authenticated<RevisionDocument>,
+) -> Result<Vec<Frame>> {
     let journal = authenticate::journal(stack, Some(base.start)).await?;
     let frames = journal.frames.into_iter();
-    Ok(frames.take_while(|frame| frame.slot() <= last).collect())
+    let frames: Vec<_> = frames.take_while(|frame| frame.slot() <= document.slot).collect();
+    match frames.last() {
+        Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
+        _ => Err(not_reached(stack, &document.revision)),
+    }
 }
 
 fn not_reached(stack: &StackContext, revision: &RevisionId) -> Error {

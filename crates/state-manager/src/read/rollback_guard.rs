@@ -66,7 +66,7 @@ async fn crossed(
     let mut dropped = only_in(&now, &then.entries);
     let mut crossed = Vec::new();
     let (tip, _) = tip::read(stack).await?;
-    let mut revisions = Revisions::of(stack, &tip).await?;
+    let mut revisions = Revisions::of(stack, &tip);
     while !restored.is_empty() || !dropped.is_empty() {
         let Some(revision) = revisions.next().await? else {
             break;

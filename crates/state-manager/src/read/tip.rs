@@ -3,6 +3,7 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal};
 use crate::keys::trust;
+use crate::objects::document::RevisionDocument;
 use crate::read::descent;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
 use crate::read::replay::{self, ReplayResult};
@@ -12,15 +13,19 @@ use state_core::{Error, Head, Result, RevisionId};
 pub(crate) struct Tip {
     pub(crate) head: Authenticated<Head>,
     pub(crate) replayed: ReplayResult,
+    /// The revisions that the journal from the base on made, oldest first.
+    pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The beginning of history when the journal was read.
     pub(crate) floor: HistoryFloor,
 }
 
 impl Tip {
-    /// Replays a journal that was read from the head's base or from an earlier slot.
+    /// Replays a journal that was read from its head's base on, or from before it.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
+        let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
         Ok(Self {
-            replayed: replay::from_base(stack, &journal.head.base, journal.live()).await?,
+            revisions: journal.documents(&replayed.revisions),
+            replayed,
             floor: HistoryFloor::of(&journal.head),
             head: journal.head.clone(),
         })
@@ -73,7 +78,7 @@ macro_rules! reading {
         loop {
             let ($tip, _) = tip::read($stack).await?;
             let read = async { $read }.await;
-            if !tip::must_start_over($stack, &read, &$tip.floor).await? {
+            if !tip::must_start_over($stack, &read, &$tip.head).await? {
                 break read;
             }
         }
@@ -81,15 +86,16 @@ macro_rules! reading {
 }
 pub(crate) use reading;
 
-/// Whether a read that began with this floor may have failed because a collection ran meanwhile.
+/// Whether a read that began with this head may have failed because a collection ran meanwhile.
 pub(crate) async fn must_start_over<T>(
     stack: &StackContext,
     read: &Result<T>,
-    before: &HistoryFloor,
+    before: &Head,
 ) -> Result<bool> {
     match read {
         Err(Error::NotFound { .. } | Error::Collected { .. } | Error::Corrupt { .. }) => {
-            Ok(HistoryFloor::of(&authenticate::head(stack).await?.head) != *before)
+            let now = authenticate::head(stack).await?.head;
+            Ok((&now.collection, &now.history) != (&before.collection, &before.history))
         }
         _ => Ok(false),
     }

@@ -1,7 +1,7 @@
 //! Verifies a stack: its tags, digests and integrity rules, and on request its whole history.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, OpenedJournal, UncheckedJournal, frame_object};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal, frame_object};
 use crate::keys::reveal::reveal;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
@@ -10,10 +10,10 @@ use crate::read::history_floor::{ATTEMPTS, whole_journal};
 use crate::read::replay;
 use crate::read::tip::Tip;
 use serde::Serialize;
-use state_core::backend::{ObjectName, Tail};
+use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
 use state_core::verify::{self, Report};
-use state_core::{Base, Digest, Error, Frame, Result, Slot, State, Timestamp};
+use state_core::{Base, Digest, Error, Frame, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a verification: counts of the items that were read, and the violations.
@@ -27,6 +27,10 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Number of resources in the tip.
     pub entries: u64,
+    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or a
+    /// merge of pages left them, or somebody else added them. Only a deep verification lists them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreferenced: Vec<String>,
     /// Violations of integrity rules, and notes.
     #[serde(flatten)]
     pub report: Report,
@@ -65,8 +69,8 @@ async fn verify_once(
     *read_to = Some((journal.tail, journal.head.collection.clone()));
     let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
-    let replayed = tip.replayed;
-    let mut read = replayed.snapshots;
+    let mut read = tip.replayed.snapshots.clone();
+    let mut unreferenced = Vec::new();
     if deep {
         for document in &revisions {
             if let RevisionRecord::DetachedRevision(stored) = &document.made {
@@ -74,10 +78,13 @@ async fn verify_once(
                 read.insert(stored.snapshot.digest);
             }
         }
+        authenticate::check_earlier_frames(stack, &journal).await?;
         let from = tip.floor.beginning(stack.lineage());
-        compare_documents(stack, &journal.frames, &revisions)?;
-        compare_checkpoints(stack, &journal, from, &replayed.state, &mut read).await?;
+        compare_documents(stack, &journal, &tip, &revisions)?;
+        compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
+        unreferenced = unreferenced_pages(stack, &tip).await?;
     }
+    let replayed = tip.replayed;
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
     Ok(VerifyReport {
         report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
@@ -85,26 +92,45 @@ async fn verify_once(
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: replayed.state.len() as u64,
+        unreferenced,
     })
 }
 
-/// Compares each document in `updates/`, which is an index of the journal, with the journal.
-fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[RevisionDocument]) -> Result<()> {
+/// Compares the documents of the history, which is an index of the journal, with the journal.
+fn compare_documents(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    tip: &Tip,
+    revisions: &[Authenticated<RevisionDocument>],
+) -> Result<()> {
+    let differs = |id: &RevisionId, reason: &str| {
+        let page = tip.head.history.page_of(id);
+        let object = page.map_or_else(|| format!("revision {id}"), |page| page.object().to_string());
+        let object = format!("stack {}: {object}", stack.lineage());
+        Err(Error::corrupt(object, 0, reason))
+    };
     let mut made = BTreeMap::new();
-    for frame in frames {
+    for frame in &journal.frames {
         if let Some(document) = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)? {
             made.insert(document.revision.clone(), document);
         }
     }
     for document in revisions {
-        let recorded = made.get(&document.revision);
-        if !recorded.is_some_and(|recorded| recorded.is_unchanged_from(document)) {
-            let name = ObjectName::Update(document.revision.clone());
-            let object = format!("stack {}: {name}", stack.lineage());
-            return Err(Error::corrupt(object, 0, "it does not match the journal"));
+        if made.remove(&document.revision).as_ref() != Some(&**document) {
+            return differs(&document.revision, "it does not match the journal");
         }
     }
-    Ok(())
+    match made.keys().find(|id| tip.lists(id)) {
+        Some(missing) => differs(missing, "it lacks a revision that the journal contains"),
+        None => Ok(()),
+    }
+}
+
+/// The stored history pages that the head doesn't name.
+async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<String>> {
+    let pages = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
+    let pages = pages.iter().filter(|page| !tip.head.history.names(page));
+    Ok(pages.map(ToString::to_string).collect())
 }
 
 /// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed

@@ -154,7 +154,7 @@ async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId
 
 async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<SnapshotMeta> {
     let document = history::document(stack, tip, revision).await;
-    let version = match document.map_err(missing_of_current)?.made {
+    let version = match document.map_err(missing_of_current)?.into_value().made {
         RevisionRecord::UpdateEnd(mark) => mark.update.version,
         RevisionRecord::DetachedRevision(_) => String::new(),
     };

@@ -27,7 +27,7 @@ pub struct CopyReport {
     pub lineage: Lineage,
     /// Number of frames in the copied journal.
     pub frames: u64,
-    /// Number of copied objects: snapshots, documents, logs, wrapped keys.
+    /// Number of copied objects: snapshots, history pages, logs, wrapped keys.
     pub objects: u64,
     /// Whether a complete copy existed before.
     pub was_there: bool,
@@ -129,12 +129,15 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
-        let names = from.list(lineage, kind).await?;
+        let mut names = from.list(lineage, kind).await?;
+        // A page that the head doesn't name is no part of the stack.
+        names.retain(|name| kind != ObjectKind::Update || journal.head.history.names(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
     }
     require_bases(&journal.head, &objects)?;
+    require_pages(&journal.head, &objects)?;
     Ok(StackContents {
         journal,
         before: Tail {
@@ -188,6 +191,24 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
         }
         None => Ok(()),
     }
+}
+
+/// Checks that the pages of the history are among the objects, as the head names them.
+fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
+    for page in &head.history.pages {
+        let name = page.object();
+        let reason = match objects.get(&name) {
+            Some(digest) if *digest == page.digest => continue,
+            Some(_) => "its content doesn't match the digest in the head",
+            None => "the head names it, and it is missing",
+        };
+        return Err(Error::corrupt(
+            format!("stack {}: {name}", head.lineage),
+            0,
+            reason,
+        ));
+    }
+    Ok(())
 }
 
 /// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may

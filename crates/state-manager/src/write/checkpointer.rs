@@ -1,22 +1,22 @@
-//! Background writer of revision documents, published outputs and checkpoints. Mutations never wait for it.
+//! Background writer of published outputs and checkpoints. Mutations never wait for it.
 //!
-//! Ordering: each revision document is written after its record is acknowledged. A checkpoint's head swap follows the
-//! documents of all earlier revisions, because both go through one channel. The next owner writes the documents that a
-//! crash left out.
+//! Ordering: a checkpoint stores its snapshot and the history pages of all earlier revisions, then swaps the head that
+//! names them. A crash before the swap leaves objects that nothing names; a collection deletes them.
 
-use crate::environment::Environment;
+use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::write::queue::batch::{Job, Request, Work};
+use crate::write::session_history::SessionHistory;
 use state_core::backend::{ObjectName, Tail};
 use state_core::head::SealingPolicy;
 use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::state::LoadedSnapshots;
-use state_core::{Base, Enveloped, Head, Nonce, Result, Serial, State, Writer};
+use state_core::{Base, Head, Result, Serial, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -32,12 +32,12 @@ pub(crate) struct Checkpointer {
     journal_bytes: u64,
     running: Option<JoinHandle<()>>,
     publishes: bool,
+    history: SessionHistory,
     checkpointing: Arc<tokio::sync::Semaphore>,
 }
 
 /// Work for the background task, done in the order in which it was sent.
 enum Task {
-    Document(Box<RevisionDocument>),
     Outputs(Serial, StackOutputs),
     Checkpoint {
         state: Arc<State>,
@@ -49,12 +49,14 @@ enum Task {
 /// State owned by the background task.
 pub(crate) struct CheckpointTask {
     pub(crate) writer: Arc<dyn Writer>,
-    pub(crate) environment: Environment,
-    pub(crate) stack: String,
+    pub(crate) stack: StackContext,
+    /// Name of the stack in snapshots.
+    pub(crate) name: String,
+    pub(crate) history: SessionHistory,
     /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
     /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Signs documents.
+    /// Seals published outputs.
     pub(crate) seal: SessionSealer,
     pub(crate) head: Arc<SessionHead>,
     /// Recipients of the published outputs; none if nothing is published.
@@ -91,29 +93,20 @@ impl Publication {
     }
 }
 
-/// Objects that a crashed owner left unwritten.
-#[derive(Default)]
-pub(crate) struct UnwrittenObjects {
-    pub(crate) documents: Vec<RevisionDocument>,
-    pub(crate) outputs: Option<(Serial, StackOutputs)>,
-}
-
 impl Checkpointer {
-    /// Starts the background task, with the objects that the previous owner left unwritten as its first work.
+    /// Starts the background task. Its first work are the outputs that the previous owner left unpublished, if any.
     pub(crate) fn start(
         task: CheckpointTask,
         base: Base,
         journal_bytes: u64,
-        unwritten: UnwrittenObjects,
+        unpublished: Option<(Serial, StackOutputs)>,
     ) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
-        for document in unwritten.documents {
-            let _ = tasks.send(Task::Document(Box::new(document))).ok();
-        }
-        if let Some((serial, outputs)) = unwritten.outputs {
+        if let Some((serial, outputs)) = unpublished {
             let _ = tasks.send(Task::Outputs(serial, outputs)).ok();
         }
         let publishes = task.publication.is_some();
+        let history = task.history.clone();
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(task.run(todo, set_base)));
         Self {
@@ -122,6 +115,7 @@ impl Checkpointer {
             journal_bytes,
             running,
             publishes,
+            history,
             checkpointing: Arc::new(tokio::sync::Semaphore::new(1)),
         }
     }
@@ -142,7 +136,7 @@ impl Checkpointer {
                 let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
                 let _ = self.tasks.send(outputs).ok();
             }
-            let _ = self.tasks.send(Task::Document(Box::new(document))).ok();
+            self.history.add(document);
         }
     }
 
@@ -174,7 +168,7 @@ impl Checkpointer {
         // Replacing the sender closes the channel, so that the task ends after its last item.
         drop(std::mem::replace(&mut self.tasks, tasks));
         if let Some(running) = self.running.take() {
-            // A panic of the task can only have left out derived objects, and the next owner writes those.
+            // A panic of the task can only have left out outputs, which the next owner publishes, or a checkpoint.
             let _ = running.await.ok();
         }
     }
@@ -182,12 +176,8 @@ impl Checkpointer {
 
 impl CheckpointTask {
     async fn run(self, mut todo: mpsc::UnboundedReceiver<Task>, base: watch::Sender<Base>) {
-        // After a failed document no checkpoint may pass it. The next owner finds missing documents only in the
-        // journal after the base, so a base beyond the record would lose the document for good.
-        let mut behind = false;
         while let Some(task) = todo.recv().await {
             match task {
-                Task::Document(document) => behind |= self.write_document(&document).await.is_err(),
                 // A failure is ignored: the next owner publishes the outputs of the current revision.
                 Task::Outputs(serial, outputs) => {
                     let _ = self.publish(serial, &outputs).await.ok();
@@ -195,7 +185,7 @@ impl CheckpointTask {
                 Task::Checkpoint { state, start, permit } => {
                     // A failed checkpoint changes nothing: the old base stays, and the next checkpoint is due after the
                     // same number of bytes.
-                    if !behind && let Ok(made) = self.checkpoint(state, start).await {
+                    if let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
                         self.note(made);
                     }
@@ -203,15 +193,6 @@ impl CheckpointTask {
                 }
             }
         }
-    }
-
-    async fn write_document(&self, document: &RevisionDocument) -> Result<()> {
-        let name = ObjectName::Update(document.revision.clone());
-        let bytes = match self.seal.key() {
-            Some(key) => document.clone().tagged(key).encode(),
-            None => document.encode(),
-        };
-        self.writer.create(&name, bytes.into()).await
     }
 
     async fn publish(&self, serial: Serial, outputs: &StackOutputs) -> Result<()> {
@@ -222,7 +203,7 @@ impl CheckpointTask {
     }
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
-        let mut snapshot = state.snapshot(&self.stack, self.environment.clock.now());
+        let mut snapshot = state.snapshot(&self.name, self.stack.now());
         // With the continuation (pending operations, open update, moves), replay can start at the snapshot as if it had
         // read the whole journal.
         snapshot.continuation = Some(state.continuation());
@@ -233,15 +214,19 @@ impl CheckpointTask {
             chain: start.chain,
         };
         let open = state.update().is_some();
-        let nonce = Nonce::random(&*self.environment.entropy);
+        let paging = self.history.begin().await;
+        let writer = &*self.writer;
+        let history = paging.up_to(&self.stack, writer, start.next, &state).await?;
         let change = |head: &mut Head| {
             // An open update began before the new base. Readers of the current revision must therefore replay from the
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
+            // With the base, so that each revision is in the live journal or on a page at any moment.
+            history.apply(head)?;
             head.base = made.clone();
             Ok(())
         };
-        self.head.swap(&*self.writer, nonce, &change).await?;
+        self.head.swap(writer, self.stack.nonce(), &change).await?;
         Ok(made)
     }
 

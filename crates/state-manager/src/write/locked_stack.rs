@@ -9,6 +9,7 @@ use crate::known_stacks::SealingPin;
 use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
+use crate::write::session_history::SessionHistory;
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
 use state_core::journal::{CompletionReason, Record, UpdateEnd};
@@ -27,6 +28,7 @@ pub(crate) struct LockedStack {
     pub(crate) stack: StackContext,
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) seal: SessionSealer,
+    pub(crate) history: SessionHistory,
     pub(crate) head: Arc<SessionHead>,
     pub(crate) recovered: Arc<[PendingOperation]>,
     /// Logs of ended updates that could not be stored yet.

@@ -9,18 +9,18 @@ use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
-use crate::objects::document::RevisionDocument;
 use crate::read::descent;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::view;
-use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication, UnwrittenObjects};
+use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
+use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName};
-use state_core::head::SealingPolicy;
+use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -82,7 +82,7 @@ struct OpeningCheck {
     head: Arc<SessionHead>,
     replayed: ReplayResult,
     publication: Option<Publication>,
-    unwritten: UnwrittenObjects,
+    unpublished: Option<(Serial, StackOutputs)>,
 }
 
 /// Replays the journal, ends the update that the previous writer left open, and starts the queue.
@@ -93,17 +93,19 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     let interrupted = state.update().is_some();
     let (sender, requests) = mpsc::channel(WAITING);
     let environment = stack.environment();
+    let history = SessionHistory::new(Arc::clone(&checked.head), checked.replayed.revisions);
     let task = CheckpointTask {
         writer: Arc::clone(&writer),
-        environment: environment.clone(),
-        stack: head.name.to_string(),
+        stack: stack.clone(),
+        name: head.name.to_string(),
+        history: history.clone(),
         queue: sender.downgrade(),
         seal: checked.seal.clone(),
         head: Arc::clone(&checked.head),
         publication: checked.publication,
     };
     let journal_bytes = checked.replayed.journal_bytes;
-    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unwritten);
+    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unpublished);
     let (publish, published) = watch::channel(Published {
         state: Arc::new(state.clone()),
         tail,
@@ -126,6 +128,7 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
         published,
         recovered: state.pending().cloned().collect(),
         seal: checked.seal,
+        history,
         head: checked.head,
         logs: Arc::default(),
         storing: Arc::default(),
@@ -141,7 +144,7 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     Ok(locked)
 }
 
-/// Requires that the stack wasn't rolled back. Then finds the objects that the previous writer left unwritten.
+/// Requires that the stack was not rolled back. Then finds the outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
     writer: &Arc<dyn Writer>,
@@ -164,20 +167,16 @@ async fn check(
     }
     let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
     let publication = Publication::of(&opened.head);
-    let outputs = match &publication {
+    let unpublished = match &publication {
         Some(_) => unpublished(stack, &replayed).await?,
         None => None,
-    };
-    let unwritten = UnwrittenObjects {
-        documents: missing_documents(stack, &replayed).await?,
-        outputs,
     };
     Ok(OpeningCheck {
         seal,
         head: Arc::new(SessionHead::new(stack.object(), opened)),
         replayed,
         publication,
-        unwritten,
+        unpublished,
     })
 }
 
@@ -200,29 +199,23 @@ async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJou
     let wrapped_key = provider.wrap(key.id(), None)?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
     let head = SessionHead::new(stack.object(), opened);
-    let keys = head.successor(&*key, journal.tail.next, files, &wrapped_key.recipients);
+    let next = journal.tail.next;
+    let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
+    // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
+    // binds base and history by their digests.
+    let written = next.get().checked_sub(1).map(|last| Watermark {
+        slot: Slot(last),
+        chain: journal.tail.chain,
+    });
     let change = |head: &mut Head| {
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());
+        head.watermark = written.or(head.watermark);
         Ok(())
     };
     let sealed = head.swap_key(&key, writer, stack.nonce(), &change).await?;
     stack.keyring().keep(&key);
     Ok(sealed)
-}
-
-/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: their documents
-/// may have been collected.
-async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
-    if replayed.revisions.is_empty() {
-        return Ok(Vec::new());
-    }
-    let there = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let is_missing = |document: &&RevisionDocument| {
-        !replayed.state.is_forgotten(&document.revision)
-            && !there.contains(&ObjectName::Update(document.revision.clone()))
-    };
-    Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
 }
 
 /// The current revision's outputs, if the previous writer crashed before it published them.

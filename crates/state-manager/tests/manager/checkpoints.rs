@@ -1,6 +1,7 @@
 //! Checkpoints: written in the background when the journal is large, without any change that readers see.
 
 use super::*;
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{Backend, Json, Properties};
 
 /// An entry of about this many bytes.
@@ -76,4 +77,100 @@ async fn close_writes_a_watermark() {
     let head = backend.read_head(stack.lineage()).await.unwrap();
     let tail = backend.read_journal(stack.lineage(), None).await.unwrap().tail;
     assert_eq!(head.watermark.unwrap().chain, tail.chain);
+}
+
+/// Makes revisions in one session until a call fails. Returns those that were acknowledged.
+async fn deploy_heavy(stack: &Stack, prefix: &str) -> Vec<state_core::RevisionId> {
+    let mut made = Vec::new();
+    let Ok(session) = stack.lock("deploy").await else {
+        return made;
+    };
+    for round in 0..4 {
+        let Ok(update) = session.start_update(UpdateRequest::new(UpdateKind::Update)).await else {
+            return made;
+        };
+        let large = heavy(&format!("{prefix}{round}"), 600_000);
+        let Ok(step) = update.begin(Intent::create(large.clone())).await else {
+            return made;
+        };
+        if step.succeed(Some(large)).await.is_err() {
+            return made;
+        }
+        let Ok(revision) = update.finish(UpdateResult::Succeeded).await else {
+            return made;
+        };
+        made.push(revision);
+    }
+    drop(session.close().await);
+    made
+}
+
+#[tokio::test]
+async fn interrupted_checkpoint_loses_no_revision() {
+    let operations = [Operation::Rotate, Operation::Create, Operation::SwapHead];
+    let mut paged = 0;
+    for operation in operations {
+        for (nth, fault) in (0..4).flat_map(|nth| [(nth, Fault::BeforeEffect), (nth, Fault::AfterEffect)]) {
+            let (backend, stack) = new_stack().await;
+            let mut made = vec![deploy(&stack, &["a"]).await];
+            let faulty = FaultyBackend::new(Arc::new(backend.clone()));
+            let plan = faulty.plan();
+            let cut = Stacks::new(Arc::new(faulty), environment(3));
+            let cut = cut.get(stack.name()).await.unwrap().unwrap();
+            plan.fail(operation, nth, fault);
+            made.extend(deploy_heavy(&cut, "cut").await);
+            drop(cut);
+
+            let what = format!("{operation:?} {nth} {fault:?}");
+            let seen = stack.lock_status().await.unwrap();
+            if seen.holder.is_some() {
+                let session = stack.break_lock("repair", seen.epoch).await.unwrap();
+                session.close().await.unwrap();
+            }
+            let listed = stack.list().await.unwrap();
+            assert!(made.iter().all(|revision| listed.contains(revision)), "{what}");
+            assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
+            let more = deploy_heavy(&stack, "more").await;
+            assert_eq!(more.len(), 4, "{what}");
+            assert_eq!(stack.list().await.unwrap(), [listed, more].concat(), "{what}");
+            assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
+            let head = backend.read_head(stack.lineage()).await.unwrap();
+            paged += head.history.pages.iter().map(|page| page.revisions).sum::<u64>();
+        }
+    }
+    assert!(paged > 24, "{paged} revisions on pages");
+}
+
+#[tokio::test]
+async fn checkpoint_after_a_collection_keeps_the_history() {
+    let (backend, stack) = new_stack().await;
+    let old = deploy(&stack, &["a"]).await;
+    let first = deploy_heavy(&stack, "x").await;
+    let session = stack.lock("work").await.unwrap();
+    let mut retention = state_manager::Retention::default();
+    retention.keep_for = std::time::Duration::ZERO;
+    retention.keep_last = 2;
+    retention.grace = std::time::Duration::ZERO;
+    let report = session.collect(&retention).await.unwrap();
+    assert!(report.dropped.contains(&old));
+    let mut made = stack.list().await.unwrap();
+    for round in 0..6 {
+        let update = start(&session).await;
+        create(&update, heavy(&format!("y{round}"), 600_000)).await;
+        made.push(update.finish(UpdateResult::Succeeded).await.unwrap());
+        session.collect(&retention_of_all()).await.unwrap();
+    }
+    session.close().await.unwrap();
+    assert_eq!(stack.list().await.unwrap(), made);
+    assert!(made.contains(first.last().unwrap()));
+    let head = backend.read_head(stack.lineage()).await.unwrap();
+    assert!(!head.history.is_empty());
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+/// Keeps all revisions and deletes what nothing names.
+fn retention_of_all() -> state_manager::Retention {
+    let mut retention = state_manager::Retention::default();
+    retention.grace = std::time::Duration::ZERO;
+    retention
 }

@@ -283,16 +283,16 @@ async fn objects_of_a_deleted_revision_are_collected() {
     };
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
-        (2, 3)
+        (2, 0)
     );
     let report = driver.collect(&keep(100, 100, DAY)).await;
     assert_eq!((report.dropped.len(), report.forgotten), (0, vec![one.clone()]));
-    assert_eq!(report.waiting.unwrap().amount.files, 2);
+    assert_eq!(report.waiting.unwrap().amount.files, 1);
     driver.clock.advance(DAY);
-    assert_eq!(driver.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
+    assert_eq!(driver.collect(&keep(100, 100, DAY)).await.deleted.files, 1);
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
-        (1, 2)
+        (1, 0)
     );
     // The next session must not write its document again.
     deploy(&driver.stack, &["d"]).await;

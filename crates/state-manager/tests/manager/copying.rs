@@ -5,7 +5,7 @@ use state_backend_object_store::object_store::memory::InMemory;
 use state_backend_object_store::object_store::throttle::{ThrottleConfig, ThrottledStore};
 use state_backend_object_store::testkit::FaultyStore;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
-use state_core::{Backend, ErrorKind, Json, Properties, RevisionId};
+use state_core::{Backend, ErrorKind, Json, LogLevel, LogLine, Properties, RevisionId, Timestamp};
 use state_encrypt::generate_identity;
 use state_manager::Authenticity;
 use state_manager::state_backend_fs::FsBackend;
@@ -199,7 +199,12 @@ async fn remote_objects_are_read_concurrently_and_once() {
         .await
         .unwrap();
     for round in 0..40 {
-        deploy(&stack, &[&format!("e{round}")]).await;
+        let session = stack.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        update.log(&LogLine::new(Timestamp::new(""), LogLevel::Info, "one object"));
+        create(&update, entry(&format!("e{round}"), &[])).await;
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        session.close().await.unwrap();
     }
     let throttled = ThrottleConfig {
         wait_get_per_call: FAR,

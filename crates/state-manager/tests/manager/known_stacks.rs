@@ -218,6 +218,7 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
         old: head.key_id.unwrap(),
         new: strange.id(),
         generation: 2,
+        until: Slot(1),
         endorsement,
     };
     let random = invented(Tag::from_bytes([7; 32]));
@@ -362,6 +363,11 @@ async fn any_replaced_file_is_detected_or_has_no_effect() {
     make(&root, 1, keys(1, &anna)).await;
     make(&foreign, 2, strangers_keys(&anna)).await;
     let client = Client::of(&root, &anna);
+    // Puts the first revision on a page of the history, in both stores.
+    for client in [&client, &Client::of(&foreign, &anna)] {
+        let stack = client.stack().await.unwrap();
+        stack.rekey("rekey", Rekey::default()).await.unwrap();
+    }
     let stack = client.stack().await.unwrap();
     let first = client.deploy("b").await;
     let request = UpdateRequest::new(UpdateKind::Rollback);

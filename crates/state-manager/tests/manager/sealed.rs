@@ -288,7 +288,7 @@ async fn forged_head_or_document_is_detected() {
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
 
-    // A document with another number of entries, or with an unknown field.
+    // A page of the history with another number of entries in a document, or with an unknown field.
     let updates = std::fs::read_dir(place.join("updates")).unwrap();
     let path = updates.map(|item| item.unwrap().path()).min().unwrap();
     let honest = std::fs::read_to_string(&path).unwrap();
@@ -300,9 +300,10 @@ async fn forged_head_or_document_is_detected() {
             .strip_suffix("}\n")
             .unwrap();
         let body = body.replacen("\"entries\":2", wrong, 1);
-        let digest = state_core::Digest::of_parts(&[b"update", b"\n", body.as_bytes()]);
+        let digest = state_core::Digest::of_parts(&[b"history", b"\n", body.as_bytes()]);
+        let format = state_core::envelope::FORMAT;
         let forged =
-            format!("{{\"digest\":\"{digest}\",\"format\":1,\"kind\":\"update\",\"body\":{body}}}\n");
+            format!("{{\"digest\":\"{digest}\",\"format\":{format},\"kind\":\"history\",\"body\":{body}}}\n");
         assert_ne!(forged, honest);
         std::fs::write(&path, forged).unwrap();
         let stack = opened(&root, Some(keys(9, &identity))).await;

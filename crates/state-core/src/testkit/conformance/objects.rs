@@ -5,7 +5,6 @@ use crate::backend::{ObjectKind, ObjectName};
 use crate::counter::{Serial, Slot};
 use crate::digest::{Digest, KeyId};
 use crate::error::ErrorKind;
-use crate::revision::RevisionId;
 use bytes::Bytes;
 
 fn snapshot(slot: u64, content: &[u8]) -> ObjectName {
@@ -54,7 +53,10 @@ pub async fn objects_are_listed_by_kind_in_order(bench: &Bench<'_>) -> Verdict {
         let digest = Digest::of(&number.to_be_bytes());
         let key = std::array::from_fn(|at| digest.as_bytes()[at]);
         created.push(snapshot(number, &number.to_be_bytes()));
-        created.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
+        created.push(ObjectName::HistoryPage {
+            first: Serial(number),
+            short: digest.short(),
+        });
         created.push(ObjectName::Log(Serial(number)));
         created.push(ObjectName::Outputs(Serial(number)));
         created.extend(KeyId::from_bytes(key).map(|id| ObjectName::Key { number, id }));

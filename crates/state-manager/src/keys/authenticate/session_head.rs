@@ -117,6 +117,7 @@ impl SessionHead {
             old: old.id(),
             new: new.id(),
             generation,
+            until: next,
             endorsement: old.endorse(new.id(), generation),
         }));
         Keys {
@@ -211,6 +212,7 @@ fn differences(known: &Head, stored: &Head) -> String {
             (&known.name, &known.moving_to) != (&stored.name, &stored.moving_to),
         ),
         ("base", (&known.base, known.floor) != (&stored.base, stored.floor)),
+        ("history", known.history != stored.history),
     ];
     let changed: Vec<_> = parts
         .iter()

@@ -1,0 +1,156 @@
+//! Documents and frames before the base: both count because an authenticated head covers them by a digest.
+
+use super::{Authenticated, OpenedJournal, frame_object};
+use crate::context::StackContext;
+use crate::keys::wrapped;
+use crate::objects::document::RevisionDocument;
+use crate::objects::history_page;
+use state_core::history::HistoryPageRef;
+use state_core::journal::FrameKind;
+use state_core::sealing::StackKey;
+use state_core::{Error, Frame, Head, KeyId, Result, Slot};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+/// Reads a page of the history that the head names.
+///
+/// # Errors
+/// `Corrupt`, which names the page, if the page is missing or differs from its digest in the head.
+pub(crate) async fn page(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    page: &HistoryPageRef,
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let object = format!("stack {}: {}", stack.lineage(), page.object());
+    if !head.history.pages.contains(page) {
+        return Err(Error::corrupt(object, 0, "the head doesn't name it"));
+    }
+    let bytes = match stack.backend().read(stack.lineage(), &page.object()).await {
+        Err(Error::NotFound { .. }) => return Err(Error::corrupt(object, 0, "it is missing")),
+        read => read?,
+    };
+    let documents = history_page::decode(&object, &bytes, page)?.into_iter();
+    let proof = head.proof();
+    Ok(documents.map(|value| Authenticated { value, proof }).collect())
+}
+
+/// The documents of a page that can't be read, from the frames that made them: a page is only an index of the journal.
+/// `journal` begins at the beginning of history or before the page.
+pub(crate) fn documents_in_journal(
+    journal: &OpenedJournal,
+    head: &Authenticated<Head>,
+    page: &HistoryPageRef,
+) -> Result<Vec<Authenticated<RevisionDocument>>> {
+    let end = journal
+        .frames
+        .partition_point(|frame| frame.slot() < head.base.start);
+    let frames = &journal.frames[..end];
+    // The head names the chain before its base, and with it every frame before.
+    let is_linked =
+        |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
+    if !frames.last().is_some_and(is_linked) {
+        let object = format!("journal of stack {}", head.lineage);
+        return Err(Error::corrupt(
+            object,
+            0,
+            "it doesn't lead to the base that the head names",
+        ));
+    }
+    let following = head.history.pages.iter().find(|other| other.first > page.first);
+    let is_on_page = |document: &RevisionDocument| {
+        let serial = document.revision.serial();
+        serial >= page.first && following.is_none_or(|following| serial < following.first)
+    };
+    let mut documents = Vec::new();
+    for frame in frames {
+        let document = RevisionDocument::of_frame(&frame_object(head.lineage, frame), frame)?;
+        documents.extend(document.filter(is_on_page));
+    }
+    let proof = head.proof();
+    Ok(documents
+        .into_iter()
+        .map(|value| Authenticated { value, proof })
+        .collect())
+}
+
+/// The key that tags the data frames at a slot; none before the stack had a key. An old key authenticates nothing from
+/// the slot on at which it was replaced.
+fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {
+    let keys = head.keys.as_ref().filter(|keys| slot >= keys.since)?;
+    let replaced = keys.succession.iter().find(|link| slot < link.until);
+    replaced.map(|link| link.old).or(head.key_id)
+}
+
+/// Checks the tags of the frames before the base, each with the key of its time, as far as these keys can be opened here.
+/// The head's chain covers these frames already.
+pub(crate) async fn check_earlier_frames(stack: &StackContext, journal: &OpenedJournal) -> Result<()> {
+    if journal.key.is_none() {
+        return Ok(());
+    }
+    let head = &journal.head;
+    let mut keys: BTreeMap<KeyId, Option<Arc<dyn StackKey>>> = BTreeMap::new();
+    let is_earlier = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() < head.base.start;
+    for frame in journal.frames.iter().filter(is_earlier) {
+        let Some(id) = key_at(head, frame.slot()) else {
+            continue;
+        };
+        let key = match keys.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert(match wrapped::unwrap(stack, id).await {
+                Err(Error::Sealed { .. }) => None,
+                other => Some(other?),
+            }),
+        };
+        if key.as_ref().is_some_and(|key| !frame.is_authentic(&**key)) {
+            let object = frame_object(stack.lineage(), frame);
+            let reason =
+                format!("its tag doesn't match key {id}, which was in use then: the store was altered");
+            return Err(Error::sealed(object, reason));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key_at;
+    use state_core::head::{Keys, Succession};
+    use state_core::sealing::Tag;
+    use state_core::{Head, KeyId, Lineage, Nonce, Slot};
+
+    fn id(byte: u8) -> KeyId {
+        KeyId::from_bytes([byte; 16]).unwrap()
+    }
+
+    fn replaced(old: u8, until: u64) -> Succession {
+        Succession {
+            old: id(old),
+            new: id(old + 1),
+            generation: u64::from(old) + 1,
+            until: Slot(until),
+            endorsement: Tag::from_bytes([0; 32]),
+        }
+    }
+
+    #[test]
+    fn old_key_counts_only_before_its_replacement() {
+        let lineage = Lineage::from_bits([1; 16]);
+        let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
+        assert_eq!(key_at(&head, Slot(3)), None, "a plain stack");
+        head.key_id = Some(id(3));
+        head.keys = Some(Keys {
+            generation: 3,
+            since: Slot(2),
+            files: Vec::new(),
+            recipients: Vec::new(),
+            outputs: Vec::new(),
+            succession: vec![replaced(1, 5), replaced(2, 9)],
+        });
+        let at = |slot| key_at(&head, Slot(slot));
+        assert_eq!(at(1), None, "before the first key");
+        assert_eq!([at(2), at(4)], [Some(id(1)); 2]);
+        assert_eq!([at(5), at(8)], [Some(id(2)); 2]);
+        assert_eq!([at(9), at(u64::MAX)], [Some(id(3)); 2]);
+    }
+}

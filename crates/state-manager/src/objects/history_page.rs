@@ -1,0 +1,113 @@
+//! Pages of the history: stored objects with the documents of consecutive revisions.
+
+use crate::context::StackContext;
+use crate::objects::document::RevisionDocument;
+use serde::{Deserialize, Serialize};
+use state_core::history::HistoryPageRef;
+use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
+
+/// The most revisions on one page.
+pub(crate) const MAX_REVISIONS: u64 = 2048;
+
+/// A page of this size in bytes gets no further revisions.
+pub(crate) const MAX_LENGTH: u64 = 4 << 20;
+
+/// The body of a page.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryPage {
+    /// Makes the bytes unique. A delayed deletion of an unused page can then never hit one that a head names.
+    nonce: Nonce,
+    /// Oldest first.
+    revisions: Vec<RevisionDocument>,
+}
+
+impl Enveloped for HistoryPage {
+    const KIND: &'static str = "history";
+}
+
+/// Stores consecutive documents, oldest first, on as many pages as they need. The pages count once a head names them.
+pub(crate) async fn store(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    documents: Vec<RevisionDocument>,
+) -> Result<Vec<HistoryPageRef>> {
+    let mut stored = Vec::new();
+    for revisions in split(documents) {
+        let Some(first) = revisions.first().map(|document| document.revision.serial()) else {
+            continue;
+        };
+        let count = revisions.len() as u64;
+        let nonce = stack.nonce();
+        let bytes = HistoryPage { nonce, revisions }.encode();
+        let reference = HistoryPageRef {
+            first,
+            revisions: count,
+            digest: Digest::of(&bytes),
+            length: bytes.len() as u64,
+        };
+        writer.create(&reference.object(), bytes.into()).await?;
+        stored.push(reference);
+    }
+    Ok(stored)
+}
+
+/// Documents in groups that respect the limits of a page. A document that is larger than a page has one of its own.
+fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
+    let mut pages: Vec<Vec<RevisionDocument>> = Vec::new();
+    let mut length = 0;
+    for document in documents {
+        let more = document.encoded_length();
+        match pages.last_mut() {
+            Some(page) if (page.len() as u64) < MAX_REVISIONS && length + more <= MAX_LENGTH => {
+                page.push(document);
+                length += more;
+            }
+            _ => {
+                pages.push(vec![document]);
+                length = more;
+            }
+        }
+    }
+    pages
+}
+
+/// Decodes a page and checks it against its reference in the head.
+///
+/// # Errors
+/// `Corrupt` if it differs.
+pub(crate) fn decode(
+    object: &str,
+    bytes: &[u8],
+    reference: &HistoryPageRef,
+) -> Result<Vec<RevisionDocument>> {
+    if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
+        return Err(damaged(
+            object,
+            "its content doesn't match the digest in the head",
+        ));
+    }
+    let page = HistoryPage::decode(object, bytes)?;
+    let is_consistent = |document: &RevisionDocument| {
+        let id = &document.revision;
+        RevisionId::new(id.serial(), &document.chain) == *id
+    };
+    // The digest matches, so a holder of the key wrote these bytes. Callers rely on the order and on the ids.
+    let in_order = page
+        .revisions
+        .windows(2)
+        .all(|pair| pair[0].revision.serial() < pair[1].revision.serial() && pair[0].slot < pair[1].slot);
+    let first = page.revisions.first().map(|document| document.revision.serial());
+    let is_whole = first == Some(reference.first) && page.revisions.len() as u64 == reference.revisions;
+    if !in_order || !is_whole || !page.revisions.iter().all(is_consistent) {
+        return Err(damaged(
+            object,
+            "its revisions are not the ones that the head names",
+        ));
+    }
+    Ok(page.revisions)
+}
+
+fn damaged(object: &str, reason: &str) -> Error {
+    Error::corrupt(object, 0, reason)
+}
