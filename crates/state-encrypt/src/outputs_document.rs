@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::TagDomain;
-use state_core::{Json, KeyId, Lineage, Serial};
+use state_core::{Json, KeyId, Lineage, Serial, StackName};
 use std::collections::BTreeMap;
 
 /// Format version of the document.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// Size limit of a document, in bytes.
 const MAX_BYTES: usize = 256 << 20;
@@ -27,7 +27,7 @@ const MAX_BYTES: usize = 256 << 20;
 /// one of their identities can read the outputs, but no other value of the stack. Access to the state itself is
 /// restricted by the access rules of the store.
 ///
-/// A tag under the output key covers the whole document: lineage and serial, names, values, wrapped keys. Every
+/// A tag under the output key covers the whole document: lineage, name of the stack and serial, names of outputs, values, wrapped keys. Every
 /// reader of the outputs holds the output key and could forge a document; consumers that need protection against that
 /// read the outputs from the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +35,7 @@ const MAX_BYTES: usize = 256 << 20;
 pub struct OutputsDocument {
     format: u64,
     lineage: Lineage,
+    stack: StackName,
     serial: Serial,
     key_id: KeyId,
     keys: Vec<String>,
@@ -55,6 +56,7 @@ impl OutputsDocument {
         key: &DataKey,
         wraps: &[Wrap],
         lineage: Lineage,
+        stack: &StackName,
         serial: Serial,
         policy: SealingPolicy,
         outputs: &StackOutputs,
@@ -64,6 +66,7 @@ impl OutputsDocument {
         let mut document = Self {
             format: FORMAT,
             lineage,
+            stack: stack.clone(),
             serial,
             key_id: key.id(),
             keys: wraps.iter().map(|wrap| STANDARD.encode(&wrap.bytes)).collect(),
@@ -117,6 +120,11 @@ impl OutputsDocument {
     /// Returns the lineage of the stack.
     pub const fn lineage(&self) -> Lineage {
         self.lineage
+    }
+
+    /// Returns the name that the stack had when the document was written.
+    pub const fn stack(&self) -> &StackName {
+        &self.stack
     }
 
     /// Returns the serial of the revision.
