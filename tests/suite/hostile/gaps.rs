@@ -3,7 +3,6 @@
 
 use super::{Command, Kind, Outcome, Scenario, Stack};
 use crate::store::block_on;
-use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Forgery, Intervention};
 use state_core::{Enveloped, Head};
@@ -24,21 +23,12 @@ struct Gap {
     passes: fn(&Outcome) -> bool,
 }
 
-fn is_pointer(object: &str) -> bool {
-    object.contains("names/") && object.ends_with(".json")
-}
-
 fn is_head(object: &str) -> bool {
     object.ends_with("head.json")
 }
 
-/// Whether the stack appears not to exist, without an error.
-fn reads_as_absent(outcome: &Outcome) -> bool {
-    matches!(outcome.shown, Ok(None))
-}
-
 /// Forges a document and recomputes its public digest.
-fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Action {
+pub(super) fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Action {
     Action::Forge(Forgery::new(name, move |bytes| {
         let Ok(mut document) = T::decode("forged", bytes) else {
             return bytes.to_vec();
@@ -50,34 +40,7 @@ fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Acti
 
 /// Forgeries that pass until a stack is read through one authenticated view. When a gap is closed, the test fails; then
 /// move its line to a test that asserts the required behaviour.
-const KNOWN_GAPS: [Gap; 5] = [
-    Gap {
-        attack: "the name pointer is deleted",
-        expected: "a client that knows the stack reports the missing name; exit 12 or 14",
-        command: Command::Read,
-        sealed_only: false,
-        aims_at: is_pointer,
-        action: || Action::Delete,
-        passes: reads_as_absent,
-    },
-    Gap {
-        attack: "the name pointer is forged: the stack was removed",
-        expected: "a client that knows the stack refuses a removal that no authentic head confirms",
-        command: Command::Read,
-        sealed_only: false,
-        aims_at: is_pointer,
-        action: || forge::<NamePointer>("removed", |pointer| pointer.target = NameTarget::Removed),
-        passes: reads_as_absent,
-    },
-    Gap {
-        attack: "the head is forged: the stack was removed",
-        expected: "the view authenticates the head before it believes the removal",
-        command: Command::Read,
-        sealed_only: true,
-        aims_at: is_head,
-        action: || forge::<Head>("removed", |head| head.removed = true),
-        passes: reads_as_absent,
-    },
+const KNOWN_GAPS: [Gap; 2] = [
     Gap {
         attack: "the policy in the head is forged while a session runs, and the session signs it",
         expected: "a swap authenticates the head that it replaces: exit 12",

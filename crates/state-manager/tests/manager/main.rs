@@ -12,6 +12,8 @@ mod faults;
 #[cfg(feature = "fs")]
 mod files;
 #[cfg(feature = "fs")]
+mod known_names;
+#[cfg(feature = "fs")]
 mod known_stacks;
 mod lookups;
 mod move_rollback;
