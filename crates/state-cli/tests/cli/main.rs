@@ -26,6 +26,7 @@ mod kinds;
 mod locks;
 mod login;
 mod logs;
+mod ownership;
 mod programs;
 mod pulumi;
 mod reading;
