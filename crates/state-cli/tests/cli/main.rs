@@ -18,6 +18,7 @@ mod first_up;
 mod foreign;
 mod gc;
 mod guides;
+mod hygiene;
 mod import;
 mod inspect;
 mod json;
