@@ -3,6 +3,8 @@
 mod by_hand;
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Escaped in JSON, so that both of its spellings count.
@@ -176,6 +178,7 @@ impl Worked {
     fn meets_a_stranger(&self, outside: &Path) {
         let stranger = outside.join("stranger.txt");
         std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
+        std::fs::set_permissions(&stranger, Permissions::from_mode(0o600)).unwrap();
         let stranger = ["--identity", stranger.to_str().unwrap()];
         let shown = ["show", "terraform_data.database", "--show-secrets"];
         self.go(&[&shown[..], &stranger].concat(), &[12]);

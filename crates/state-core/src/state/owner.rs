@@ -44,3 +44,49 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::StackOwner;
+    use crate::mutation::{Edit, EditChange};
+    use crate::snapshot::ForeignSerial;
+    use crate::state::{LoadedSnapshots, State};
+    use crate::{
+        Entry, Lineage, MutationId, Record, Serial, Timestamp, Uid, UpdateId, UpdateInfo, UpdateKind,
+    };
+
+    #[test]
+    fn stack_belongs_to_the_program_that_updated_it() {
+        let lineage = Lineage::from_bits([1; 16]);
+        let mut state = State::new(lineage);
+        let mut apply = |record| state.apply(&record, &LoadedSnapshots::new()).unwrap();
+        let start = Timestamp::new("2026-01-01T00:00:00Z");
+        apply(Record::UpdateStart(UpdateInfo {
+            program: Some("site".to_owned()),
+            ..UpdateInfo::new(UpdateId::from_bits([2; 16]), UpdateKind::Update, start.clone())
+        }));
+        let mut entry = Entry::leaf("a".parse().unwrap(), "thing");
+        entry.uid = Some(Uid::from_bits([3; 16]));
+        apply(Record::Edit(Edit {
+            id: MutationId::from_bits([4; 16]),
+            changes: vec![EditChange::Append(entry.into())],
+        }));
+        let owner = state.owner();
+        assert_eq!(owner, StackOwner::Program("site".to_owned()));
+        assert!(owner.accepts("site") && !owner.accepts("other") && !owner.accepts(""));
+
+        let mut snapshot = state.snapshot("shop/production", start);
+        assert_eq!(State::from_snapshot(lineage, &snapshot).unwrap().owner(), owner);
+        snapshot.program = None;
+        let unowned = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert!(unowned == StackOwner::Nobody && unowned.accepts("other"));
+        let foreign = ForeignSerial::after_import(None, 7, Serial(1));
+        snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
+        let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert_eq!(imported, StackOwner::Tool("terraform".to_owned()));
+        assert!(!imported.accepts("") && !imported.accepts("terraform"));
+        snapshot.entries.clear();
+        let empty = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert_eq!(empty, StackOwner::Nobody, "nothing can be deleted");
+    }
+}
