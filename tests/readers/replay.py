@@ -7,7 +7,7 @@ REMOVALS = ("delete", "discard")
 BEGUN = ("create", "update", "delete", "read", "import", "discard")
 WINDOW = 1024
 SNAPSHOT_MEMBERS = (
-    "format-version stack deployment-id lineage serial manifest generated-at pending-operations invalidated entries "
+    "format-version stack deployment-id lineage serial program manifest generated-at pending-operations invalidated entries "
     "outputs sensitive-outputs foreign-serials extensions continuation"
 ).split()
 
@@ -40,7 +40,7 @@ class State:
     def __init__(self, lineage):
         self.lineage, self.serial, self.current = lineage, 0, None
         self.recorded, self.base = [], []
-        self.factory, self.manifest = factory({}), None
+        self.factory, self.manifest, self.program = factory({}), None, None
         self.extensions, self.unknown, self.foreign = {}, {}, {}
         self.outputs, self.sensitive = {}, []
         self.pending, self.invalidated, self.update = [], None, None
@@ -88,6 +88,7 @@ class State:
         snapshot = {
             "serial": number(self.serial),
             "stack": self.factory,
+            "program": self.program,
             "manifest": self.manifest,
             "entries": self.entries(),
             "pending-operations": pending,
@@ -116,6 +117,7 @@ class State:
         self.base, self.recorded = self.entries(), []
         if update["kind"] in DRIVEN and self.manifest is not None:
             self.manifest = with_members(self.manifest, plugins=None)
+        self.program = update.get("program", self.program)
         self.update = {"who": "", "host": "", **update}
 
     def _begin(self, begin, _load):
@@ -350,7 +352,7 @@ class State:
         self.update = with_members(self.update, counts=merged or None)
 
     def _take_header(self, snapshot):
-        self.factory = factory(snapshot["stack"])
+        self.factory, self.program = factory(snapshot["stack"]), snapshot.get("program")
         self.manifest = manifest(snapshot.get("manifest"))
         self.extensions = snapshot.get("extensions", {})
         self.unknown = {name: value for name, value in snapshot.items() if name not in SNAPSHOT_MEMBERS}

@@ -112,7 +112,7 @@ SHAPES = {
     "DOCUMENT": ("revision=revision slot=number chain=digest made=MADE", ""),
     "UPDATE": (
         "id=uuid kind=text start=text",
-        "who=text host=text version=text message=text end=text result=text counts=object environment=object "
+        "who=text host=text version=text program=text message=text end=text result=text counts=object environment=object "
         "parent=revision restored=revision moved=MOVED forced=bool",
     ),
     "BEGIN": ("id=uuid op=op target=object", "entry=entry deposes=text tombstone=bool at=text"),

@@ -1,8 +1,8 @@
 //! P3 between two requests: data that is damaged while a command runs gives a typed error or the same state, in files and
-//! in objects, plain and sealed. `hostile/gaps.rs` lists forgeries that aren't detected yet.
+//! in objects, plain and sealed.
 
 mod epochs;
-mod gaps;
+mod names;
 mod oracle;
 mod vanished;
 
@@ -18,7 +18,7 @@ use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Attacker, Forgery, Intervention, Request, Verb};
 use state_core::{Address, Backend, Enveloped, Error, Result, Snapshot, StackName, UpdateKind, UpdateResult};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
-use state_manager::{Intent, Rekey, Stacks, UpdateRequest};
+use state_manager::{Intent, MemoryKnownStacks, Rekey, Stacks, UpdateRequest};
 use state_tests::workload;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,11 +146,25 @@ impl Scenario {
 
     /// Runs a command on a copy of the store with interventions, and then reads the copy without interventions.
     async fn run(&self, command: Command, plan: Vec<Intervention>) -> Outcome {
+        self.run_as(command, plan, None).await
+    }
+
+    /// As [`Scenario::run`], for a client with a memory of known stacks.
+    async fn run_as(
+        &self,
+        command: Command,
+        plan: Vec<Intervention>,
+        memory: Option<Arc<MemoryKnownStacks>>,
+    ) -> Outcome {
         let disk = self.disk.copy().await;
         let attacker = Attacker::default();
         let backend = disk.under(&attacker).await.expect("nothing is damaged yet");
         attacker.plan(plan);
-        let shown = command.run(&self.stacks(backend)).await;
+        let mut stacks = self.stacks(backend);
+        if let Some(memory) = memory {
+            stacks = stacks.with_known_stacks(memory);
+        }
+        let shown = command.run(&stacks).await;
         let requests = attacker.requests();
         let left = async {
             let backend = disk.under(&Attacker::default()).await?;
@@ -224,6 +238,8 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
 enum Command {
     /// Reads tip and history.
     Read,
+    /// Takes the stack, and creates it if it doesn't exist, as `up` does.
+    Create,
     /// Appends a mutation, and swaps the head at close.
     Append,
     /// Swaps head and names.
@@ -258,6 +274,11 @@ impl Command {
     async fn run(self, stacks: &Stacks) -> Result<Observed> {
         match self {
             Self::Read => {}
+            Self::Create => {
+                if stacks.get(&name()).await?.is_none() {
+                    stacks.new_stack(&name()).await?;
+                }
+            }
             Self::Append => {
                 let stack = found(stacks).await?;
                 let session = stack.lock("append").await?;

@@ -195,8 +195,8 @@ impl Owner {
         Ok(seen)
     }
 
-    /// Replaces the head that the caller read. Lineage, epoch, generation and removal stay as they are, because only
-    /// a takeover or a removal may change them.
+    /// Replaces the head that the caller read. Lineage, epoch and generation stay as they are, because only a takeover
+    /// or a removal may change them; a removed stack stays removed.
     pub(crate) fn swap_head(&self, seen: &HeadVersion, changed: Head, nonce: Nonce) -> Result<SwapOutcome> {
         self.check_open()?;
         let head_lock = self.stack.lock_head(&self.holder)?;
@@ -209,7 +209,7 @@ impl Owner {
         head.lineage = now.head.lineage;
         head.epoch = now.head.epoch;
         head.generation = now.head.generation;
-        head.removed = now.head.removed;
+        head.removed |= now.head.removed;
         head.nonce = nonce;
         let seen = self.close_if_poisoned(self.stack.replace_head(head, &head_lock))?;
         *lock(&self.seen) = seen.clone();

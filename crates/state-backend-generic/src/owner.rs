@@ -207,7 +207,7 @@ impl Owner {
         head.lineage = seen.head.lineage;
         head.epoch = seen.head.epoch;
         head.generation = seen.head.generation;
-        head.removed = seen.head.removed;
+        head.removed |= seen.head.removed;
         head.compaction = seen
             .head
             .compaction

@@ -313,7 +313,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
              `statectl identity` prints"
         }
         ErrorKind::Distrusted => {
-            "ask the other users of the stack whether the change was intended; if so, run `statectl trust --accept`"
+            "ask the other users of the stack whether the change was intended; if so, run `statectl trust --accept --stack NAME`"
         }
         ErrorKind::Denied => {
             "check your permissions and credentials for the store, then run the command again"

@@ -17,7 +17,7 @@ pub enum ExitCode {
     Usage = 2,
     /// There are differences, and `--detailed-exitcode` is set.
     Differences = 3,
-    /// The command needs a confirmation by `--yes` or `--force`.
+    /// The command needs a confirmation by `--yes`, `--force` or `--adopt`.
     Refused = 4,
     /// The store, stack, resource or revision does not exist.
     NotFound = 10,

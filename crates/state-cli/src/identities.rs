@@ -3,20 +3,24 @@
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::formats;
-use crate::settings::Settings;
 use crate::settings::file::user_folder;
+use crate::settings::{Settings, quoted};
 use clap::ValueEnum;
 use state_core::Entropy;
 use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use zeroize::Zeroizing;
 
 /// The user's own identity file, relative to the user's configuration folder.
 const USER_FILE: &str = "statectl/identity.txt";
+
+/// Permission bits of an identity file that must not be set.
+const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// The environment variable with a passphrase that decrypts stacks.
 const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
@@ -178,11 +182,26 @@ fn own_file() -> Option<PathBuf> {
 
 fn read(path: &Path) -> Result<Identities, CliError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| CliError {
+    let unreadable = |source| CliError {
         code: ExitCode::Undecipherable,
         ..CliError::io(name.clone(), &source)
             .with_hint("name a file with an age identity with `--identity FILE`")
-    })?;
+    };
+    let mut file = File::open(path).map_err(unreadable)?;
+    // Checked on the opened file: a check of the path could be of another file.
+    let metadata = file.metadata().map_err(unreadable)?;
+    if metadata.is_file() && metadata.mode() & OPEN_TO_OTHERS != 0 {
+        let message = format!(
+            "refused to use the identity: other users can access the file (mode {:04o})",
+            metadata.mode() & 0o7777
+        );
+        return Err(CliError::undecipherable(name, &message).with_hint(format!(
+            "make it private with `chmod 600 {}`",
+            quoted(&path.display().to_string())
+        )));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text).map_err(unreadable)?;
     Identities::parse(&name, &text).map_err(|error| refused(&name, &error))
 }
 

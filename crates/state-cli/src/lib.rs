@@ -14,7 +14,9 @@ mod exit;
 mod formats;
 mod glob;
 mod graph;
+mod hardening;
 mod identities;
+mod input;
 mod marks;
 mod origin;
 mod output;
@@ -51,6 +53,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 /// Like [`run`], with additional formats: `run_with(arguments, Formats::standard().with(MyFormat))`. Later runs in the same
 /// process use the formats of the first run.
 pub fn run_with(arguments: Vec<OsString>, formats: Formats) -> ExitCode {
+    hardening::disable_core_dumps();
     formats::set(formats);
     let mut command = Cli::command();
     let arguments = commands::understood(&command, arguments);

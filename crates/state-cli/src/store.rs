@@ -9,8 +9,8 @@ use crate::settings::{Settings, quoted, shown, url_of};
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{
-    BackendRegistry, Environment, FileKnownStacks, Session, Stack, Stacks, StoreIdentity, StoreRequest,
-    file_url,
+    BackendRegistry, Environment, FileKnownStacks, KnownStacks, Session, Stack, Stacks, StoreIdentity,
+    StoreRequest, file_url,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,11 +67,35 @@ impl Opener {
     pub(crate) async fn connect_or_make(&self, url: &str) -> Result<(Stacks, bool), CliError> {
         let (stacks, is_new) = match self.connect(url, Opening::Existing).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.require_unknown(url).await?;
                 (self.connect(url, Opening::Create).await, true)
             }
             other => (other, false),
         };
         Ok((stacks.map_err(not_opened)?, is_new))
+    }
+
+    /// Refuses to create a store in the place of one whose sealed stacks this client knows: everything that they record
+    /// would be created again.
+    pub(crate) async fn require_unknown(&self, url: &str) -> Result<(), CliError> {
+        let Some(known) = self.known_stacks(url, url) else {
+            return Ok(());
+        };
+        let sealed = sealed_names(&*known).await?;
+        let Some(first) = sealed.first() else {
+            return Ok(());
+        };
+        let listed: Vec<_> = sealed.iter().map(StackName::short).collect();
+        let message = format!(
+            "the store is missing, but this client knows encrypted stacks in it: {}",
+            listed.join(", ")
+        );
+        Err(
+            CliError::undecipherable(format!("store {}", shown(url)), &message).with_hint(format!(
+                "restore the store from a backup; to give a stack up, run `statectl trust --accept --stack {}`",
+                quoted(&first.short())
+            )),
+        )
     }
 
     /// Like [`connect`](Self::connect), but sends no request to a remote store yet.
@@ -278,6 +302,19 @@ pub(crate) fn missing_store(error: Error, url: &str) -> CliError {
         "create the store with `statectl init --backend {}`, or name another one",
         quoted(&shown(url))
     ))
+}
+
+/// The remembered names of stacks that were sealed.
+async fn sealed_names(known: &dyn KnownStacks) -> Result<Vec<StackName>, CliError> {
+    let mut sealed = Vec::new();
+    for name in known.names().await? {
+        if let Some(lineage) = known.named(&name).await?
+            && known.seen(lineage).await?.is_some_and(|pin| pin.key.is_some())
+        {
+            sealed.push(name);
+        }
+    }
+    Ok(sealed)
 }
 
 /// Whether the error means that the store itself doesn't exist. False for a missing bucket, which `init` can't create.

@@ -22,8 +22,18 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Opens or creates the store and the stack.
+    /// Opens or creates the store and the stack that the user named, else the only stack.
     pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
+        Self::prepare_named(context, sealing, None).await
+    }
+
+    /// Opens or creates the store and the stack with this name; without a name, the one that the user named, else the only
+    /// stack.
+    pub(crate) async fn prepare_named(
+        context: &Context,
+        sealing: &NewStack,
+        name: Option<StackName>,
+    ) -> Result<Self, CliError> {
         let url = context.store.location()?.url;
         let (mut stacks, created_store) = context.store.connect_or_make(&url).await?;
         if !created_store {
@@ -31,7 +41,11 @@ impl Target {
         }
         let url = settings::shown(&url);
         context.store.log_use(&format!("store {url}"));
-        let name = match context.store.choose(&stacks).await? {
+        let chosen = match name {
+            Some(name) => Some(name),
+            None => context.store.choose(&stacks).await?,
+        };
+        let name = match chosen {
             Some(name) => name,
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };

@@ -93,5 +93,5 @@ pub use pending::PendingOperation;
 pub use persistent::{Relation, SnapshotMeta};
 pub use revision::RevisionId;
 pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Invalidation, Snapshot};
-pub use state::State;
+pub use state::{StackOwner, State};
 pub use update::{UpdateInfo, UpdateKind, UpdateResult};

@@ -13,6 +13,7 @@ mod check;
 mod index;
 mod layered;
 mod moves;
+mod owner;
 mod prune;
 mod step;
 mod window;
@@ -21,6 +22,7 @@ mod window;
 mod tests;
 
 pub use apply::{ApplyReport, LoadedSnapshots, replay};
+pub use owner::StackOwner;
 
 use crate::address::{Address, Dependency, EntryKey};
 use crate::counter::Serial;
@@ -77,6 +79,7 @@ enum UnsettledRevision {
 #[derive(Clone, Debug, Default)]
 struct Header {
     factory: crate::snapshot::FactoryInfo,
+    program: Option<String>,
     manifest: Option<Manifest>,
     foreign_serials: BTreeMap<String, ForeignSerial>,
     extensions: JsonMap,
@@ -151,6 +154,7 @@ impl State {
     pub fn snapshot(&self, stack: impl Into<String>, generated_at: Timestamp) -> Snapshot {
         let Header {
             factory,
+            program,
             manifest,
             foreign_serials,
             extensions,
@@ -160,6 +164,7 @@ impl State {
             lineage: Some(self.lineage),
             serial: Some(self.serial),
             factory: factory.clone(),
+            program: program.clone(),
             stack: stack.into(),
             manifest: manifest.clone(),
             generated_at,
@@ -312,6 +317,7 @@ impl State {
     fn take_header(&mut self, snapshot: &Snapshot) {
         let header = self.header_mut();
         header.factory.clone_from(&snapshot.factory);
+        header.program.clone_from(&snapshot.program);
         header.manifest.clone_from(&snapshot.manifest);
         header.extensions.clone_from(&snapshot.extensions);
         header.unknown.clone_from(&snapshot.unknown);

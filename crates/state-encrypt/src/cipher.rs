@@ -2,6 +2,7 @@
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
+use crate::padding::{padded_length, push_padded, remove_padding};
 use crate::place::{Place, length};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -49,14 +50,15 @@ impl Cipher {
         &self.digits
     }
 
-    /// Encrypts a value and returns nonce, ciphertext and tag. The same value in the same place always yields the
+    /// Pads and encrypts a value, and returns nonce, ciphertext and tag. The same value in the same place always yields the
     /// same bytes.
     pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<Vec<u8>> {
         let associated = place.associated(path, self.lineage, self.key_id);
-        let nonce = self.nonce(&associated, value);
-        let mut bytes = Vec::with_capacity(NONCE + value.len() + TAG);
-        bytes.extend_from_slice(&nonce);
-        bytes.extend_from_slice(value);
+        let mut bytes = Vec::with_capacity(NONCE + padded_length(value.len()) + TAG);
+        bytes.extend_from_slice(&[0; NONCE]);
+        push_padded(&mut bytes, value);
+        let nonce = self.nonce(&associated, &bytes[NONCE..]);
+        bytes[..NONCE].copy_from_slice(&nonce);
         let tag = self
             .aead
             .encrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut bytes[NONCE..])
@@ -108,6 +110,9 @@ impl Cipher {
         if !bool::from(self.nonce(&associated, &value).ct_eq(&nonce)) {
             return Err(not_authentic());
         }
+        if !remove_padding(&mut value) {
+            return Err(malformed("its padding is wrong"));
+        }
         match String::from_utf8(std::mem::take(&mut *value)) {
             Ok(text) => Ok(Zeroizing::new(text)),
             Err(error) => {
@@ -117,11 +122,12 @@ impl Cipher {
         }
     }
 
-    fn nonce(&self, associated: &[u8], value: &[u8]) -> [u8; NONCE] {
+    /// The nonce of a padded value.
+    fn nonce(&self, associated: &[u8], padded: &[u8]) -> [u8; NONCE] {
         let mut hasher = blake3::Hasher::new_keyed(&self.nonces);
         hasher.update(&length(associated));
         hasher.update(associated);
-        hasher.update(value);
+        hasher.update(padded);
         let mut nonce = [0; NONCE];
         nonce.copy_from_slice(&hasher.finalize().as_bytes()[..NONCE]);
         nonce

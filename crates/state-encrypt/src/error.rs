@@ -39,6 +39,9 @@ pub enum Error {
     /// The passphrase is empty.
     #[error("the passphrase is empty")]
     EmptyPassphrase,
+    /// The passphrase for a new wrapped key has fewer than 8 characters.
+    #[error("the passphrase is shorter than 8 characters")]
+    ShortPassphrase,
     /// The requested work factor of a passphrase is too weak or too slow.
     #[error("passphrase work factor {asked} is out of range: expected 1 to {most}")]
     WorkFactorRange {
@@ -197,7 +200,7 @@ impl Error {
                 "restore the file from a backup; `age-keygen -o FILE` creates a new identity"
             }
             Self::NoRecipient => "give at least one recipient, better two",
-            Self::EmptyPassphrase => "use a passphrase of several random words",
+            Self::EmptyPassphrase | Self::ShortPassphrase => "use a passphrase of several random words",
             Self::WorkFactorRange { .. } => "omit the work factor to use the default",
             Self::Wrapping { .. } => "check the recipients, and that the age plugins they need are installed",
             Self::UnknownKey { .. } => "restore the folder of this data key in the store from a backup",
@@ -236,6 +239,7 @@ impl From<Error> for state_core::Error {
             | Error::Identity { .. }
             | Error::NoIdentity { .. }
             | Error::EmptyPassphrase
+            | Error::ShortPassphrase
             | Error::WorkFactorRange { .. } => Self::invalid("encryption", reason),
             _ => Self::sealed("encryption", reason),
         }

@@ -144,6 +144,7 @@ impl KeyProvider for AgeKeys {
             return Err(state_core::Error::sealed(object, "they belong to another stack"));
         }
         Ok(OpenedOutputs {
+            stack: document.stack().clone(),
             serial: document.serial(),
             key: document.key_id(),
             outputs: document.open(&self.identities)?,

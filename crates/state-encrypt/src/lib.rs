@@ -80,6 +80,7 @@ mod generated;
 mod identity;
 mod key_provider;
 mod outputs_document;
+mod padding;
 mod passphrase;
 mod place;
 #[cfg(feature = "plugin")]

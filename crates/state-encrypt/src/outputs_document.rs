@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::TagDomain;
-use state_core::{Json, KeyId, Lineage, Serial};
+use state_core::{Json, KeyId, Lineage, Serial, StackName};
 use std::collections::BTreeMap;
 
 /// Format version of the document.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// Size limit of a document, in bytes.
 const MAX_BYTES: usize = 256 << 20;
@@ -27,14 +27,15 @@ const MAX_BYTES: usize = 256 << 20;
 /// of these recipients can decrypt the outputs, but no other value of the stack. The access rules of the store restrict
 /// the access to the state itself.
 ///
-/// A tag under the output key covers the whole document: lineage and serial, names, values, wrapped keys. Every
-/// reader of the outputs holds the output key and could forge a document. Consumers that need protection against such
-/// forgeries must read the outputs from the state.
+/// A tag under the output key covers the whole document: lineage, name of the stack and serial, names of outputs, values, wrapped keys. Every
+/// reader of the outputs holds the output key and could forge a document; consumers that need protection against that
+/// read the outputs from the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OutputsDocument {
     format: u64,
     lineage: Lineage,
+    stack: StackName,
     serial: Serial,
     key_id: KeyId,
     keys: Vec<String>,
@@ -55,6 +56,7 @@ impl OutputsDocument {
         key: &DataKey,
         wraps: &[Wrap],
         lineage: Lineage,
+        stack: &StackName,
         serial: Serial,
         policy: SealingPolicy,
         outputs: &StackOutputs,
@@ -64,6 +66,7 @@ impl OutputsDocument {
         let mut document = Self {
             format: FORMAT,
             lineage,
+            stack: stack.clone(),
             serial,
             key_id: key.id(),
             keys: wraps.iter().map(|wrap| STANDARD.encode(&wrap.bytes)).collect(),
@@ -117,6 +120,11 @@ impl OutputsDocument {
     /// Returns the lineage of the stack.
     pub const fn lineage(&self) -> Lineage {
         self.lineage
+    }
+
+    /// Returns the name that the stack had when the document was written.
+    pub const fn stack(&self) -> &StackName {
+        &self.stack
     }
 
     /// Returns the serial of the revision.

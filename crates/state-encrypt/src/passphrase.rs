@@ -8,6 +8,9 @@ use zeroize::Zeroizing;
 /// The work factor of one passphrase attempt, as a power of two: age's own default, about one second.
 pub const DEFAULT_WORK_FACTOR: u8 = 18;
 
+/// Fewest characters of a passphrase for a new wrapped key. A shorter one still opens keys that were wrapped to it before.
+const MIN_CHARACTERS: usize = 8;
+
 /// A passphrase that wraps or unwraps a data key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Passphrase(Zeroizing<String>);
@@ -24,6 +27,11 @@ impl Passphrase {
             return Err(Error::EmptyPassphrase);
         }
         Ok(Self(Zeroizing::new(passphrase.to_owned())))
+    }
+
+    /// Whether the passphrase is too short to protect a new wrapped key. A long one may be weak as well.
+    pub(crate) fn is_too_short(&self) -> bool {
+        self.0.chars().count() < MIN_CHARACTERS
     }
 
     pub(crate) fn secret(&self) -> SecretString {

@@ -4,7 +4,7 @@ use state_core::{Address, KeyId, Lineage, Uid};
 use std::fmt;
 
 /// First field of the associated data of every value.
-const FORMAT: &[u8] = b"state-value-v1";
+const FORMAT: &[u8] = b"state-value-v2";
 
 /// The owner of a value.
 #[derive(Clone, Copy, Debug)]

@@ -37,11 +37,12 @@ pub(crate) use value::ValueSealer;
 ///
 /// # Form of a sealed value
 /// A sealed value is `{"$sealed": "v1:<first 16 digits of the key id>:<base64>"}`, a sealed text `$sealed:v1:…`; see
-/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) encodes nonce (24 bytes), ciphertext, tag (16 bytes). The
-/// plaintext is the value's canonical JSON, or a text's UTF-8. The keys are derived from the data key with BLAKE3's
+/// [`state_core::sealed`]. The base64 (RFC 4648, no padding) holds nonce (24 bytes), ciphertext, tag (16). The plaintext
+/// is the value's length (8 bytes, little-endian), its canonical JSON or a text's UTF-8, and zeros up to a multiple of 32
+/// bytes. The keys are derived from the data key with BLAKE3's
 /// `derive_key` in the contexts `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///
-/// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v1`, lineage
+/// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v2`, lineage
 ///   (16 bytes), owner (`entry`, `stack` or `outputs-document`), uid (16 bytes, or none), side (`inputs`, `outputs`,
 ///   `extensions`, `unknown`, `id` or `init-errors`), JSON pointer in that side, key id (16 bytes);
 /// - nonce = the first 24 bytes of keyed BLAKE3 over the length of the associated data (4 bytes), the associated data

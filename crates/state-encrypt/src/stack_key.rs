@@ -11,7 +11,7 @@ use crate::wrapped::wrap;
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
-use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot};
+use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot, StackName};
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,6 +82,7 @@ impl StackKey for SealingKey {
     fn outputs_document(
         &self,
         policy: SealingPolicy,
+        stack: &StackName,
         serial: Serial,
         outputs: &StackOutputs,
         recipients: &[String],
@@ -93,7 +94,7 @@ impl StackKey for SealingKey {
         let key = self.key.for_outputs();
         let wraps = wrap(&key, &named)?;
         let open = self.open_outputs(outputs)?;
-        let document = OutputsDocument::seal(&key, &wraps, self.lineage, serial, policy, &open)?;
+        let document = OutputsDocument::seal(&key, &wraps, self.lineage, stack, serial, policy, &open)?;
         Ok(document.encode())
     }
 }

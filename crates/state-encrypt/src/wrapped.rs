@@ -37,7 +37,7 @@ impl Wrap {
 /// files and prints [`DataKey::to_text`].
 ///
 /// # Errors
-/// [`Error::NoRecipient`] without recipients; [`Error::Wrapping`] when a plugin fails or the file would be too large.
+/// [`Error::NoRecipient`] without recipients; [`Error::ShortPassphrase`]; [`Error::Wrapping`] when a plugin fails or the file would be too large.
 pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
     if recipients.is_empty() {
         return Err(Error::NoRecipient);
@@ -50,6 +50,13 @@ pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
             bytes: encrypt(key, all)?,
             recipients: recipients.keys().iter().map(ToString::to_string).collect(),
         });
+    }
+    if recipients
+        .passphrases
+        .iter()
+        .any(|(passphrase, _)| passphrase.is_too_short())
+    {
+        return Err(Error::ShortPassphrase);
     }
     for (passphrase, work_factor) in &recipients.passphrases {
         let mut recipient = age::scrypt::Recipient::new(passphrase.secret());

@@ -10,6 +10,7 @@ mod tests;
 pub(crate) use answers::Answers;
 
 use crate::interrupt::Interrupt;
+use crate::kind::KindDescription;
 use crate::log::{LogBuffer, Logger};
 use crate::provider::{
     CallContext, CheckRequest, CheckedInputs, ConfigureRequest, CreateRequest, DeleteRequest, Diff,
@@ -116,6 +117,11 @@ impl RecordedObject {
 }
 
 impl Caller {
+    /// The description of a kind, if a provider is registered for it and describes it.
+    pub(crate) fn describe(&self, kind: &str) -> Option<KindDescription> {
+        self.registry.describe(kind)
+    }
+
     pub(crate) async fn check(
         &self,
         target: &CallTarget,

@@ -1,5 +1,6 @@
 //! Execution of a plan or a run: the state that all steps share, and the sequence of one step.
 
+mod command_line;
 mod dependencies_first;
 mod drive;
 mod existing;

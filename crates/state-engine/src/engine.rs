@@ -180,6 +180,7 @@ impl Engine {
         } = plan;
         let request = UpdateRequest {
             kind: operation.kind(),
+            program: run.metadata.program.clone(),
             message: run.metadata.message.clone(),
             environment: run.metadata.environment.clone(),
             forced: false,

@@ -112,6 +112,9 @@ impl Default for RunOptions {
 /// Metadata that the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
+    /// The name of the program, empty for a program without a name; none for a run without a program. The stack belongs
+    /// to that program from then on.
+    pub program: Option<String>,
     /// The reason for the run.
     pub message: String,
     /// More context: a commit, a branch, a CI run.

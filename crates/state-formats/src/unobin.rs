@@ -198,9 +198,9 @@ fn imported(
     order: Option<Vec<usize>>,
     later: Option<LaterRelease>,
 ) -> Result<Imported> {
-    if snapshot.lineage.is_some() || snapshot.serial.is_some() {
+    if snapshot.lineage.is_some() || snapshot.serial.is_some() || snapshot.program.is_some() {
         return Err(Error::NotAState {
-            what: "it has a lineage or a serial, which unobin snapshots don't have: import it as `native`"
+            what: "it has a lineage, a serial or a program, which unobin doesn't: import it as `native`"
                 .to_owned(),
         });
     }

@@ -12,6 +12,9 @@ use std::sync::Arc;
 pub struct UpdateRequest {
     /// The kind of the update.
     pub kind: UpdateKind,
+    /// The name of the program that the update applies, empty for a program without a name; none for an update that
+    /// applies no program. The stack belongs to that program from then on.
+    pub program: Option<String>,
     /// The reason for the update, for people who read the history.
     pub message: String,
     /// Further context to record, such as a commit or a CI run.
@@ -25,6 +28,7 @@ impl UpdateRequest {
     pub const fn new(kind: UpdateKind) -> Self {
         Self {
             kind,
+            program: None,
             message: String::new(),
             environment: BTreeMap::new(),
             forced: false,

@@ -211,6 +211,15 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
+    /// All names under which a stack is remembered. The default remembers none: then a name that is missing in a list of
+    /// the store's stacks isn't noticed, only one that is asked for.
+    ///
+    /// # Errors
+    /// As [`KnownStacks::seen`].
+    async fn names(&self) -> Result<Vec<StackName>> {
+        Ok(Vec::new())
+    }
+
     /// Stores the stack that has a name; none removes the name.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
@@ -260,6 +269,15 @@ impl KnownStacks for MemoryKnownStacks {
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
         Ok(self.pin_table().names.get(&name.folded()).copied())
+    }
+
+    async fn names(&self) -> Result<Vec<StackName>> {
+        let pin_table = self.pin_table();
+        let names = pin_table.names.keys();
+        // They were made of names, so each of them is one.
+        Ok(names
+            .filter_map(|(project, stack)| StackName::new(project, stack).ok())
+            .collect())
     }
 
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {

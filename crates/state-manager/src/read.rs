@@ -9,6 +9,7 @@
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
 //! | `revision_spec` | revisions as people specify them |
+//! | `name_memory` | names compared with what this client remembers |
 //! | `blame`, `verify`, `logs`, `outputs`, `names` | the queries of the same names |
 //! | `rollback_guard` | moves between stacks that a rollback would revert on one side only |
 
@@ -17,6 +18,7 @@ pub(crate) mod descent;
 pub(crate) mod history;
 pub(crate) mod history_floor;
 pub(crate) mod logs;
+pub(crate) mod name_memory;
 pub(crate) mod names;
 pub(crate) mod outputs;
 pub(crate) mod replay;

@@ -51,6 +51,11 @@ impl Session {
         &self.locked.recovered
     }
 
+    /// Whether the stack has a data key, so that secret values are stored sealed.
+    pub fn is_sealed(&self) -> bool {
+        self.locked.seal.key().is_some()
+    }
+
     /// The fencing token of this lock.
     pub fn epoch(&self) -> Epoch {
         self.locked.writer.epoch()

@@ -10,6 +10,7 @@ mod outcome;
 mod preview_target;
 mod progress_view;
 mod run;
+mod stack_choice;
 mod step;
 mod tree;
 mod unfinished;
@@ -28,7 +29,8 @@ use run::{Deploy, Goal};
 
 /// Create, update and delete resources to match a program
 ///
-/// Creates the store and the stack `default` if they don't exist.
+/// Works on the stack that `--stack` names, else on the stack with the program's name (`default` for a program without a
+/// name), else on the only stack if this program made it. Creates the store and the stack if the store has no stacks.
 ///
 /// The program is compared with the recorded state. Drift (a change made outside of statectl) is detected only with
 /// `--refresh`, or after `statectl refresh`. Operations that an earlier run left pending are resolved first, by asking
@@ -122,7 +124,7 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         message: args.message.as_deref(),
         ..Flags::new("up", &args.bounds)
     };
-    let place = PreviewTarget::find(context).await?;
+    let place = PreviewTarget::find(context, &document.name()).await?;
     // If the stack doesn't exist yet, the plan is confirmed before anything is created: a refusal leaves no trace.
     let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
@@ -134,7 +136,7 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
     {
         return reported(context, "up", &done, args.detailed_exitcode);
     }
-    let target = Target::prepare(context, &args.sealing).await?;
+    let target = Target::prepare_named(context, &args.sealing, Some(place.name)).await?;
     deploy.retarget(store::with_spool(target.stacks.clone()), !target.created_stack);
     let done = match deploy.run_locked(target.stack.name()).await {
         Ok(done) => done.with_target(&target),
@@ -151,7 +153,7 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
         refresh: args.program.refresh,
         ..Flags::new("preview", &args.bounds)
     };
-    let place = PreviewTarget::find(context).await?;
+    let place = PreviewTarget::find(context, &document.name()).await?;
     let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     let done = deploy.preview(&place.name).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
@@ -187,8 +189,10 @@ async fn on_existing_stack(
     preview: bool,
 ) -> Result<Outcome, CliError> {
     let stacks = store::with_spool(context.store.open().await?);
-    let stack = context.store.chosen(&stacks).await?;
-    let deploy = Deploy::new(context, flags, goal, stacks);
+    let program = document::program_at_hand();
+    let stack = stack_choice::existing(context, &stacks, program.as_ref()).await?;
+    let mut deploy = Deploy::new(context, flags, goal, stacks);
+    deploy.program = program;
     match preview {
         true => deploy.preview(stack.name()).await,
         false => deploy.run_locked(stack.name()).await,

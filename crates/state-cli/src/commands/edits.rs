@@ -7,6 +7,7 @@
 mod across;
 mod batch;
 mod document;
+mod draft_folder;
 mod edit;
 mod editor;
 mod operate;

@@ -2,23 +2,24 @@
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{Authenticity, KnownStacks, StackPin, Stacks};
+use state_manager::{Authenticity, FileKnownStacks, KnownStacks, StackPin, Stacks};
 
 /// Show, accept or pin the trusted state of a stack
 ///
 /// Like ssh's `known_hosts`, each client remembers the data key and the serial of every stack that it has read. A stack
-/// is refused if its data key is not authenticated, if its history went back, or if another stack took its name. Run
-/// `trust` to compare, and `trust --accept` to accept the stack as it is now.
+/// is refused if its data key is not authenticated, if its history went back, if another stack took its name, or if it
+/// vanished without being removed. Run `trust` to compare, and `trust --accept` to accept the stack as it is now.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Accept the stack as it is now
     ///
-    /// Replaces what this client remembers of the stack. Ask the other users of the stack first whether the change was
-    /// intended.
+    /// Replaces what this client remembers of the stack, or forgets a stack that doesn't exist any more. Ask the other
+    /// users of the stack first whether the change was intended.
     #[arg(long, conflicts_with = "key")]
     accept: bool,
     /// Pin the expected data key
@@ -32,9 +33,12 @@ pub(crate) struct Args {
 #[serde(rename_all = "kebab-case")]
 struct TrustReport {
     stack: String,
+    /// The name as people write it.
+    #[serde(skip)]
+    shown: String,
     lineage: Lineage,
-    /// The stack as it is in the store now.
-    found: CurrentStack,
+    /// The stack as it is in the store now; none if the store doesn't contain it.
+    found: Option<CurrentStack>,
     /// The stack as this client read it last; none before the first access.
     seen: Option<StackPin>,
     /// The reason why the stack isn't trusted; none if it is trusted.
@@ -53,7 +57,12 @@ struct CurrentStack {
 /// Runs the command `trust` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let place = context.store.location()?;
-    let stacks = context.store.open().await?;
+    let stacks = match context.store.open().await {
+        Err(error) if error.code == ExitCode::NotFound && args.accept => {
+            return forget_without_store(context, &place.url, error).await;
+        }
+        opened => opened?,
+    };
     let Some(name) = context.store.choose(&stacks).await? else {
         let object = format!("store {}", settings::shown(&place.url));
         return Err(CliError::not_found(object, "the store has no stacks"));
@@ -65,7 +74,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder that you own")
         );
     };
-    let lineage = lineage_of(&stacks, &name).await?;
+    let lineage = match stacks.bound_head(&name).await? {
+        Some(head) => head.lineage,
+        None => return missing(context, args.accept, &stacks, &known_stacks, &name).await,
+    };
     if let Some(key) = args.key {
         pin(&stacks, &*known_stacks, &name, lineage, key).await?;
     }
@@ -77,9 +89,71 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     let trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     let warnings = trusted.distrusted.clone().into_iter().collect();
-    context.report("trust", &trusted, warnings, |page| {
+    print(context, &trusted, warnings)
+}
+
+/// A stack that the store doesn't contain: reports what this client remembers, or forgets it.
+async fn missing(
+    context: &Context,
+    accept: bool,
+    stacks: &Stacks,
+    known_stacks: &FileKnownStacks,
+    name: &StackName,
+) -> CommandResult {
+    match known_stacks.named(name).await? {
+        Some(lineage) if accept => forget(context, known_stacks, name, lineage).await,
+        Some(_) => Err(match stacks.get(name).await {
+            // Reports that the stack vanished, or forgets a stack that was removed or renamed.
+            Err(error) => error.into(),
+            Ok(_) => store::no_stack(stacks, name).await,
+        }),
+        None => Err(store::no_stack(stacks, name).await),
+    }
+}
+
+/// Forgets a stack whose whole store is missing. `missing` is the error for the store.
+async fn forget_without_store(context: &Context, url: &str, missing: CliError) -> CommandResult {
+    let Some(name) = &context.settings.stack else {
+        return Err(missing);
+    };
+    let Some(known_stacks) = context.store.known_stacks(url, url) else {
+        return Err(missing);
+    };
+    match known_stacks.named(name).await? {
+        Some(lineage) => forget(context, &known_stacks, name, lineage).await,
+        None => Err(missing),
+    }
+}
+
+async fn forget(
+    context: &Context,
+    known_stacks: &FileKnownStacks,
+    name: &StackName,
+    lineage: Lineage,
+) -> CommandResult {
+    let object = format!("stack {}", name.short());
+    let question =
+        format!("{object} is missing in the store. Forget it, so that the name can be used again?");
+    context.prompt.confirm(&object, &question)?;
+    let seen = known_stacks.seen(lineage).await?;
+    known_stacks.remember_name(name, None).await;
+    known_stacks.remember(lineage, None).await;
+    let forgotten = TrustReport {
+        stack: name.to_string(),
+        shown: name.short(),
+        lineage,
+        found: None,
+        seen,
+        distrusted: None,
+    };
+    print(context, &forgotten, Vec::new())
+}
+
+fn print(context: &Context, trusted: &TrustReport, warnings: Vec<String>) -> CommandResult {
+    let lineage = trusted.lineage;
+    context.report("trust", trusted, warnings, |page| {
         let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
-        page.line(format_args!("{object}, lineage {lineage}"));
+        page.line(format_args!("stack {}, lineage {lineage}", trusted.shown));
         match &trusted.seen {
             None => page.line("remembered: nothing, because the stack was not read before"),
             Some(seen) => page.line(format_args!(
@@ -88,7 +162,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
                 seen.serial
             )),
         }
-        let found = &trusted.found;
+        let Some(found) = &trusted.found else {
+            page.line("in the store: nothing; forgotten");
+            return;
+        };
         let serial = found
             .serial
             .map_or_else(String::new, |serial| format!(", serial {serial}"));
@@ -102,14 +179,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             key(found.key)
         ));
     })
-}
-
-/// The lineage of the stack with this name, whether the stack is trusted or not.
-async fn lineage_of(stacks: &Stacks, name: &StackName) -> Result<Lineage, CliError> {
-    match stacks.bound_head(name).await? {
-        Some(head) => Ok(head.lineage),
-        None => Err(store::no_stack(stacks, name).await),
-    }
 }
 
 async fn pin(
@@ -164,8 +233,9 @@ async fn inspect(
     };
     Ok(TrustReport {
         stack: name.to_string(),
+        shown: name.short(),
         lineage,
-        found,
+        found: Some(found),
         seen,
         distrusted,
     })

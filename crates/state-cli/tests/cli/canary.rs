@@ -3,6 +3,8 @@
 mod by_hand;
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The secret. JSON escapes some of its characters: the test searches for the plain and the escaped form.
@@ -177,6 +179,7 @@ impl Worked {
     fn meets_a_stranger(&self, outside: &Path) {
         let stranger = outside.join("stranger.txt");
         std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
+        std::fs::set_permissions(&stranger, Permissions::from_mode(0o600)).unwrap();
         let stranger = ["--identity", stranger.to_str().unwrap()];
         let shown = ["show", "terraform_data.database", "--show-secrets"];
         self.go(&[&shown[..], &stranger].concat(), &[12]);

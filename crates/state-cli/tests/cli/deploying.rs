@@ -110,7 +110,7 @@ fn example_is_created_and_a_second_run_changes_nothing() {
     let up = ["up", &*example, "--config", "dir=site", "--yes"];
     let made = sandbox.run(&up).exits(0);
     assert!(
-        made.stdout.contains("created stack default") && made.stdout.contains("8 created"),
+        made.stdout.contains("created stack site") && made.stdout.contains("8 created"),
         "{made:?}"
     );
     let site = sandbox.path().join("site");

@@ -1,6 +1,8 @@
 //! Sealed stacks at the command line: access of a team, and of users without a key.
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// A password of the fixture `shop`, marked as sensitive by its writer.
@@ -51,7 +53,6 @@ fn import_seals_and_export_with_the_key_is_identical() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let identity = sandbox.path().join("anna/statectl/identity.txt");
-    use std::os::unix::fs::PermissionsExt;
     assert_eq!(
         std::fs::metadata(&identity).unwrap().permissions().mode() & 0o777,
         0o600
@@ -214,8 +215,13 @@ fn encrypt_seals_a_plaintext_stack_with_a_passphrase() {
 #[test]
 fn invalid_identity_file_is_an_error_without_its_content() {
     let sandbox = sealed_shop();
-    let truncated = sandbox.write("short.txt", "AGE-SECRET-KEY-1QQQQQ\n");
-    let public = sandbox.write("public.txt", "age1qqqq\n");
+    let private = |name: &str, content: &str| {
+        let path = sandbox.write(name, content);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let truncated = private("short.txt", "AGE-SECRET-KEY-1QQQQQ\n");
+    let public = private("public.txt", "age1qqqq\n");
     let missing = sandbox.path().join("missing.txt");
     for file in [&truncated, &public, &missing] {
         let ran = as_user(&sandbox, "anna", &["list", "--identity", file.to_str().unwrap()]).exits(12);

@@ -170,12 +170,13 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
 }
 
 /// The keys that [`snapshot`] writes, and `entries`.
-const SNAPSHOT_KEYS: [&str; 15] = [
+const SNAPSHOT_KEYS: [&str; 16] = [
     "format-version",
     "stack",
     "deployment-id",
     "lineage",
     "serial",
+    "program",
     "manifest",
     "generated-at",
     "pending-operations",
@@ -194,6 +195,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
         lineage,
         serial,
         factory,
+        program,
         stack,
         manifest,
         generated_at,
@@ -213,6 +215,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
     before.text("deployment-id", Some(stack));
     before.some("lineage", lineage.as_ref().map(Value::of));
     before.some("serial", serial.map(|serial| Value::Number(serial.get())));
+    before.text("program", program.as_deref());
     before.some("manifest", manifest.as_ref().map(Value::of));
     before.text("generated-at", Some(generated_at.as_str()));
     before.filled("pending-operations", pending_operations, |all| Value::of(&all));

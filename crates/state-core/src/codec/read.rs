@@ -40,6 +40,7 @@ fn snapshot_field<'a>(
         "format-version" | "stack" | "deployment-id" | "generated-at" => {}
         "lineage" => snapshot.lineage = Some(reader.parsed(value, str::parse)?),
         "serial" => snapshot.serial = Some(Serial(reader.number(value)?)),
+        "program" => snapshot.program = Some(reader.string(value)?),
         "manifest" => snapshot.manifest = Some(reader.model(value, "a manifest")?),
         "pending-operations" => {
             snapshot.pending_operations =

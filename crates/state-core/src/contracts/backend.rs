@@ -254,7 +254,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
     /// Swaps the head: reads it again, requires this writer's epoch, applies the change, sets the nonce. The backend
-    /// owns the epoch, generation, lineage, compaction and nonce: changes to them are ignored.
+    /// owns the epoch, generation, lineage, compaction and nonce: changes to them are ignored. A change may mark the head
+    /// as removed, so that the mark is signed before [`Writer::remove`] takes effect; it can't take the mark back.
     ///
     /// # Errors
     /// `Fenced` if another writer has raised the epoch; the error of the change, and then the head stays as it was.

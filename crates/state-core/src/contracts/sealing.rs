@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::head::SealingPolicy;
 use crate::id::Lineage;
 use crate::mutation::StackOutputs;
+use crate::name::StackName;
 use crate::snapshot::Snapshot;
 use std::fmt;
 use std::sync::Arc;
@@ -121,6 +122,7 @@ pub trait StackKey: MacKey {
     fn outputs_document(
         &self,
         _policy: SealingPolicy,
+        _stack: &StackName,
         _serial: Serial,
         _outputs: &StackOutputs,
         _recipients: &[String],
@@ -137,6 +139,9 @@ pub trait StackKey: MacKey {
 /// Outputs that were decrypted from their document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenedOutputs {
+    /// Name of the stack when the document was written. A document of another stack or of an earlier name isn't
+    /// evidence for the stack that a reader asked for.
+    pub stack: StackName,
     /// Serial of the revision that the outputs belong to.
     pub serial: Serial,
     /// Id of the data key from which the document's encryption key is derived.

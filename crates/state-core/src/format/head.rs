@@ -129,8 +129,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. The tag doesn't cover epoch, generation, removal, compaction, origin and nonce:
-    /// these fields change without the key (a takeover needs no key), and each frame authenticates its own epoch.
+    /// Tags the head with the data key. The tag doesn't cover epoch, generation, compaction and nonce: they change without
+    /// a key (a takeover needs none), and each frame authenticates its own epoch.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -170,9 +170,7 @@ impl Head {
         let signed = Self {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
-            removed: false,
             compaction: None,
-            copied_from: None,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
             ..self.clone()
@@ -366,25 +364,19 @@ mod tests {
                 digest: Digest::of(b""),
                 length: 0,
             }),
-            copied_from: Some("file:///old".to_owned()),
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());
-        assert!(
-            !taken_over.has_content_of(&head),
-            "the origin isn't the backend's"
-        );
-        let origin = head.copied_from.clone();
-        let taken_over = Head {
-            copied_from: origin,
-            ..taken_over
-        };
         assert!(taken_over.has_content_of(&head));
 
         let mut forged = head.clone();
         forged.floor = Slot(9);
         let mut renamed = head.clone();
         renamed.name = "other".parse().unwrap();
+        let mut removed = head.clone();
+        removed.removed = true;
+        let mut moved = head.clone();
+        moved.copied_from = Some("file:///elsewhere".to_owned());
         let mut stripped = head.clone();
         stripped.tag = None;
         let mut with_page = head.clone();
@@ -395,6 +387,7 @@ mod tests {
             length: 0,
         });
         for changed in [forged, renamed, stripped, with_page] {
+        for changed in [forged, renamed, removed, moved, stripped] {
             assert!(!changed.has_content_of(&head));
             assert!(changed.authenticate("head", &key).is_err());
         }

@@ -87,7 +87,8 @@ impl StoredStack {
     /// Checks that the writer of this epoch still holds the lock.
     pub(super) fn owned_by(&self, mine: Epoch) -> Result<()> {
         let holds = self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine);
-        if holds && self.head.epoch == mine && !self.head.removed {
+        // A removal raises the epoch, so that a removed stack needs no check of its own.
+        if holds && self.head.epoch == mine {
             return Ok(());
         }
         Err(Error::Fenced {

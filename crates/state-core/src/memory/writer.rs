@@ -115,6 +115,7 @@ impl Writer for MemoryWriter {
             after.generation = before.generation;
             after.lineage = before.lineage;
             after.nonce = nonce;
+            after.removed |= before.removed;
             let swapped = self.act(|stack| {
                 stack.check_head(&after)?;
                 let is_fresh = stack.head == before;

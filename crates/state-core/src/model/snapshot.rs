@@ -27,6 +27,9 @@ pub struct Snapshot {
     pub serial: Option<Serial>,
     /// Program that the stack belongs to. JSON: `stack`.
     pub factory: FactoryInfo,
+    /// Name of the program whose updates made the entries, empty for a program without a name. `None` if no program was
+    /// recorded, as in the state of another tool.
+    pub program: Option<String>,
     /// Name of the stack. JSON: `deployment-id`.
     pub stack: String,
     /// Tool and plugins that wrote the snapshot.
@@ -60,6 +63,7 @@ impl Snapshot {
             lineage: None,
             serial: None,
             factory,
+            program: None,
             stack: stack.into(),
             manifest: None,
             generated_at,

@@ -25,6 +25,9 @@ pub struct UpdateInfo {
     /// Version of the program that wrote it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
+    /// Program that the update applied: see [`Snapshot::program`](crate::Snapshot::program).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Message that the user gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -65,6 +68,7 @@ impl UpdateInfo {
             who: String::new(),
             host: String::new(),
             version: String::new(),
+            program: None,
             message: String::new(),
             start,
             end: None,

@@ -114,6 +114,10 @@ impl State {
             // The manifest describes the last update only, so its plugins are recorded again.
             manifest.plugins.clear();
         }
+        if let Some(program) = &update.program {
+            // From its start on, also if it fails: its steps change entries before it ends.
+            self.header_mut().program = Some(program.clone());
+        }
         self.update = Some(Arc::new(update.clone()));
         Ok(())
     }

@@ -19,8 +19,21 @@ fn outputs() -> StackOutputs {
     }
 }
 
+fn stack() -> StackName {
+    "shop/production".parse().unwrap()
+}
+
 fn document(serial: u64, policy: SealingPolicy, wraps: &[Wrap]) -> OutputsDocument {
-    OutputsDocument::seal(&key(5), wraps, lineage(1), Serial(serial), policy, &outputs()).unwrap()
+    OutputsDocument::seal(
+        &key(5),
+        wraps,
+        lineage(1),
+        &stack(),
+        Serial(serial),
+        policy,
+        &outputs(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -31,8 +44,8 @@ fn holder_of_an_output_identity_reads_the_outputs() {
     assert!(!String::from_utf8_lossy(&bytes).contains("hunter2!"));
     let read = OutputsDocument::decode(&bytes).unwrap();
     assert_eq!(
-        (read.lineage(), read.serial(), read.key_id()),
-        (lineage(1), Serial(3), key(5).id())
+        (read.lineage(), read.stack(), read.serial(), read.key_id()),
+        (lineage(1), &stack(), Serial(3), key(5).id())
     );
     assert_eq!(read.open(&reader).unwrap(), outputs());
     assert_eq!(reader.files_opened(), 1);
@@ -77,6 +90,7 @@ fn every_part_of_the_document_is_authenticated() {
     let text = String::from_utf8(document(3, SealingPolicy::Sensitive, &wraps).encode()).unwrap();
     for (from, to) in [
         ("\"serial\":3", "\"serial\":2"),
+        ("shop/production", "shop/staging"),
         ("https://shop", "https://evil"),
         ("\"sensitive\":[\"token\"]", "\"sensitive\":[]"),
         ("\"policy\":\"sensitive\"", "\"policy\":\"plaintext\""),

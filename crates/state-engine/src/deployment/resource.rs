@@ -1,5 +1,6 @@
 //! Execution of one resource of a program: from its goal to the recorded result.
 
+use super::command_line::secret_argument;
 use super::{Deployment, Effect, StepError};
 use crate::call::{CallTarget, RecordedObject};
 use crate::goal::Goal;
@@ -162,6 +163,10 @@ impl Deployment {
         }
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
         let secrets = goal.secrets(old);
+        let kind = self.caller.describe(&goal.kind);
+        if let Some(reason) = kind.and_then(|kind| secret_argument(&kind, goal)) {
+            return Err(StepError::early(key, vec![reason]));
+        }
         let target = planned.call_target(key, secrets);
         let checked = self.caller.check(&target, inputs, unknown, old_inputs).await;
         let CheckedInputs { inputs, id } = checked.map_err(|error| self.call_failure(key, error))?;

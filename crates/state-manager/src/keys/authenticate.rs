@@ -238,6 +238,24 @@ impl OpenedJournal {
         }
     }
 
+    /// The head for a copy of the stack in another store, which names the store of the original. It is signed again if
+    /// this client has the key; otherwise the origin is left out, because the tag covers it.
+    pub(crate) fn head_of_copy(&self, origin: String, nonce: Nonce) -> Head {
+        let mut copy = Head::clone(&self.head);
+        // The compaction describes the storage layout of the source, and the other store may use another one.
+        copy.compaction = None;
+        copy.nonce = nonce;
+        match (&self.key, self.head.proof()) {
+            (Some(key), _) => {
+                copy.copied_from = Some(origin);
+                copy.sign(&**key);
+            }
+            (None, Proof::Plain) => copy.copied_from = Some(origin),
+            (None, _) => {}
+        }
+        copy
+    }
+
     /// The position of the stack at the end of this journal; `serial` is the highest one in the state there.
     pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
         StackPosition {

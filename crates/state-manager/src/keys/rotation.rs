@@ -260,8 +260,13 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
     let known = head.keys.as_ref().map(|keys| keys.outputs.clone());
     let outputs = with_more(known.unwrap_or_default(), more);
     // Tried first with an empty document: a malformed recipient must be refused before the head changes.
-    head.key()
-        .outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
+    head.key().outputs_document(
+        head.policy,
+        &head.name,
+        Serial::ZERO,
+        &StackOutputs::default(),
+        &outputs,
+    )?;
     let change = |head: &mut Head| {
         if let Some(keys) = &mut head.keys {
             keys.outputs.clone_from(&outputs);

@@ -4,11 +4,11 @@
 use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
-use crate::known_stacks::{KnownStacks, SealingChange, SealingPin, StackPin};
+use crate::known_stacks::{SealingChange, SealingPin, StackPin};
 use state_core::backend::Tail;
 use state_core::journal::Frame;
 use state_core::sealing::StackKey;
-use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Lineage, Result, Serial, Slot, StackName};
+use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 
 /// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
 /// be opened here. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
@@ -193,39 +193,6 @@ pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPos
         None => Ok(()),
         Some(regression) => Err(distrusted(stack, regression)),
     }
-}
-
-/// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
-///
-/// # Errors
-/// `Distrusted` if the name of a sealed stack now points to an unknown stack.
-pub(crate) async fn require_name(
-    known_stacks: &dyn KnownStacks,
-    name: &StackName,
-    lineage: Lineage,
-) -> Result<()> {
-    let before = known_stacks.named(name).await?;
-    if before == Some(lineage) {
-        return Ok(());
-    }
-    let has_key = async |lineage| -> Result<bool> {
-        let seen = known_stacks.seen(lineage).await?;
-        Ok(seen.is_some_and(|seen| seen.key.is_some()))
-    };
-    if let Some(before) = before
-        // A stack without a key can be replaced by anyone with write access, so only a name that pointed to a sealed
-        // stack counts.
-        && has_key(before).await?
-        && !has_key(lineage).await?
-    {
-        let reason = format!(
-            "the name pointed to the sealed stack {before}, and now points to {lineage}: the stack was removed and created \
-             again, or replaced by a foreign one"
-        );
-        return Err(Error::distrusted(format!("stack {}", name.short()), reason));
-    }
-    known_stacks.remember_name(name, Some(lineage)).await;
-    Ok(())
 }
 
 fn distrusted(stack: &StackContext, reason: String) -> Error {

@@ -63,10 +63,7 @@ impl StoreIdentity {
     ) -> Self {
         let url = url.split(['?', '#']).next().unwrap_or_default();
         if let Some(path) = url.strip_prefix("file://") {
-            let canonical = std::fs::canonicalize(path);
-            return Self(
-                canonical.map_or_else(|_| url.to_owned(), |path| format!("file://{}", path.display())),
-            );
+            return Self(format!("file://{}", canonical(Path::new(path)).display()));
         }
         let mut store = url.trim_end_matches('/').to_owned();
         for (field, variables) in DISTINGUISHING_FIELDS {
@@ -185,6 +182,14 @@ impl KnownStacks for FileKnownStacks {
         self.read(self.of_name(name), parse).await
     }
 
+    async fn names(&self) -> Result<Vec<StackName>> {
+        let folder = self.folder.join("names");
+        let read = move || list_names(&folder).map_err(|source| unreadable(&folder, &source.to_string()));
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
+    }
+
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
         let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
         self.write(self.of_name(name), encoded).await;
@@ -193,6 +198,45 @@ impl KnownStacks for FileKnownStacks {
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
         (self.report)(&format!("stack {}: {change}", stack.short()))
     }
+}
+
+/// The path without symbolic links. A store that was deleted keeps its identity, so parts that don't exist are kept as
+/// they are.
+fn canonical(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for existing in absolute.ancestors() {
+        if let (Ok(found), Ok(rest)) = (std::fs::canonicalize(existing), absolute.strip_prefix(existing)) {
+            return match rest.as_os_str().is_empty() {
+                true => found,
+                false => found.join(rest),
+            };
+        }
+    }
+    absolute
+}
+
+/// The names below a folder of the form `PROJECT/STACK`. Files with other names are ignored.
+fn list_names(folder: &Path) -> std::io::Result<Vec<StackName>> {
+    let mut names = Vec::new();
+    for project in children(folder)? {
+        for stack in children(&folder.join(&project))? {
+            names.extend(StackName::new(&*project, &*stack).ok());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn children(folder: &Path) -> std::io::Result<Vec<String>> {
+    let children = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
+        children => children?,
+    };
+    let names = children.map(|child| Ok(child?.file_name().into_string().ok()));
+    let names: std::io::Result<Vec<Option<String>>> = names.collect();
+    Ok(names?.into_iter().flatten().collect())
 }
 
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {

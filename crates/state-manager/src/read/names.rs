@@ -2,9 +2,8 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::UncheckedHead;
-use crate::keys::trust;
-use crate::read::view;
+use crate::keys::authenticate::{self, UncheckedHead};
+use crate::read::{name_memory, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
@@ -40,13 +39,9 @@ pub struct StackSummary {
 
 /// The stack with this name; none if it doesn't exist.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    let Some(head) = bound_head(store, name).await? else {
-        return Ok(None);
-    };
-    if let Some(known) = store.known_stacks() {
-        trust::require_name(known, name, head.lineage()).await?;
-    }
-    Ok(Some(store.stack(head.name().clone(), head.lineage())))
+    let head = bound_head(store, name).await?;
+    name_memory::check(store, name, head.as_ref().map(UncheckedHead::lineage)).await?;
+    Ok(head.map(|head| store.stack(head.name().clone(), head.lineage())))
 }
 
 /// The stack with this name, or `NotFound`.
@@ -82,15 +77,23 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
 
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
     let mut summaries = Vec::new();
-    for head in heads(store).await? {
+    for head in listed(store).await? {
         summaries.push(summary(store, &head).await?);
     }
     Ok(summaries)
 }
 
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
-    let heads = heads(store).await?.into_iter();
+    let heads = listed(store).await?.into_iter();
     Ok(heads.map(|head| head.name().clone()).collect())
+}
+
+/// The heads of all stacks, sorted by name, after a check that no remembered stack is hidden.
+async fn listed(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
+    let heads = heads(store).await?;
+    let names: Vec<_> = heads.iter().map(|head| head.name().clone()).collect();
+    name_memory::check_absent(store, &names).await?;
+    Ok(heads)
 }
 
 /// The heads of all stacks, sorted by name.
@@ -120,9 +123,15 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
         }
         other => other,
     })?;
+    if head.is_removed() {
+        // Anyone with write access can set the mark: on a sealed stack it counts only with the head's tag.
+        let stack = store.stack(pointer.name.clone(), lineage);
+        authenticate::head(&stack).await?;
+        return Ok(None);
+    }
     let is_named = head.name().folded() == pointer.name.folded();
     let is_bound = is_named || head.is_moving_to(pointer.nonce);
-    Ok(Some(head).filter(|head| !head.is_removed() && is_bound))
+    Ok(is_bound.then_some(head))
 }
 
 async fn summary(store: &StoreContext, head: &UncheckedHead) -> Result<StackSummary> {

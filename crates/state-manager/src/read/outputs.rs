@@ -29,7 +29,11 @@ pub(crate) async fn published_outputs(
 ) -> Result<Option<PublishedOutputs>> {
     let object = || format!("stack {}", name.short());
     let pointer = store.backend().read_name(name).await?;
-    let Some(lineage) = pointer.and_then(|pointer| pointer.lineage()) else {
+    let lineage = pointer.and_then(|pointer| pointer.lineage());
+    if let Some(known_stacks) = store.known_stacks() {
+        require_same_stack(known_stacks, name, lineage).await?;
+    }
+    let Some(lineage) = lineage else {
         return Err(Error::not_found(object()));
     };
     let documents = store.backend().list(lineage, ObjectKind::Outputs).await?;
@@ -53,16 +57,50 @@ pub(crate) async fn published_outputs(
     store
         .expectations
         .require_key(&object(), Some(opened.key), Some(opened.key))?;
+    if opened.stack.folded() != name.folded() {
+        let reason = format!(
+            "its name leads to the outputs of stack {}: the stack was renamed and has made no revision since, or the store was \
+             altered",
+            opened.stack.short()
+        );
+        return Err(Error::distrusted(object(), reason));
+    }
     if let Some(known_stacks) = store.known_stacks() {
         require_no_regression(known_stacks, lineage, &opened)
             .await?
             .map_err(|reason| Error::distrusted(object(), reason))?;
+        known_stacks.remember_name(name, Some(lineage)).await;
     }
     Ok(Some(PublishedOutputs {
         lineage,
         serial: opened.serial,
         outputs: opened.outputs,
     }))
+}
+
+/// Requires that the name leads to the stack whose outputs this client read under it before. A reader of outputs can't
+/// authenticate a head, so that a removal or a rename proves nothing to it.
+async fn require_same_stack(
+    known_stacks: &dyn KnownStacks,
+    name: &StackName,
+    now: Option<Lineage>,
+) -> Result<()> {
+    let Some(before) = known_stacks
+        .named(name)
+        .await?
+        .filter(|before| Some(*before) != now)
+    else {
+        return Ok(());
+    };
+    let pin = known_stacks.seen(before).await?.unwrap_or_default();
+    if pin.outputs.is_none() && pin.key.is_none() {
+        return Ok(());
+    }
+    let leads = now.map_or_else(|| "to no stack".to_owned(), |now| format!("to {now}"));
+    let reason = format!(
+        "the name led to the outputs of stack {before} when this client last read them, and leads {leads} now"
+    );
+    Err(Error::distrusted(format!("stack {}", name.short()), reason))
 }
 
 /// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the

@@ -90,11 +90,7 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
             "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
     }
-    let mut copy = Head::clone(head);
-    copy.copied_from = Some(source.backend().url());
-    // The compaction state describes the source's storage layout, and the destination store may use another one.
-    copy.compaction = None;
-    copy.nonce = source.nonce();
+    let copy = whole.journal.head_of_copy(source.backend().url(), source.nonce());
     let adopted = store
         .backend()
         .copy_target()?

@@ -16,7 +16,7 @@ use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::state::LoadedSnapshots;
-use state_core::{Base, Head, Result, Serial, State, Writer};
+use state_core::{Base, Head, Result, Serial, StackName, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -66,6 +66,8 @@ pub(crate) struct CheckpointTask {
 /// The recipients for whom a session publishes outputs, and the policy with which these are sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
+    /// Name of the stack, for which alone the documents count.
+    stack: StackName,
     policy: SealingPolicy,
     recipients: Vec<String>,
 }
@@ -75,6 +77,7 @@ impl Publication {
     pub(crate) fn of(head: &Authenticated<Head>) -> Option<Self> {
         let recipients = head.keys.as_ref().map(|keys| keys.outputs.clone())?;
         (!recipients.is_empty()).then_some(Self {
+            stack: head.name.clone(),
             policy: head.policy,
             recipients,
         })
@@ -88,7 +91,7 @@ impl Publication {
         serial: Serial,
         outputs: &StackOutputs,
     ) -> Result<()> {
-        let document = key.outputs_document(self.policy, serial, outputs, &self.recipients)?;
+        let document = key.outputs_document(self.policy, &self.stack, serial, outputs, &self.recipients)?;
         writer.create(&ObjectName::Outputs(serial), document.into()).await
     }
 }

@@ -137,6 +137,7 @@ impl LockedStack {
         info.who.clone_from(&environment.actor.who);
         info.host.clone_from(&environment.actor.host);
         info.version.clone_from(&environment.writer_version);
+        info.program = request.program;
         info.message = request.message;
         info.environment = request.environment;
         info.forced = request.forced;

@@ -1,12 +1,16 @@
 //! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
+use crate::intent::UpdateRequest;
 use crate::known_stacks::StackPin;
-use crate::read::names;
+use crate::lock;
+use crate::read::{name_memory, names};
+use crate::write::checkpointer::Publication;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{PendingRename, SealingPolicy};
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
+use state_core::state::LoadedSnapshots;
+use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName, UpdateKind};
 
 /// The outcome of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,7 @@ pub(crate) async fn create(
     {
         return Err(taken(&pointer.name));
     }
+    name_memory::check(store, name, None).await?;
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
@@ -102,7 +107,12 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         return Err(Error::conflict(object, reason));
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
-    // even if a new stack has the name by then.
+    // even if a new stack has the name by then. The mark is signed first, because the removal itself signs nothing.
+    let mark = |head: &mut Head| {
+        head.removed = true;
+        Ok(())
+    };
+    locked.swap_head(&mark).await?;
     locked.writer.remove(store.nonce()).await?;
     let known = store.backend().read_name(name).await?;
     let lineage = known.as_ref().and_then(NamePointer::lineage);
@@ -116,8 +126,25 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
 
 /// Renames a locked stack. Its lock is released afterwards.
 pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &StackName) -> Result<()> {
+    let (from, lineage) = (locked.stack.name().clone(), locked.stack.lineage());
+    let publishes = Publication::of(&locked.head.current()).is_some();
     let renamed = rename_locked(store, &locked, to).await;
-    locked.close_after(renamed).await
+    locked.close_after(renamed).await?;
+    if publishes {
+        publish_under(&store.stack(to.clone(), lineage), &from).await?;
+    }
+    Ok(())
+}
+
+/// Makes a revision after a rename. Published outputs count for one name only, and each revision publishes them again.
+async fn publish_under(stack: &StackContext, from: &StackName) -> Result<()> {
+    let locked = lock::lock(stack, "stack rename", None).await?;
+    let request =
+        UpdateRequest::new(UpdateKind::Rename).with_message(format!("renamed from {}", from.short()));
+    let made = locked
+        .commit(request, LoadedSnapshots::new(), |_| Ok(Vec::new()))
+        .await;
+    locked.close_after(made).await.map(drop)
 }
 
 async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackName) -> Result<()> {
@@ -128,6 +155,9 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
         && head.lineage() != stack.lineage()
     {
         return Err(taken(head.name()));
+    }
+    if to.folded() != stack.name().folded() {
+        name_memory::check(store, to, None).await?;
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
     // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static PROCESSES: AtomicU64 = AtomicU64::new(1000);
 
 /// A store in a folder, as one client sees it.
-struct Client {
-    root: PathBuf,
-    keys: Option<Arc<AgeKeys>>,
-    known_stacks: Arc<MemoryKnownStacks>,
+pub(crate) struct Client {
+    pub(crate) root: PathBuf,
+    pub(crate) keys: Option<Arc<AgeKeys>>,
+    pub(crate) known_stacks: Arc<MemoryKnownStacks>,
 }
 
 impl Client {
-    fn new(root: &Path, keys: Option<Arc<AgeKeys>>) -> Self {
+    pub(crate) fn new(root: &Path, keys: Option<Arc<AgeKeys>>) -> Self {
         Self {
             root: root.to_owned(),
             keys,
@@ -30,12 +30,12 @@ impl Client {
         }
     }
 
-    fn of(root: &Path, identity: &GeneratedIdentity) -> Self {
+    pub(crate) fn of(root: &Path, identity: &GeneratedIdentity) -> Self {
         Self::new(root, Some(keys(7, identity)))
     }
 
     /// The stacks in a new process, which has the pins of earlier processes of this client.
-    fn stacks(&self) -> Stacks {
+    pub(crate) fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();
         let stacks = stacks.with_known_stacks(self.known_stacks.clone());
@@ -45,19 +45,19 @@ impl Client {
         }
     }
 
-    async fn stack(&self) -> Result<Stack> {
+    pub(crate) async fn stack(&self) -> Result<Stack> {
         Ok(self.stacks().get(&"shop".parse().unwrap()).await?.unwrap())
     }
 
-    async fn read(&self) -> Result<Option<String>> {
+    pub(crate) async fn read(&self) -> Result<Option<String>> {
         Ok(self.stack().await?.tip().await?.regression)
     }
 
-    async fn write(&self) -> Result<()> {
+    pub(crate) async fn write(&self) -> Result<()> {
         self.stack().await?.lock("write").await?.close().await
     }
 
-    async fn deploy(&self, name: &str) -> RevisionId {
+    pub(crate) async fn deploy(&self, name: &str) -> RevisionId {
         deploy(&self.stack().await.unwrap(), &[name]).await
     }
 
@@ -82,7 +82,7 @@ impl Client {
 }
 
 /// Makes a sealed stack with one revision; the same seed yields the same lineage.
-async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
+pub(crate) async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
     let url = format!("file://{}", root.display());
     let stacks = Stacks::create(&url, environment(seed)).unwrap();
     let stack = stacks
@@ -93,7 +93,7 @@ async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
     deploy(&stack, &["a"]).await;
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for item in std::fs::read_dir(from).unwrap() {
         let item = item.unwrap();
@@ -107,13 +107,13 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Replaces a store by a copy of another one.
-fn put_in_place(of: &Path, other: &Path) {
+pub(crate) fn put_in_place(of: &Path, other: &Path) {
     std::fs::remove_dir_all(of).unwrap();
     copy(other, of);
 }
 
 /// Changes a head like an attacker with write access to the store.
-fn change_head(root: &Path, lineage: state_core::Lineage, change: impl FnOnce(&mut Head)) {
+pub(crate) fn change_head(root: &Path, lineage: state_core::Lineage, change: impl FnOnce(&mut Head)) {
     let path = root.join("stacks").join(lineage.to_string()).join("head.json");
     let mut head = Head::decode("head", &std::fs::read(&path).unwrap()).unwrap();
     change(&mut head);

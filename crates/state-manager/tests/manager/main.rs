@@ -13,6 +13,7 @@ mod faults;
 mod files;
 #[cfg(feature = "fs")]
 mod forged_history;
+mod known_names;
 #[cfg(feature = "fs")]
 mod known_stacks;
 mod lookups;

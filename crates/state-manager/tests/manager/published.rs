@@ -208,3 +208,51 @@ async fn malformed_output_recipient_changes_nothing() {
         .await;
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Sealed);
 }
+
+/// Points a name to another stack, as anyone with write access to the store can.
+fn point(shop: &Shop, name: &str, lineage: state_core::Lineage) {
+    let pointer = state_core::backend::NamePointer {
+        name: name.parse().unwrap(),
+        target: state_core::backend::NameTarget::Lineage(lineage),
+        nonce: state_core::Nonce::from_bytes([9; 16]),
+    };
+    let path = shop.root().join("names/default").join(format!("{name}.json"));
+    std::fs::write(path, state_core::Enveloped::encode(&pointer)).unwrap();
+}
+
+#[tokio::test]
+async fn outputs_of_another_stack_are_refused() {
+    let shop = Shop::new().await;
+    let other = shop.stacks(5, &shop.anna);
+    let other = other.new_stack(&"other".parse().unwrap()).await.unwrap();
+    set_outputs(&other, "db://other").await;
+    let carl = [shop.carl.recipient().to_owned()];
+    other.add_output_recipients("add", &carl).await.unwrap();
+    // First without a memory of the name: the document names its stack. Then with one.
+    point(&shop, "shop", other.lineage());
+    assert_eq!(
+        shop.read(&shop.carl).await.unwrap_err().kind(),
+        ErrorKind::Distrusted
+    );
+    let shop = Shop::new().await;
+    shop.read(&shop.carl).await.unwrap().unwrap();
+    point(&shop, "shop", state_core::Lineage::from_bits([3; 16]));
+    assert_eq!(
+        shop.read(&shop.carl).await.unwrap_err().kind(),
+        ErrorKind::Distrusted
+    );
+    std::fs::remove_file(shop.root().join("names/default/shop.json")).unwrap();
+    assert_eq!(
+        shop.read(&shop.carl).await.unwrap_err().kind(),
+        ErrorKind::Distrusted
+    );
+}
+
+#[tokio::test]
+async fn renamed_stack_publishes_its_outputs_again() {
+    let shop = Shop::new().await;
+    let (from, to) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    shop.stacks(5, &shop.anna).rename(&from, &to).await.unwrap();
+    let read = shop.stacks(6, &shop.carl).published_outputs(&to).await;
+    assert_eq!(read.unwrap().unwrap().outputs, outputs("db://first"));
+}

@@ -1,5 +1,6 @@
 //! Finds and reads the program, and the values given by `--config`.
 
+use super::stack_choice::ProgramName;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::settings::file::here;
@@ -118,6 +119,11 @@ impl Document {
         })
     }
 
+    /// The name under which the program is recorded in its stack.
+    pub(super) fn name(&self) -> ProgramName {
+        ProgramName::new(self.program.title())
+    }
+
     /// The program as the engine's source for one stack, whose crypter decrypts encrypted configuration values.
     ///
     /// # Errors
@@ -131,6 +137,14 @@ impl Document {
 /// The providers of all resource kinds.
 pub(super) fn registry(context: &Context) -> Result<Registry, CliError> {
     Ok(builtin::registry(&context.environment, &here()?))
+}
+
+/// The name of the program in the current folder; none if there is not exactly one program that can be parsed. A broken
+/// program must not prevent its resources from being destroyed.
+pub(super) fn program_at_hand() -> Option<ProgramName> {
+    let path = find_program().ok()?;
+    let program = Program::parse(&path.display().to_string(), &read(&path).ok()?).ok()?;
+    Some(ProgramName::new(program.title()))
 }
 
 fn folder_of(path: &Path) -> PathBuf {

@@ -14,6 +14,12 @@ use std::time::Duration;
 /// Limits of a run: its targets, its concurrency and its timeouts.
 #[derive(Debug, clap::Args)]
 pub(super) struct ScopeArgs {
+    /// Take over a stack of another program or tool
+    ///
+    /// Needed for a stack that another program made, or that holds a state imported from another tool. `up` records its
+    /// program as the owner of the stack, so that later runs don't need the flag.
+    #[arg(long)]
+    pub(super) adopt: bool,
     /// Limit the run to this resource; repeatable
     ///
     /// With `*` (any text) or `?` (one character), limits the run to all matching resources.

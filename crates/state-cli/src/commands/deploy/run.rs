@@ -5,6 +5,7 @@ use super::document::{self, Document};
 use super::flags::Flags;
 use super::live::LiveProgress;
 use super::outcome::{self, Outcome, Settlement, untouched};
+use super::stack_choice::{self, ProgramName};
 use super::tree;
 use super::unfinished::UnfinishedWork;
 use crate::context::Context;
@@ -14,7 +15,7 @@ use crate::prompt::interrupted;
 use crate::settings::file::here;
 use crate::signals::Listener;
 use crate::store;
-use state_core::{Address, ErrorKind, StackName};
+use state_core::{Address, ErrorKind, StackName, State};
 use state_engine::settle::Settling;
 use state_engine::{Basis, Engine, Event, Interrupt, Observer, Operation, Plan, Run, UpdateMetadata};
 use state_manager::{Session, Stack, Stacks};
@@ -39,6 +40,8 @@ pub(super) struct Deploy<'a> {
     context: &'a Context,
     flags: &'a Flags<'a>,
     goal: Goal<'a>,
+    /// The program of the run; for `refresh` and `destroy` the one in the current folder, if there is one.
+    pub(super) program: Option<ProgramName>,
     stacks: Stacks,
     engine: Engine,
     interrupt: Interrupt,
@@ -54,6 +57,10 @@ impl<'a> Deploy<'a> {
             context,
             flags,
             goal,
+            program: match goal {
+                Goal::Update(document) => Some(document.name()),
+                Goal::Refresh | Goal::Destroy => None,
+            },
             engine: Engine::new(stacks.clone(), context.environment.clone()),
             stacks,
             interrupt: Interrupt::new(),
@@ -102,6 +109,7 @@ impl<'a> Deploy<'a> {
         // the state shows as pending, and must still be reported.
         let holder = stack.lock_status().await?.holder;
         let basis = Basis::tip(&stack).await?;
+        self.require_owner(name, basis.state())?;
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
         let plan = self.plan(name, basis, self.run()?).await?;
@@ -154,6 +162,8 @@ impl<'a> Deploy<'a> {
     }
 
     async fn perform(&self, session: &Session, live: &Arc<LiveProgress>) -> Result<Outcome, CliError> {
+        // Before pending operations are resolved: that asks providers and writes to the stack.
+        self.require_owner(session.stack().name(), &session.state())?;
         let heard = Arc::new(Settlements {
             live: Arc::clone(live),
             heard: Mutex::default(),
@@ -177,6 +187,13 @@ impl<'a> Deploy<'a> {
             },
             None => error,
         })
+    }
+
+    fn require_owner(&self, name: &StackName, state: &State) -> Result<(), CliError> {
+        match self.flags.bounds.adopt {
+            true => Ok(()),
+            false => stack_choice::require_owner(name, state, self.program.as_ref()),
+        }
     }
 
     /// Resolves pending operations of earlier runs. Does nothing if the run can't be confirmed later, so that a refused
@@ -273,7 +290,12 @@ impl<'a> Deploy<'a> {
             Goal::Refresh | Goal::Destroy => here()?,
         };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let program = match self.goal {
+            Goal::Update(document) => Some(document.name().title),
+            Goal::Refresh | Goal::Destroy => None,
+        };
         Ok(UpdateMetadata {
+            program,
             message: self.flags.message.unwrap_or_default().to_owned(),
             environment: origin::environment(&folder, &variable),
         })

@@ -3,10 +3,10 @@
 use super::operate::{self, MessageArg};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::input;
 use serde::Deserialize;
 use state_core::edits::Operation;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Apply edits from a file as one revision
 ///
@@ -31,7 +31,7 @@ struct Document {
 /// Runs the command `apply-edits` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let name = args.file.display().to_string();
-    let text = read(&args.file).map_err(|source| CliError::io(name.as_str(), &source))?;
+    let text = input::read_text(&args.file).map_err(|source| CliError::io(name.as_str(), &source))?;
     let Document { operations } = serde_json::from_str(&text).map_err(|source| {
         CliError::usage(name.as_str(), &source.to_string())
             .with_hint("see an example file with `statectl help apply-edits`")
@@ -42,13 +42,4 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         message: args.remember.message.clone(),
     };
     operate::run(context, &request).await
-}
-
-fn read(file: &Path) -> std::io::Result<String> {
-    if file != Path::new("-") {
-        return std::fs::read_to_string(file);
-    }
-    let mut text = String::new();
-    std::io::stdin().lock().read_to_string(&mut text)?;
-    Ok(text)
 }

@@ -14,7 +14,7 @@ use state_manager::Session;
 ///
 /// Opens $VISUAL or $EDITOR. The saved text is verified. If it has problems, the editor opens again with the problems at
 /// the top, until the text is valid or the file is emptied. Sensitive values are hidden, and their placeholders must be
-/// kept, unless `--show-secrets` is given.
+/// kept. `--show-secrets` shows them, but is refused for an encrypted stack: the decrypted values would be written to a file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The resource to edit [default: the whole snapshot]
@@ -62,6 +62,14 @@ fn edited(
     state: &State,
 ) -> Result<EditResult<Change>, CliError> {
     let show_secrets = context.settings.show_secrets;
+    if show_secrets && session.is_sealed() {
+        let object = format!("stack {}", session.stack().name().short());
+        let message = "refused to write decrypted values into a file for an editor: the stack is encrypted";
+        return Err(CliError::refused(object, message).with_hint(
+            "edit without `--show-secrets`, which keeps the placeholders of secret values; print a value with \
+             `statectl show ADDR --show-secrets`",
+        ));
+    }
     let give_up = "Save an empty file to cancel. Lines like this one at the top are ignored.";
     let Some(address) = &args.address else {
         let snapshot = state.snapshot(session.stack().name().to_string(), context.now());

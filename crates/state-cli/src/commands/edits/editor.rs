@@ -1,11 +1,12 @@
 //! Opens a text in the user's editor, repeatedly until the text is valid or the user cancels.
 
+use super::draft_folder::DraftFolder;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use state_core::Nonce;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -66,9 +67,11 @@ fn bad(problems: &[String]) -> CliError {
         .with_hint("run `statectl edit` again and fix the listed problems")
 }
 
-/// A temporary file that only its owner can read. The file is deleted on drop.
+/// A temporary file that only its owner can read. The file is deleted on drop; a file of a process that was killed is
+/// deleted by the next edit.
 struct Draft {
-    folder: PathBuf,
+    /// Kept until the edit ends: dropping it deletes the file.
+    _folder: DraftFolder,
     file: PathBuf,
     editor: String,
 }
@@ -85,14 +88,13 @@ impl Draft {
                 "set an editor, for example `export EDITOR=vi`, or use `statectl apply-edits FILE`",
             )
         })?;
-        let nonce = Nonce::random(&*context.environment.entropy);
-        let folder = std::env::temp_dir().join(format!("statectl-{nonce}"));
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| failed(&folder, &source))?;
-        let file = folder.join("edit.json");
-        Ok(Self { folder, file, editor })
+        let folder = DraftFolder::create(Nonce::random(&*context.environment.entropy))?;
+        let file = folder.path().join("edit.json");
+        Ok(Self {
+            _folder: folder,
+            file,
+            editor,
+        })
     }
 
     /// Writes the notes and the text, opens the editor, and waits until the editor exits.
@@ -128,14 +130,6 @@ impl Draft {
         let text = std::fs::read_to_string(&self.file).map_err(|source| failed(&self.file, &source))?;
         let is_note = |line: &&str| line.trim_start().starts_with(NOTE.trim_end());
         Ok(text.split_inclusive('\n').skip_while(is_note).collect())
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if std::fs::remove_dir_all(&self.folder).is_err() {
-            // Nothing else can be done: the file is in the temporary folder, and only its owner can read it.
-        }
     }
 }
 

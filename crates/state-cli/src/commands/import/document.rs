@@ -4,11 +4,11 @@ use super::Args;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::formats::{self, Format, REPAIR, failed};
+use crate::input;
 use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
 use state_formats::{Compression, Imported, ReadOptions, decompress};
-use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
     } else {
         file.display().to_string()
     };
-    let packed = bytes(file).map_err(|source| {
+    let packed = input::read(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a readable file, or `-` for stdin")
     })?;
     let mut notes = Vec::new();
@@ -164,13 +164,4 @@ fn refuse_masked(name: &str, bytes: &[u8]) -> Result<(), CliError> {
         CliError::refused(name, "cannot import a masked export: its secrets are missing")
             .with_hint("export the state again with `statectl export --show-secrets`"),
     )
-}
-
-fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
-    if file != Path::new("-") {
-        return std::fs::read(file);
-    }
-    let mut bytes = Vec::new();
-    std::io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

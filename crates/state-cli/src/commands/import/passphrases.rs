@@ -2,6 +2,7 @@
 
 use crate::error::CliError;
 use crate::formats::{self, failed};
+use crate::input;
 use crate::marks::count;
 use state_formats::{Decrypted, Imported, PassphraseSource};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ impl Secrets {
 
 /// Reads a passphrase from a file. A newline at the end isn't part of the passphrase.
 fn read(file: &Path) -> Result<Zeroizing<String>, CliError> {
-    let text = std::fs::read_to_string(file).map(Zeroizing::new);
+    let text = input::read_text(file).map(Zeroizing::new);
     let text = text.map_err(|source| CliError::io(file.display().to_string(), &source))?;
     Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
 }

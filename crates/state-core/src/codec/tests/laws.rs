@@ -221,6 +221,7 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
         snapshot.lineage = identity.map(|(bits, _)| Lineage::from_bits(bits));
         snapshot.serial = identity.map(|(_, serial)| Serial(serial));
         if rich {
+            snapshot.program = Some("site".into());
             snapshot.manifest = Some(Manifest {
                 plugins: vec![plugin],
                 ..Manifest::default()

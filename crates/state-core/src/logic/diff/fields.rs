@@ -67,6 +67,10 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
         "/stack".to_owned(),
         Value::new(Json::from_canonical(&text), Vec::new()),
     )]);
+    if let Some(program) = &snapshot.program {
+        let program = Json::from_string(program);
+        fields.insert("/program".to_owned(), Value::new(program, Vec::new()));
+    }
     if !snapshot.sensitive_outputs.is_empty() {
         let mut text = String::new();
         let mut marks = ArrayWriter::new(&mut text);

@@ -140,6 +140,18 @@ pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
 pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
+    // A removal is marked, and signed, by a swap before it takes effect. No later swap takes the mark back.
+    for removed in [true, false] {
+        let change = |head: &mut Head| {
+            head.removed = removed;
+            Ok(())
+        };
+        let marked = held.writer.swap_head(bench.nonce(), &change).await?;
+        ensure(
+            marked.removed,
+            "a swap ignores or takes back the mark of a removal",
+        )?;
+    }
     held.writer.remove(bench.nonce()).await?;
     let head = bench.backend.read_head(lineage).await?;
     ensure(head.removed, "the head of a removed stack is not a tombstone")?;

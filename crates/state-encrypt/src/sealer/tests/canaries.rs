@@ -126,7 +126,16 @@ fn stored_forms_contain_no_canary() {
             values: secret_snapshot().outputs,
             sensitive: vec!["a".to_owned()],
         };
-        let document = OutputsDocument::seal(&key(5), &[], lineage(1), Serial(1), policy, &outputs).unwrap();
+        let document = OutputsDocument::seal(
+            &key(5),
+            &[],
+            lineage(1),
+            &"shop/production".parse().unwrap(),
+            Serial(1),
+            policy,
+            &outputs,
+        )
+        .unwrap();
         assert_silent("an outputs document", &document.encode());
         assert_silent("its Debug", format!("{document:?}").as_bytes());
     }

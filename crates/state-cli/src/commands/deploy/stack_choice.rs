@@ -1,0 +1,138 @@
+//! Chooses the stack of a program, and refuses to change a stack that belongs to another program or tool.
+//!
+//! A program deletes all resources of its stack that it doesn't declare. A stack is therefore never chosen only because
+//! it is the only one in the store.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::settings::quoted;
+use crate::target::DEFAULT_STACK;
+use state_core::{StackName, StackOwner, State};
+use state_manager::{Stack, Stacks};
+
+/// The name under which a program is recorded in its stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProgramName {
+    /// The member `name` of the program; empty if the program has none.
+    pub(super) title: String,
+}
+
+impl ProgramName {
+    pub(super) fn new(title: Option<&str>) -> Self {
+        Self {
+            title: title.unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// The name of the program's own stack: the program's name, or `default` if that isn't the name of a stack.
+    pub(super) fn stack(&self) -> Result<StackName, CliError> {
+        match self.title.parse() {
+            Ok(name) => Ok(name),
+            Err(_) => Ok(StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?),
+        }
+    }
+
+    fn describe(&self) -> String {
+        described(&self.title)
+    }
+}
+
+fn described(title: &str) -> String {
+    match title {
+        "" => "a program without a name".to_owned(),
+        title => format!("program `{}`", title.escape_debug()),
+    }
+}
+
+/// The stack of a program: the one that the user named, the one with the program's name, or the only stack of the store
+/// if this program made it. The stack may be missing if the store has no stacks, or if the user named it.
+///
+/// # Errors
+/// [`ExitCode::NotFound`] if the store has only other stacks.
+pub(super) async fn choose(
+    context: &Context,
+    stacks: &Stacks,
+    program: &ProgramName,
+) -> Result<StackName, CliError> {
+    if let Some(name) = &context.settings.stack {
+        return Ok(name.clone());
+    }
+    let own = program.stack()?;
+    // Asked by name and not by the list: a name that this client knows must not count as free because the store hides it.
+    if stacks.get(&own).await?.is_some() {
+        return Ok(own);
+    }
+    let mut names = stacks.names().await?;
+    names.sort();
+    match &*names {
+        [] => Ok(own),
+        [only] if is_made_by(stacks, only, program).await? => Ok(only.clone()),
+        others => Err(no_own_stack(&own, others)),
+    }
+}
+
+async fn is_made_by(stacks: &Stacks, name: &StackName, program: &ProgramName) -> Result<bool, CliError> {
+    let Some(stack) = stacks.get(name).await? else {
+        return Ok(false);
+    };
+    let owner = stack.tip().await?.state.owner();
+    // A program without a name can't be distinguished from others, so only a name proves that the program made the stack.
+    Ok(!program.title.is_empty() && owner == StackOwner::Program(program.title.clone()))
+}
+
+fn no_own_stack(own: &StackName, others: &[StackName]) -> CliError {
+    let listed: Vec<_> = others.iter().map(StackName::short).collect();
+    let message = format!(
+        "the program's stack was not found; the store has other stacks: {}",
+        listed.join(", ")
+    );
+    let hint = format!(
+        "create it with `statectl stack new {}`, or name another one, for example `--stack {}`",
+        quoted(&own.short()),
+        quoted(&listed[0])
+    );
+    CliError::not_found(format!("stack {}", own.short()), &message).with_hint(hint)
+}
+
+/// The stack for `refresh` and `destroy`: the one that the user named, the one of the program at hand, or the only one.
+pub(super) async fn existing(
+    context: &Context,
+    stacks: &Stacks,
+    program: Option<&ProgramName>,
+) -> Result<Stack, CliError> {
+    if context.settings.stack.is_none()
+        && let Some(program) = program
+        && let Some(stack) = stacks.get(&program.stack()?).await?
+    {
+        return Ok(stack);
+    }
+    context.store.chosen(stacks).await
+}
+
+/// Refuses to change a stack that belongs to another program or tool.
+///
+/// # Errors
+/// [`ExitCode::Refused`].
+pub(super) fn require_owner(
+    name: &StackName,
+    state: &State,
+    program: Option<&ProgramName>,
+) -> Result<(), CliError> {
+    let owner = state.owner();
+    let (reason, subject) = match (&owner, program) {
+        (StackOwner::Tool(tool), _) => (
+            format!("it holds a state of {}", tool.escape_debug()),
+            "another tool",
+        ),
+        (StackOwner::Program(of), Some(program)) if !owner.accepts(&program.title) => {
+            let reason = format!("it belongs to {}, not to {}", described(of), program.describe());
+            (reason, "another program")
+        }
+        _ => return Ok(()),
+    };
+    let object = format!("stack {}", name.short());
+    let message = format!("refused to change the resources of {subject}: {reason}");
+    Err(CliError::new(ExitCode::Refused, object, &message)
+        .with_hint("name the right stack with `--stack NAME`, or take this one over with `--adopt`"))
+}

@@ -1,0 +1,168 @@
+//! Local hygiene: files of identities and drafts, endless input, weak passphrases, secrets in command lines.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// A sandbox with a sealed stack `default`.
+fn sealed() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "state.yaml",
+        "resources:\n  a: { kind: 'random:password', inputs: { length: 24 } }\n",
+    );
+    run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
+    sandbox
+}
+
+fn edit(sandbox: &Sandbox, arguments: &[&str], editor: &str) -> Ran {
+    let runtime = sandbox.path().join("run");
+    std::fs::create_dir_all(&runtime).unwrap();
+    let mut command = sandbox.sealing(arguments);
+    command.env("XDG_RUNTIME_DIR", runtime).env_remove("VISUAL");
+    run(command.env("EDITOR", editor))
+}
+
+fn drafts(sandbox: &Sandbox) -> usize {
+    std::fs::read_dir(sandbox.path().join("run")).unwrap().count()
+}
+
+#[test]
+fn import_of_a_device_is_refused() {
+    let sandbox = Sandbox::new();
+    for arguments in [&["import", "/dev/zero"][..], &["apply-edits", "/dev/zero"]] {
+        let refused = sandbox.run(arguments).exits(1);
+        assert!(
+            refused.stderr.contains("/dev/zero: ") && refused.stderr.contains("device"),
+            "{refused:?}"
+        );
+    }
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let refused = run(sandbox.command(&["import", "-"]).stdin(zeros)).exits(1);
+    assert!(refused.stderr.contains("stdin: "), "{refused:?}");
+    assert!(!sandbox.path().join(".state").exists());
+}
+
+#[test]
+fn identity_file_that_others_can_access_is_refused() {
+    let sandbox = sealed();
+    let identity = sandbox.path().join("user-config/statectl/identity.txt");
+    let mode = |mode| std::fs::set_permissions(&identity, std::fs::Permissions::from_mode(mode)).unwrap();
+    for open in [0o644, 0o640, 0o602, 0o666] {
+        mode(open);
+        let refused = sandbox.run(&["list"]).exits(12);
+        assert!(refused.stderr.contains("chmod 600"), "{refused:?}");
+    }
+    for private in [0o600, 0o400] {
+        mode(private);
+        sandbox.run(&["list"]).exits(0);
+    }
+}
+
+#[test]
+fn short_passphrase_is_refused_for_a_new_key() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["init"]).exits(0);
+    let mut encrypt = sandbox.sealing(&["secret", "encrypt", "name", "--stack", "one"]);
+    run(sandbox
+        .sealing(&["stack", "new", "one"])
+        .env("STATECTL_PASSPHRASE", "short"))
+    .exits(0);
+    let refused = run(encrypt.env("STATECTL_PASSPHRASE", "short")).exits(1);
+    assert!(
+        refused.stderr.contains("shorter than 8 characters"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn draft_of_a_killed_edit_is_deleted_by_the_next_one() {
+    let sandbox = sealed();
+    edit(&sandbox, &["edit", "a", "--yes"], "kill -9 $PPID; true").exits(-1);
+    assert_eq!(drafts(&sandbox), 1);
+    let folder = std::fs::read_dir(sandbox.path().join("run"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    edit(&sandbox, &["edit", "a", "--yes"], "true").exits(0);
+    assert_eq!(drafts(&sandbox), 0);
+}
+
+#[test]
+fn edit_writes_no_decrypted_value_into_a_file() {
+    let sandbox = sealed();
+    let seen = sandbox.path().join("seen");
+    let copy = format!("cp \"$1\" {} #", seen.display());
+    for arguments in [&["edit", "a", "--show-secrets"][..], &["edit", "--show-secrets"]] {
+        let refused = edit(&sandbox, arguments, &copy).exits(4);
+        assert!(refused.stderr.contains("stack default"), "{refused:?}");
+        assert!(!seen.exists());
+    }
+    edit(&sandbox, &["edit", "a"], "true").exits(0);
+}
+
+#[test]
+fn secret_in_a_command_line_is_refused() {
+    let sandbox = Sandbox::new();
+    let program = |place: &str| {
+        format!(
+            "config:\n  token: {{ type: string, secret: true }}\nresources:\n  a:\n    kind: command\n    inputs:\n{place}\n"
+        )
+    };
+    let up = |place: &str| {
+        sandbox.write("state.yaml", program(place));
+        sandbox.run(&["up", "--yes", "--config", "token=hunter2-hunter2"])
+    };
+    let refused = up("      create: [touch, '${config.token}']").exits(1);
+    let text = format!("{refused:?}");
+    assert!(
+        text.contains("arguments of a process") && !text.contains("hunter2"),
+        "{text}"
+    );
+    assert!(!sandbox.path().join("hunter2-hunter2").exists());
+    up("      create: [touch, made]\n      stdin: '${config.token}'").exits(0);
+    assert!(sandbox.path().join("made").exists());
+}
+
+/// Removes everything below a path, as someone with write access can.
+fn delete(path: &Path) {
+    match path.is_dir() {
+        true => std::fs::remove_dir_all(path).unwrap(),
+        false => std::fs::remove_file(path).unwrap(),
+    }
+}
+
+#[test]
+fn up_never_recreates_a_known_stack_that_vanished() {
+    for part in [".state/names/default/default.json", ".state/names", ".state"] {
+        let sandbox = sealed();
+        delete(&sandbox.path().join(part));
+        let mut attempts = vec![vec!["up", "--yes"], vec!["preview"]];
+        if part == ".state" {
+            attempts.push(vec!["init"]);
+        } else {
+            attempts.push(vec!["stack", "new", "default"]);
+            attempts.push(vec!["list"]);
+        }
+        for arguments in &attempts {
+            let refused = run(&mut sandbox.sealing(arguments)).exits(12);
+            assert!(refused.stderr.contains("default"), "{part}: {refused:?}");
+            assert!(
+                refused.stderr.contains("statectl trust --accept"),
+                "{part}: {refused:?}"
+            );
+        }
+        run(&mut sandbox.sealing(&["trust", "--accept", "--stack", "default", "--yes"])).exits(0);
+        run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
+    }
+}
+
+#[test]
+fn removed_stack_is_created_again_without_accept() {
+    let sandbox = sealed();
+    run(&mut sandbox.sealing(&["destroy", "--yes"])).exits(0);
+    run(&mut sandbox.sealing(&["stack", "rm", "default", "--yes"])).exits(0);
+    run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
+}

@@ -1,0 +1,149 @@
+//! Which stack a program may change: its own one, never another one only because nothing else is in the store.
+
+use crate::sandbox::{Ran, Sandbox, fixture};
+
+/// A program with a name and one file.
+fn program(name: &str) -> String {
+    let file = if name.is_empty() { "file" } else { name };
+    let head = match name {
+        "" => String::new(),
+        name => format!("name: {name}\n"),
+    };
+    format!("{head}resources:\n  {file}: {{ kind: file, inputs: {{ path: {file}.txt, content: x }} }}\n")
+}
+
+fn up(sandbox: &Sandbox, name: &str, more: &[&str]) -> Ran {
+    sandbox.write("state.yaml", program(name));
+    sandbox.run(&[&["up", "--yes"][..], more].concat())
+}
+
+/// The addresses of a stack.
+fn addresses(sandbox: &Sandbox, stack: &str) -> Vec<String> {
+    let listed = sandbox.run(&["list", "--stack", stack]).exits(0).stdout;
+    listed.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn up_never_takes_a_stack_because_it_is_the_only_one() {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    sandbox
+        .run(&["import", "--stack", "production", shop.to_str().unwrap()])
+        .exits(0);
+    let before = addresses(&sandbox, "production");
+    assert!(before.len() > 5, "{before:?}");
+    for (name, own) in [("e", "stack e"), ("", "stack default")] {
+        for arguments in [&["up", "--yes"][..], &["up", "--preview"], &["preview"]] {
+            sandbox.write("state.yaml", program(name));
+            let refused = sandbox.run(arguments).exits(10);
+            assert!(
+                refused.stderr.contains(own) && refused.stderr.contains("--stack production"),
+                "{refused:?}"
+            );
+        }
+    }
+    assert_eq!(addresses(&sandbox, "production"), before);
+    let listed = sandbox.run(&["stack", "ls"]).exits(0).stdout;
+    assert_eq!(listed.lines().count(), 2, "no stack was created: {listed}");
+}
+
+#[test]
+fn up_takes_the_stack_with_the_name_of_its_program() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "site", &[]).exits(0);
+    assert_eq!(addresses(&sandbox, "site"), ["site"]);
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+    up(&sandbox, "site", &["--detailed-exitcode"]).exits(0);
+    up(&sandbox, "other", &[]).exits(0);
+    assert_eq!(addresses(&sandbox, "other"), ["other"]);
+    // Without another stack, the program at hand decides for `destroy` as well.
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    assert_eq!(addresses(&sandbox, "other"), [""; 0]);
+    assert_eq!(addresses(&sandbox, "site"), ["site"]);
+}
+
+#[test]
+fn up_takes_the_only_stack_if_its_program_made_it() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "site", &["--stack", "prod"]).exits(0);
+    up(&sandbox, "site", &["--detailed-exitcode"]).exits(0);
+    up(&sandbox, "e", &[]).exits(10);
+    // A name that is no name of a stack still identifies the program.
+    let sandbox = Sandbox::new();
+    let spaced = "name: My site\nresources:\n  a: { kind: file, inputs: { path: a, content: x } }\n";
+    sandbox.write("state.yaml", spaced);
+    sandbox.run(&["up", "--yes", "--stack", "prod"]).exits(0);
+    sandbox.run(&["up", "--yes", "--detailed-exitcode"]).exits(0);
+    assert_eq!(addresses(&sandbox, "prod"), ["a"]);
+}
+
+#[test]
+fn stack_of_another_program_needs_adopt() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "one", &["--stack", "prod"]).exits(0);
+    for more in [&["--stack", "prod"][..], &["--stack", "prod", "--preview"]] {
+        let refused = up(&sandbox, "two", more).exits(4);
+        assert!(
+            refused.stderr.contains("program `one`")
+                && refused.stderr.contains("program `two`")
+                && refused.stderr.contains("--adopt"),
+            "{refused:?}"
+        );
+    }
+    for command in ["refresh", "destroy"] {
+        let refused = sandbox.run(&[command, "--yes", "--stack", "prod"]).exits(4);
+        assert!(refused.stderr.contains("stack prod"), "{refused:?}");
+    }
+    up(&sandbox, "", &["--stack", "prod"]).exits(4);
+    assert_eq!(addresses(&sandbox, "prod"), ["one"]);
+    up(&sandbox, "two", &["--stack", "prod", "--adopt"]).exits(0);
+    assert_eq!(addresses(&sandbox, "prod"), ["two"]);
+    up(&sandbox, "two", &["--stack", "prod"]).exits(0);
+    up(&sandbox, "one", &["--stack", "prod"]).exits(4);
+    // An empty stack belongs to nobody.
+    up(&sandbox, "two", &["--stack", "prod"]).exits(0);
+    sandbox.run(&["destroy", "--yes", "--stack", "prod"]).exits(0);
+    up(&sandbox, "one", &["--stack", "prod"]).exits(0);
+}
+
+#[test]
+fn destroy_without_a_program_accepts_any_program_made_stack() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "site", &[]).exits(0);
+    std::fs::remove_file(sandbox.path().join("state.yaml")).unwrap();
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    assert!(!sandbox.path().join("site.txt").exists());
+}
+
+#[test]
+fn imported_state_of_another_tool_needs_adopt() {
+    let sandbox = Sandbox::with_shop();
+    let before = addresses(&sandbox, "default");
+    let commands: [&[&str]; 6] = [
+        &["up", "--yes"],
+        &["preview"],
+        &["refresh", "--yes"],
+        &["refresh", "--preview"],
+        &["destroy", "--yes"],
+        &["destroy", "--preview"],
+    ];
+    for with_program in [true, false] {
+        for arguments in commands {
+            match with_program {
+                true => drop(sandbox.write("state.yaml", program(""))),
+                false if arguments[0].contains('p') => continue,
+                false => drop(std::fs::remove_file(sandbox.path().join("state.yaml"))),
+            }
+            let refused = sandbox.run(arguments).exits(4);
+            assert!(
+                refused.stderr.contains("stack default")
+                    && refused.stderr.contains("terraform")
+                    && refused.stderr.contains("--adopt"),
+                "{refused:?}"
+            );
+        }
+    }
+    assert_eq!(addresses(&sandbox, "default"), before);
+    let adopted = sandbox.run(&["destroy", "--preview", "--adopt"]);
+    assert!(!adopted.stderr.contains("another tool"), "{adopted:?}");
+}

@@ -1,0 +1,92 @@
+//! The owner of a stack: the program or the tool whose resources the state contains.
+//!
+//! A program deletes every resource of its stack that it doesn't declare. Applied to a stack of another owner, it would
+//! therefore delete resources that it never made.
+
+use super::State;
+
+/// The program or tool whose resources a state contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StackOwner {
+    /// Nobody: the state is empty, or no program was recorded.
+    Nobody,
+    /// The program with this name; empty for programs without a name.
+    Program(String),
+    /// Another tool, whose state was imported, such as `terraform`.
+    Tool(String),
+}
+
+impl StackOwner {
+    /// Whether an update of a program with this name (empty: a program without a name) may change the stack.
+    pub fn accepts(&self, program: &str) -> bool {
+        match self {
+            Self::Nobody => true,
+            Self::Program(owner) => owner == program,
+            Self::Tool(_) => false,
+        }
+    }
+}
+
+impl State {
+    /// The owner of the resources. A recorded program precedes the tool that the state came from: it adopted the stack.
+    pub fn owner(&self) -> StackOwner {
+        if self.is_empty() && self.pending.is_empty() && self.incoming.is_empty() {
+            return StackOwner::Nobody;
+        }
+        if let Some(program) = &self.header.program {
+            return StackOwner::Program(program.clone());
+        }
+        let systems = self.header.foreign_serials.keys();
+        let extensions = self.header.extensions.iter().map(|(system, _)| system);
+        match systems.map(String::as_str).chain(extensions).next() {
+            Some(system) => StackOwner::Tool(system.to_owned()),
+            None => StackOwner::Nobody,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StackOwner;
+    use crate::mutation::{Edit, EditChange};
+    use crate::snapshot::ForeignSerial;
+    use crate::state::{LoadedSnapshots, State};
+    use crate::{
+        Entry, Lineage, MutationId, Record, Serial, Timestamp, Uid, UpdateId, UpdateInfo, UpdateKind,
+    };
+
+    #[test]
+    fn stack_belongs_to_the_program_that_updated_it() {
+        let lineage = Lineage::from_bits([1; 16]);
+        let mut state = State::new(lineage);
+        let mut apply = |record| state.apply(&record, &LoadedSnapshots::new()).unwrap();
+        let start = Timestamp::new("2026-01-01T00:00:00Z");
+        apply(Record::UpdateStart(UpdateInfo {
+            program: Some("site".to_owned()),
+            ..UpdateInfo::new(UpdateId::from_bits([2; 16]), UpdateKind::Update, start.clone())
+        }));
+        let mut entry = Entry::leaf("a".parse().unwrap(), "thing");
+        entry.uid = Some(Uid::from_bits([3; 16]));
+        apply(Record::Edit(Edit {
+            id: MutationId::from_bits([4; 16]),
+            changes: vec![EditChange::Append(entry.into())],
+        }));
+        let owner = state.owner();
+        assert_eq!(owner, StackOwner::Program("site".to_owned()));
+        assert!(owner.accepts("site") && !owner.accepts("other") && !owner.accepts(""));
+
+        let mut snapshot = state.snapshot("shop/production", start);
+        assert_eq!(State::from_snapshot(lineage, &snapshot).unwrap().owner(), owner);
+        snapshot.program = None;
+        let unowned = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert!(unowned == StackOwner::Nobody && unowned.accepts("other"));
+        let foreign = ForeignSerial::after_import(None, 7, Serial(1));
+        snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
+        let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert_eq!(imported, StackOwner::Tool("terraform".to_owned()));
+        assert!(!imported.accepts("") && !imported.accepts("terraform"));
+        snapshot.entries.clear();
+        let empty = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert_eq!(empty, StackOwner::Nobody, "nothing can be deleted");
+    }
+}

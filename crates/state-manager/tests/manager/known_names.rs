@@ -1,0 +1,195 @@
+//! Names: a stack that a client knows doesn't vanish, and makes no room for another one, without a proof.
+
+use super::known_stacks::{Client, change_head, copy, make};
+use super::*;
+use state_core::backend::{NamePointer, NameTarget};
+use state_core::{Enveloped, Error, ErrorKind, Lineage, Nonce, Result, StackName};
+use state_encrypt::generate_identity;
+use state_manager::KnownStacks;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// A store with the sealed stack `shop`, a client who knows it, and another one who works there as well.
+struct Shop {
+    _folder: TempDir,
+    root: PathBuf,
+    client: Client,
+    other: Client,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let anna = generate_identity();
+        make(&root, 1, keys(1, &anna)).await;
+        let (client, other) = (Client::of(&root, &anna), Client::of(&root, &anna));
+        client.write().await.unwrap();
+        other.write().await.unwrap();
+        Self {
+            _folder: folder,
+            root,
+            client,
+            other,
+        }
+    }
+
+    async fn lineage(&self) -> Lineage {
+        self.client.known_stacks.named(&shop()).await.unwrap().unwrap()
+    }
+
+    fn pointer(&self, name: &str) -> PathBuf {
+        self.root.join("names/default").join(format!("{name}.json"))
+    }
+
+    /// Requires that the known name counts neither as free nor as gone.
+    async fn refuses(&self, what: &str) {
+        let stacks = self.client.stacks();
+        let found = stacks.get(&shop()).await.map(|stack| stack.map(|_| ()));
+        let created = stacks.new_stack(&shop()).await.map(|_| ());
+        let listed = stacks.names().await.map(|_| ());
+        for refused in [found.map(|_| ()), created, listed] {
+            assert_eq!(kind(refused), Err(ErrorKind::Distrusted), "{what}");
+        }
+    }
+}
+
+fn shop() -> StackName {
+    "shop".parse().unwrap()
+}
+
+fn kind<T>(result: Result<T>) -> Result<T, ErrorKind> {
+    result.map_err(|error: Error| error.kind())
+}
+
+fn write_pointer(path: &Path, name: &str, target: NameTarget) {
+    let pointer = NamePointer {
+        name: name.parse().unwrap(),
+        target,
+        nonce: Nonce::from_bytes([9; 16]),
+    };
+    std::fs::write(path, pointer.encode()).unwrap();
+}
+
+#[tokio::test]
+async fn deleted_name_of_a_known_stack_is_refused() {
+    let shop = Shop::open().await;
+    std::fs::remove_file(shop.pointer("shop")).unwrap();
+    shop.refuses("the name was deleted").await;
+}
+
+#[tokio::test]
+async fn forged_tombstones_of_a_known_stack_are_refused() {
+    let shop = Shop::open().await;
+    let moved = NameTarget::MovedTo("elsewhere".parse().unwrap());
+    for target in [NameTarget::Removed, moved] {
+        write_pointer(&shop.pointer("shop"), "shop", target);
+        shop.refuses("a forged tombstone").await;
+    }
+}
+
+#[tokio::test]
+async fn forged_removal_in_the_head_is_refused() {
+    let shop = Shop::open().await;
+    change_head(&shop.root, shop.lineage().await, |head| head.removed = true);
+    for deleted in [false, true] {
+        if deleted {
+            std::fs::remove_file(shop.pointer("shop")).unwrap();
+        }
+        let found = shop.client.stacks().get(&"shop".parse().unwrap()).await;
+        assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Sealed));
+        // A client that never saw the stack notices it as well, as long as the name leads there.
+        if !deleted {
+            let anna = Client {
+                known_stacks: Arc::default(),
+                ..shop.other_client()
+            };
+            let found = anna.stacks().get(&"shop".parse().unwrap()).await;
+            assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Sealed));
+        }
+    }
+}
+
+impl Shop {
+    fn other_client(&self) -> Client {
+        Client {
+            root: self.root.clone(),
+            keys: self.other.keys.clone(),
+            known_stacks: self.other.known_stacks.clone(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn vanished_store_is_no_free_name() {
+    let shop = Shop::open().await;
+    std::fs::remove_dir_all(&shop.root).unwrap();
+    let stacks = shop.client.stacks();
+    let created = stacks.new_stack(&"shop".parse().unwrap()).await;
+    assert_eq!(kind(created.map(|_| ())), Err(ErrorKind::Distrusted));
+    // Forgetting it is a decision of the user.
+    let lineage = shop.lineage().await;
+    let name = "shop".parse().unwrap();
+    shop.client.known_stacks.remember_name(&name, None).await;
+    shop.client.known_stacks.remember(lineage, None).await;
+    stacks.new_stack(&name).await.unwrap();
+}
+
+#[tokio::test]
+async fn exchanged_names_of_two_stacks_are_refused() {
+    let shop = Shop::open().await;
+    let second: StackName = "second".parse().unwrap();
+    let made = shop.client.stacks().new_stack(&second).await.unwrap();
+    deploy(&made, &["b"]).await;
+    let (one, two) = (shop.lineage().await, made.lineage());
+    write_pointer(&shop.pointer("shop"), "shop", NameTarget::Lineage(two));
+    write_pointer(&shop.pointer("second"), "second", NameTarget::Lineage(one));
+    shop.refuses("exchanged names").await;
+    let found = shop.client.stacks().get(&second).await;
+    assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Distrusted));
+}
+
+#[tokio::test]
+async fn removed_and_renamed_stacks_release_their_names() {
+    let shop = Shop::open().await;
+    let (name, renamed): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    shop.other.stacks().rename(&name, &renamed).await.unwrap();
+    let stacks = shop.client.stacks();
+    assert!(stacks.get(&name).await.unwrap().is_none());
+    let found = stacks.get(&renamed).await.unwrap().unwrap();
+    assert_eq!(found.tip().await.unwrap().regression, None);
+    // The other client knows both names; the freed one can be used again.
+    let again = shop.other.stacks().new_stack(&name).await.unwrap();
+    deploy(&again, &["c"]).await;
+    shop.other.stacks().remove(&renamed, true).await.unwrap();
+    let stacks = shop.client.stacks();
+    assert!(stacks.get(&renamed).await.unwrap().is_none());
+    assert_eq!(kind(stacks.new_stack(&renamed).await.map(|_| ())), Ok(()));
+}
+
+#[tokio::test]
+async fn earlier_head_with_the_old_name_proves_no_rename_back() {
+    let shop = Shop::open().await;
+    let (name, renamed): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    let before = tempfile::tempdir().unwrap();
+    copy(&shop.root, before.path());
+    shop.client.stacks().rename(&name, &renamed).await.unwrap();
+    shop.client
+        .stacks()
+        .get(&renamed)
+        .await
+        .unwrap()
+        .unwrap()
+        .tip()
+        .await
+        .unwrap();
+    // The attacker restores the head from before the rename, and deletes the new name.
+    let lineage = shop.client.known_stacks.named(&renamed).await.unwrap().unwrap();
+    let head = PathBuf::from("stacks")
+        .join(lineage.to_string())
+        .join("head.json");
+    std::fs::copy(before.path().join(&head), shop.root.join(&head)).unwrap();
+    std::fs::remove_file(shop.pointer("store")).unwrap();
+    let found = shop.client.stacks().get(&renamed).await;
+    assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Distrusted));
+}

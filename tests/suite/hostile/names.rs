@@ -1,0 +1,148 @@
+//! Names and removals that are forged between two requests: a client that knows the stack never treats it as missing.
+
+use super::forge;
+use super::{Command, Kind, Scenario};
+use crate::store::block_on;
+use state_core::Head;
+use state_core::backend::{NamePointer, NameTarget};
+use state_core::head::SealingPolicy;
+use state_core::testkit::hostile::{Action, Intervention};
+use state_manager::MemoryKnownStacks;
+use std::sync::Arc;
+
+/// A forgery that hides the stack.
+struct Attack {
+    name: &'static str,
+    /// Selects the objects that are attacked.
+    aims_at: fn(&str) -> bool,
+    action: fn() -> Action,
+    /// Whether a client without memory detects the attack too.
+    needs_no_memory: bool,
+}
+
+fn is_pointer(object: &str) -> bool {
+    object.contains("names/") && object.ends_with(".json")
+}
+
+fn is_head(object: &str) -> bool {
+    object.ends_with("head.json")
+}
+
+const ATTACKS: [Attack; 4] = [
+    Attack {
+        name: "the name pointer is deleted",
+        aims_at: is_pointer,
+        action: || Action::Delete,
+        needs_no_memory: false,
+    },
+    Attack {
+        name: "the name pointer says that the stack was removed",
+        aims_at: is_pointer,
+        action: || forge::<NamePointer>("removed", |pointer| pointer.target = NameTarget::Removed),
+        needs_no_memory: false,
+    },
+    Attack {
+        name: "the name pointer says that the stack was renamed",
+        aims_at: is_pointer,
+        action: || {
+            forge::<NamePointer>("moved", |pointer| {
+                pointer.target = NameTarget::MovedTo("tests/elsewhere".parse().expect("a good name"));
+            })
+        },
+        needs_no_memory: false,
+    },
+    Attack {
+        name: "the head says that the stack was removed",
+        aims_at: is_head,
+        action: || forge::<Head>("removed", |head| head.removed = true),
+        needs_no_memory: true,
+    },
+];
+
+/// The memory of a client that read the intact stack.
+async fn memory(scenario: &Scenario) -> Arc<MemoryKnownStacks> {
+    let memory: Arc<MemoryKnownStacks> = Arc::default();
+    let honest = scenario
+        .run_as(Command::Read, Vec::new(), Some(memory.clone()))
+        .await;
+    assert!(honest.shown.expect("the store is intact").is_some());
+    memory
+}
+
+/// Runs a command with the attack before each of its requests. The stack must be shown as it is, or refused.
+async fn never_hides(attack: &Attack, scenario: &Scenario, command: Command, knows: bool) {
+    let honest = scenario.run(command, Vec::new()).await;
+    let before = honest.shown.expect("the store is intact");
+    let objects = honest.attacker.objects().into_iter();
+    let targets: Vec<_> = objects.filter(|object| (attack.aims_at)(object)).collect();
+    assert!(!targets.is_empty(), "no object to attack: {}", attack.name);
+    let mut refused = 0;
+    for target in targets {
+        for at in 0..honest.requests.len() {
+            let memory = match knows {
+                true => Some(memory(scenario).await),
+                false => None,
+            };
+            let plan = vec![Intervention::new(at, target.clone(), (attack.action)())];
+            let outcome = scenario.run_as(command, plan, memory).await;
+            let context = format!("{:?}, {command:?}: {} at {at}", scenario.kind, attack.name);
+            match outcome.shown {
+                // The policy is read without a check, so a forgery may hide it in the observation.
+                Ok(Some(shown)) => assert_eq!(
+                    Some(shown.tip),
+                    before.as_ref().map(|one| one.tip.clone()),
+                    "{context}"
+                ),
+                Ok(None) => panic!("the stack is hidden: {context}"),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 0, "{:?}, {command:?}: {}", scenario.kind, attack.name);
+}
+
+#[test]
+fn known_stack_is_never_hidden_by_forged_names() {
+    block_on(async {
+        for kind in [Kind::Files, Kind::Objects] {
+            let scenario = Scenario::build(kind, SealingPolicy::All).await.unwrap();
+            for attack in &ATTACKS {
+                for command in [Command::Read, Command::Create] {
+                    never_hides(attack, &scenario, command, true).await;
+                    if attack.needs_no_memory {
+                        never_hides(attack, &scenario, command, false).await;
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn plain_stack_keeps_its_name_while_its_head_claims_it() {
+    block_on(async {
+        for kind in [Kind::Files, Kind::Objects] {
+            let scenario = Scenario::build(kind, SealingPolicy::Plaintext).await.unwrap();
+            for attack in ATTACKS.iter().filter(|attack| !attack.needs_no_memory) {
+                never_hides(attack, &scenario, Command::Read, true).await;
+            }
+        }
+    });
+}
+
+/// The limit that remains: a client without memory can't distinguish a deleted name from one that never existed.
+#[test]
+fn client_without_memory_takes_a_deleted_name_for_free() {
+    block_on(async {
+        let scenario = Scenario::build(Kind::Files, SealingPolicy::All).await.unwrap();
+        let honest = scenario.run(Command::Read, Vec::new()).await;
+        let pointer = honest
+            .attacker
+            .objects()
+            .into_iter()
+            .find(|object| is_pointer(object));
+        let plan = vec![Intervention::new(0, pointer.expect("a pointer"), Action::Delete)];
+        let outcome = scenario.run(Command::Read, plan).await;
+        assert!(matches!(outcome.shown, Ok(None)));
+    });
+}
