@@ -42,7 +42,7 @@ async fn dropped(place: &TestStore) -> (Acquired, Tail, Base) {
     (owner, tail, base)
 }
 
-fn collected(head: &mut Head, base: &Base) {
+fn collected(head: &mut Head, base: &Base) -> state_core::Result<()> {
     head.base = base.clone();
     head.floor = base.start;
     head.collection = Some(Collection {
@@ -51,6 +51,7 @@ fn collected(head: &mut Head, base: &Base) {
         since: Timestamp::new("2026-01-01T00:00:00Z"),
         forgotten: BTreeSet::new(),
     });
+    Ok(())
 }
 
 async fn doomed(store: &FsBackend, before: Slot) -> Vec<StoredItemName> {
