@@ -3,12 +3,14 @@
 //! A call that changes real resources takes a [`DurableIntent`], so it can't be made without a recorded intent.
 
 mod answers;
+mod approving;
 mod ending;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::Answers;
 
+use crate::approval::{CommandApprovals, CommandCall};
 use crate::interrupt::Interrupt;
 use crate::kind::KindDescription;
 use crate::log::{LogBuffer, Logger};
@@ -63,6 +65,8 @@ pub(crate) struct Preparations {
 /// Calls providers while settling, planning or applying.
 pub(crate) struct Caller {
     pub(crate) registry: Registry,
+    /// The commands that calls may start.
+    pub(crate) approvals: CommandApprovals,
     pub(crate) interrupt: Interrupt,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logger: Logger,
@@ -211,6 +215,10 @@ impl Caller {
             return Ok(answer);
         }
         let provider = self.provider(target).await?;
+        if what == READ {
+            let recorded = question.recorded.as_ref().map(|recorded| &recorded.inputs);
+            self.require_approval(target, recorded.unwrap_or(&question.inputs), CommandCall::Read)?;
+        }
         // `check` and `diff` only compare values. A read must not run after the lock is lost, because another
         // session may be changing the object.
         if what == READ {
@@ -237,6 +245,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &inputs, CommandCall::Create)?;
         // The request carries the id of the durable intent, so a later read can find the object of a lost reply.
         let request = CreateRequest {
             address: target.key.address.clone(),
@@ -258,6 +267,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &inputs, CommandCall::Update)?;
         let request = UpdateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -279,6 +289,7 @@ impl Caller {
         known: RecordedObject,
     ) -> CallResult<()> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &known.inputs, CommandCall::Delete)?;
         let request = DeleteRequest {
             key: target.key.clone(),
             kind: target.kind.clone(),
@@ -451,22 +462,6 @@ impl CallTarget {
             timeout: None,
             secrets: SecretStrings::of_entry(entry),
             dependency_changed: false,
-        }
-    }
-}
-
-impl Question {
-    fn new(
-        target: &CallTarget,
-        recorded: Option<RecordedObject>,
-        inputs: Properties,
-        unknown: BTreeSet<String>,
-    ) -> Self {
-        Self {
-            kind: target.kind.clone(),
-            recorded,
-            inputs,
-            unknown,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! # Panics
 //! A call that panics counts as a call with an unknown outcome.
 
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::interrupt::Interrupt;
 use crate::kind::{KindDescription, members};
 use crate::log::Logger;
@@ -28,6 +29,13 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// description before a run begins; `check` validates what depends on values.
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         None
+    }
+
+    /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine makes
+    /// the call only if the program declares each command or the user approved it (see
+    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs returns none.
+    fn commands(&self, _kind: &str, _inputs: &Properties, _call: CommandCall) -> Vec<ResourceCommand> {
+        Vec::new()
     }
 
     /// Prepares the provider. Called once per run, before any other call.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod across;
+mod approvals;
 mod backends;
 mod canary;
 mod changes;
@@ -15,6 +16,7 @@ mod doctor;
 mod edits;
 mod exits;
 mod first_up;
+mod found_paths;
 mod foreign;
 mod gc;
 mod guides;
@@ -38,6 +40,7 @@ mod sealed;
 mod secrets;
 mod stores;
 mod trusted;
+mod unasked;
 mod unobin;
 mod unreliable;
 mod waiting;
