@@ -97,9 +97,9 @@ pub(crate) struct RecordedObject {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
-    /// Without an id: the ids of other objects. The result must have none of them.
+    /// While a pending create is settled: the ids of other objects. The result must have none of them.
     pub(crate) others: BTreeSet<String>,
-    /// Without an id: the create that may have made the object.
+    /// While a pending create is settled: the create that may have made the object.
     pub(crate) mutation: Option<MutationId>,
 }
 

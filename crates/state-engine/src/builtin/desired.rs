@@ -47,8 +47,8 @@ impl DesiredPath {
             diff.changed.insert("path".to_owned());
             diff.replace.insert("path".to_owned());
         }
-        // With a new path, both objects can exist at once. Any other replacement needs the path of the old object, so the
-        // old object must be deleted first.
+        // With a new path, both objects can exist at once. Any other replacement needs the path of the old object, so
+        // the old object must be deleted first.
         diff.delete_before_replace = diff.replace.is_empty();
         diff
     }

@@ -70,9 +70,9 @@ impl Deployment {
         }
     }
 
-    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on
-    /// that key: the dependent would precede its dependency in the merged list. Dependents in `going` are removed first,
-    /// so they don't count.
+    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on that key:
+    /// the dependent would precede its dependency in the merged list. Dependents in `going` are removed first, so they
+    /// don't count.
     pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,

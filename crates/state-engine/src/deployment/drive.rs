@@ -41,8 +41,8 @@ impl Deployment {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
-            // While an exclusive step waits, no other step begins: otherwise some step might always be in flight, and the
-            // exclusive step would never begin.
+            // While an exclusive step waits, no other step begins: otherwise some step might always be in flight, and
+            // the exclusive step would never begin.
             while !has_ended
                 && !in_flight.is_exclusive
                 && in_flight.exclusive.is_empty()
@@ -61,7 +61,8 @@ impl Deployment {
                         ledger.set(address.clone(), ResourceStatus::Skipped);
                         self.skip(address, reason);
                     }
-                    // Only a step that ends changes the ledger, so without a step in flight the source would wait for ever.
+                    // Only a step that ends changes the ledger, so without a step in flight the source would wait for
+                    // ever.
                     Ok(Next::Wait) if in_flight.tasks.is_empty() => {
                         return self.fail_source("the source waits although no step is in flight".to_owned());
                     }
@@ -128,7 +129,8 @@ impl Deployment {
         });
         let was_replaced = |address: &&Address| {
             ledger.committed(address).is_some_and(|with| with.was_replaced())
-                // An earlier run may have replaced the resource at this address and ended before it replaced the goal's.
+                // An earlier run may have replaced the resource at this address and ended before it replaced the
+                // goal's.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
         // Addresses whose replacement also replaces this goal.

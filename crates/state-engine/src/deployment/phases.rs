@@ -177,8 +177,8 @@ impl Deployment {
             let Some(ended) = tasks.join_next_with_id().await else {
                 return;
             };
-            // A panicked task has an id too. Its item must fail in the schedule, or the deletions that wait for the item
-            // would begin.
+            // A panicked task has an id too. Its item must fail in the schedule, or the deletions that wait for the
+            // item would begin.
             let id = match &ended {
                 Ok((id, _)) => *id,
                 Err(error) => error.id(),

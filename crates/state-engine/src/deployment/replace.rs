@@ -2,7 +2,8 @@
 //! which order.
 //!
 //! No other step is in flight meanwhile. Each deleted object leaves a tombstone (an entry that is pending replacement),
-//! so that the next run can continue after a crash: it recreates the resources with tombstones, or drops the tombstones of undesired ones.
+//! so that the next run can continue after a crash: it recreates the resources with tombstones, or drops the tombstones
+//! of undesired ones.
 
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
@@ -155,7 +156,10 @@ impl Deployment {
         match going.find_map(|entry| pending_dependent(&needs, entry)) {
             None => Ok(()),
             Some(by) => {
-                let reason = format!("it can't be replaced: this would delete a resource that must stay: {}", may_be_needed(by));
+                let reason = format!(
+                    "it can't be replaced: this would delete a resource that must stay: {}",
+                    may_be_needed(by)
+                );
                 Err(StepError::early(&root.key(), vec![reason]))
             }
         }

@@ -212,8 +212,8 @@ impl Deployment {
                 .committed(&key)
                 .map(|there| there.unwrap_or_else(|| CommittedResource::new(old.clone())))
         } else {
-            // A step of a dependent re-recorded this entry already, so the entry is updated in place, at its position in
-            // the order of this run.
+            // A step of a dependent re-recorded this entry already, so the entry is updated in place, at its position
+            // in the order of this run.
             let changed = self.recorder.refresh(key.clone(), Some(entry.clone())).await;
             changed.map(|()| CommittedResource::new(entry.into()))
         };

@@ -314,5 +314,7 @@ pub(crate) fn pending_dependent<'n>(
 
 /// The reason why a possibly needed entry must stay.
 pub(crate) fn may_be_needed(by: &EntryKey) -> String {
-    format!("{by} may need it and has a pending operation; settle the operation first (statectl pending resolve)")
+    format!(
+        "{by} may need it and has a pending operation; settle the operation first (statectl pending resolve)"
+    )
 }

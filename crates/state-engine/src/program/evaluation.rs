@@ -231,6 +231,7 @@ impl Evaluation<'_> {
             if !secret.is_empty() {
                 is_secret = true;
                 let piece = text.get(before..).unwrap_or_default();
+                // An output or a log line may contain a single line of the secret, so each line counts as secret too.
                 self.joined.extend(piece.lines().chain([piece]).map(String::from));
             }
         }

@@ -94,8 +94,8 @@ impl Process<'_> {
                 }
             }
         };
-        // Everything that the process printed before its exit is already in the pipes. Background processes may hold the pipes open for ever,
-        // so only the available bytes are read.
+        // Everything that the process printed before its exit is already in the pipes. Background processes may hold
+        // the pipes open for ever, so only the available bytes are read.
         read_available(&out, &mut printed);
         read_available(&err, &mut log_lines);
         log_lines.end();
