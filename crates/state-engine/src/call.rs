@@ -345,8 +345,8 @@ impl Caller {
         new
     }
 
-    /// Prepares a provider. A provider failure is a result that is shared with other callers; an interrupt or a
-    /// lost lock is not.
+    /// Prepares a provider. Other callers share the result, even a provider failure. They don't share an interrupt or a
+    /// lost lock: the next caller prepares the provider again.
     async fn configure(
         &self,
         target: &CallTarget,

@@ -300,7 +300,7 @@ impl Deployment {
         made
     }
 
-    /// Converts the result of a call into what must be recorded; an error if the outcome is unknown.
+    /// Converts the result of a provider call into the reply to record. Fails if the outcome is unknown.
     fn reply(
         &self,
         target: &CallTarget,

@@ -194,8 +194,8 @@ impl Place {
         format!(".statectl-{}-", Digest::of(self.name.as_bytes()).short())
     }
 
-    /// Removes temporary files that a crashed process left for this name. Failures are
-    /// ignored, because nothing else reads these files.
+    /// Removes temporary files that a crashed process left for this name. Failures are ignored, because
+    /// nothing else reads these files.
     pub(super) fn remove_stale_staged(&self) {
         let prefix = self.prefix_of_staged();
         let Ok(entries) = rustix::fs::Dir::read_from(&self.folder) else {

@@ -44,6 +44,8 @@ impl Deployment {
         // A live entry becomes a tombstone, so references to it stay valid. Only deposed entries are removed.
         let deposed = before.iter().filter(|removed| !removed.is_live());
         self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
+        // Recording dependencies can fail, so it precedes the first delete. No other step is in flight, so the guard
+        // isn't needed.
         drop(self.record_dependencies_first(intended, false).await?);
         if let (Some(kind), Some(id)) = (&intended.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
@@ -166,8 +168,8 @@ impl Deployment {
     }
 
     /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if a deleted entry is
-    /// its provider, its `deleted_with` or in its `replace_with`. It can't stay either if it would be replaced once the
-    /// outputs of the deleted entries are unknown.
+    /// its provider, its `deleted_with` or in its `replace_with`. An entry can't stay either if it would be replaced
+    /// once the outputs of the deleted entries are unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();

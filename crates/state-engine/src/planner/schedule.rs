@@ -1,4 +1,4 @@
-//! A dependency scheduler. It is pure: the caller reports which items ended, and asks which item may begin.
+//! A dependency scheduler without side effects: the caller reports ended items and asks for the next item.
 
 use std::collections::BTreeSet;
 

@@ -271,7 +271,7 @@ impl Redactor {
             }
             self.texts.push(line.to_owned());
         }
-        // Replaces the longest text first, because a text may contain another one.
+        // The longest text is replaced first, because it may contain a shorter one.
         self.texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 

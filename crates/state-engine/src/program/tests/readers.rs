@@ -138,7 +138,7 @@ proptest! {
     /// JSON is valid YAML, so the YAML reader must build the same tree. The comment line makes the document invalid
     /// JSON and moves every position down by one line.
     #[test]
-    fn json_is_the_same_document_for_both_readers(value in any_json(), pretty in any::<bool>()) {
+    fn both_readers_build_the_same_tree_from_json(value in any_json(), pretty in any::<bool>()) {
         let mut text = format!("{{\"a\": {value}}}");
         if pretty {
             text = Json::parse(&text).unwrap().pretty();
@@ -153,19 +153,19 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn reader_never_panics_on_random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         digest(&bytes);
     }
 
     #[test]
-    fn no_characters_of_yaml_make_the_reader_panic(text in "[-?:,\\[\\]{}#&*!|>'\"%@`<$ \t\r\na0.~=]{0,60}") {
+    fn reader_never_panics_on_yaml_characters(text in "[-?:,\\[\\]{}#&*!|>'\"%@`<$ \t\r\na0.~=]{0,60}") {
         digest(text.as_bytes());
         digest(format!("resources:\n  a: {{kind: f, inputs: {{x: {text}}}}}\n").as_bytes());
         digest(format!("resources:\n  a:\n    kind: f\n    inputs:\n      x: {text}\n").as_bytes());
     }
 
     #[test]
-    fn no_edit_of_a_document_makes_the_reader_panic(
+    fn reader_never_panics_on_edited_documents(
         slips in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3_u8), 1..6),
     ) {
         let mut bytes = SAMPLE.as_bytes().to_vec();
