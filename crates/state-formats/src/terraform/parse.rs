@@ -1,8 +1,8 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
 //! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
-//! everything while errors can still name the position. The second pass reads the resources from the end of the text
-//! and frees the text behind them.
+//! everything on the whole text, so that errors can name positions. The second pass reads the resources from the last
+//! to the first, and truncates the text after each one.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
@@ -26,7 +26,7 @@ pub(super) struct Parsed {
     pub(super) facts: StateFacts,
     pub(super) outputs: BTreeMap<String, Json>,
     pub(super) sensitive_outputs: Vec<String>,
-    /// Ranges of the resources with instances in the text, in order.
+    /// Byte ranges, in the text, of the resources that have instances; in order.
     pub(super) resources: Vec<Range<usize>>,
     /// Number of instances of these resources.
     pub(super) instances: usize,

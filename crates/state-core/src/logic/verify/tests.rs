@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn violations_contain_no_property_values((snapshot, _) in snapshots(8).prop_flat_map(corrupted)) {
         for line in lines(&verify(&snapshot)) {
-            prop_assert!(!line.contains("of no incarnation"), "{}", line);
+            prop_assert!(!line.contains("id of no provider"), "{}", line);
         }
     }
 }
