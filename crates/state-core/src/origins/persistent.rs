@@ -42,8 +42,7 @@ pub trait Persister {
     ///
     /// # Errors
     /// `Conflict` if another program has persisted since that refresh or persist, or if the snapshot has another
-    /// lineage; nothing was written in both cases.
-    /// The call may be repeated after any error.
+    /// lineage; nothing was written in either case. The call may be repeated after any error.
     async fn persist(&self) -> Result<()>;
 }
 

@@ -104,9 +104,11 @@ impl State {
             MoveOutcome::Withdrawn => {
                 let place = self.index_of_incoming(*id)?;
                 self.incoming.remove(place);
+                // The move had no effect. Its id is remembered, so that no other move can use the id.
                 self.recent.push(*id, false);
             }
             MoveOutcome::Confirmed => {
+                // `move_out` has already recorded the id as that of a mutation that took effect.
                 let place = self.departed.iter().position(|leaving| leaving.id == *id);
                 let place = place.ok_or_else(|| no_such_move(*id))?;
                 self.departed.remove(place);

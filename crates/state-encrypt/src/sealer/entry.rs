@@ -30,7 +30,7 @@ impl Sealer {
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
             // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
-            // Opening an entry with a uid decrypts such a value, or refuses a value that can't be decrypted.
+            // Opening refuses such a value, unless the entry has no uid.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;
@@ -46,7 +46,7 @@ impl Sealer {
     /// uid, unless the policy is plaintext.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() && entry.uid.is_none() {
-            // A value can't be opened or checked without a uid, because its place contains the uid.
+            // Without a uid no value can be bound to the entry, so an entry of a plaintext stack is accepted unchecked.
             return Ok(entry.clone());
         }
         Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)

@@ -160,8 +160,8 @@ fn read_resource<'a>(
 /// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked state from the last to the first, and frees the text behind each.
-/// Returns the instances in the order of the text.
+/// The second pass: reads the resources of a checked state from the last to the first, and truncates the text after
+/// each one. Returns the instances in the order of the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);

@@ -198,7 +198,7 @@ fn group_is_satisfied_after_its_last_live_member() {
 }
 
 #[test]
-fn provider_reference_needs_an_earlier_incarnation() {
+fn provider_reference_needs_an_earlier_entry_with_its_id() {
     let provider = |id: &str| {
         let mut entry = leaf("p", &[]);
         entry.id = Some(id.to_owned());
