@@ -97,7 +97,7 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandRes
     if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
         let message = format!("cannot remove {stranger}: not a recipient of the stack");
         return Err(CliError::not_found(object, &message).with_hint(
-            "list recipients with `statectl recipients list`; pass --outputs only for recipients of outputs",
+            "list recipients with `statectl recipients list`; `--outputs` selects the recipients of outputs only",
         ));
     }
     recipients.retain(|one| !gone.contains(one));
