@@ -30,8 +30,8 @@ pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Opt
     Ok(key)
 }
 
-/// Checks that a document below the live journal was written by a holder of the data key that was in use then. If that
-/// key can't be opened here, the document stays unchecked: reading needs no key.
+/// Checks the document of a revision before the head's base: a holder of the data key that was in use when the revision
+/// was made must have written it. If that key can't be opened here, the document stays unchecked: reading needs no key.
 pub(crate) async fn authenticate_document(
     stack: &StackContext,
     head: &Head,
@@ -74,8 +74,7 @@ pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
 }
 
 /// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
-/// be opened here. A client that can't open it may read on when the endorsement can't be verified: it sees no sealed
-/// value.
+/// be opened here. A client that can't open the head's key may read even if the endorsement can't be verified.
 ///
 /// # Errors
 /// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
@@ -92,7 +91,7 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     }
     match endorsement(stack, head, pinned, now).await? {
         Endorsement::Given => return Ok(()),
-        // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to it.
+        // A client without the head's key can open no sealed value, so an unverified endorsement exposes nothing.
         Endorsement::Unknown if key.is_none() => return Ok(()),
         Endorsement::Unknown | Endorsement::Missing => {}
     }
@@ -112,7 +111,7 @@ async fn pinned(stack: &StackContext) -> Result<Option<KeyId>> {
     }
 }
 
-/// Whether the keys from the pinned one to the one in use endorse each other.
+/// Whether each key from the pinned one on endorses the next key, up to the key in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endorsement {
     /// Each key endorses the next one.
@@ -130,7 +129,8 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     let mut endorsed = pinned;
     for link in &keys.succession {
         if link.old != endorsed || endorsed == now {
-            // Links from before the pinned key are skipped: this client trusts the pinned key without them.
+            // Skip the links before the pinned key, which this client trusts without them, and those after the key in
+            // use.
             continue;
         }
         let old = match wrapped::unwrap(stack, link.old).await {
@@ -175,7 +175,8 @@ pub(crate) async fn advance_pin(
     Ok(None)
 }
 
-/// Pins the position at which a session ended.
+/// Pins the position at which a session ended. Doesn't check for a regression: the session checked the position when it
+/// opened, and the lock has excluded other writers since.
 pub(crate) async fn remember_position(
     stack: &StackContext,
     point: &StackPosition<'_>,
@@ -204,7 +205,8 @@ pub(crate) async fn require_no_regression(
     }
 }
 
-/// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
+/// Checks that the name of a sealed stack still points to this stack, or to another one whose key this client has
+/// pinned, for example after stacks were renamed; then remembers the name.
 ///
 /// # Errors
 /// `Distrusted` if the name of a sealed stack now points to an unknown stack.
@@ -241,7 +243,7 @@ fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
-/// A position of a stack. All of its parts only grow.
+/// A position of a stack. The epoch, the serial and the end of the journal never decrease.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
     pub(crate) epoch: Epoch,
@@ -290,7 +292,8 @@ impl<'a> StackPosition<'a> {
 
     /// Describes a journal whose part before the pinned position differs from the one that this client saw.
     fn fork(&self, before: &StackPin) -> Option<String> {
-        // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
+        // A fork can't be detected if one of the digests is unknown: the pin may have none, and a checkpoint or a
+        // collection may have removed the frames before the pinned slot.
         let (was, is) = (before.chain?, self.chain_at(before.next)?);
         (was != is).then(|| {
             let next = before.next;
