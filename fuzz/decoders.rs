@@ -41,7 +41,8 @@ fn claims_much_work(bytes: &[u8]) -> bool {
     bytes.windows(6).any(|window| window == b"pbkdf2")
 }
 
-/// Snapshots of unobin, with both key words, with and without envelope.
+/// Snapshots of the tool unobin, with the field names of release 0.4.0 or of later releases, with and without an
+/// envelope.
 pub(crate) fn unobin(bytes: &[u8]) {
     foreign(bytes, &Unobin);
 }
@@ -76,7 +77,7 @@ fn foreign(bytes: &[u8], format: &dyn StateFormat) {
             broken.snapshot.outputs == imported.snapshot.outputs,
             "broken mode gives the same outputs"
         );
-        // A broken state may have its Pulumi header repaired, and then has a note about this.
+        // Broken mode may repair the header of a Pulumi state, and adds a note about the repair.
         if broken.notes == imported.notes {
             assert!(broken.snapshot == imported.snapshot, "the snapshots are equal");
         } else {
@@ -107,10 +108,12 @@ fn foreign(bytes: &[u8], format: &dyn StateFormat) {
     }
 }
 
-/// Encodes and decodes a snapshot as the store does; `None` if the format can't express it. A Pulumi state isn't
-/// verified yet when it is decoded: two resources may have one name.
+/// Encodes and decodes a snapshot as the store does, and exports the result to the format; `None` if the format can't
+/// express it.
 fn written(snapshot: &Snapshot, format: &dyn StateFormat) -> Option<Vec<u8>> {
     let stored = codec::encode_stored(snapshot);
+    // Decodes without verification: an imported Pulumi state may break rules, for example have two resources with the
+    // same name.
     let stored = codec::decode_broken("snapshot", &stored).expect("an encoded snapshot is decoded");
     assert!(stored == *snapshot, "a store loses nothing");
     Formats::standard().export(&stored, format).ok()

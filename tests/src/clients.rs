@@ -13,8 +13,8 @@ pub struct Client {
     pub program: PathBuf,
 }
 
-/// Returns every Terraform and OpenTofu that is available: the ones on the PATH and the ones that were built. Reports a
-/// skip for each program of which there is none.
+/// Returns every Terraform and OpenTofu that was built, `terraform` on the PATH, and `tofu` on the PATH if no OpenTofu
+/// was built. Reports a skip for Terraform and for OpenTofu if none is found.
 pub fn terraforms(untested: &str) -> Vec<Client> {
     let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
     for name in ["terraform", "tofu"] {
@@ -37,7 +37,7 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
 }
 
 /// Returns the folder with the Terraform providers that `cargo xtask clients` built. Returns `None` and reports a skip
-/// if one of them is missing.
+/// if one of the providers is missing. Returns `None` without a report if no variable names a cache folder.
 pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
     let mirror = cache()?.join("mirror");
     let hosts = ["registry.terraform.io", "registry.opentofu.org"];

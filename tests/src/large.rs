@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// Number of instances in a module, a multiple of the number of [`RESOURCES`].
 const IN_MODULE: usize = 100;
 
-/// Number of instances of a resource, or number of resources of one type.
+/// Number of instances of a resource ([`Shape::Counted`]), or of resources of one type ([`Shape::Separate`]).
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
 /// The resources of a module in Terraform's order. Each resource has a fifth of the instances, and depends on all

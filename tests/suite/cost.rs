@@ -1,4 +1,5 @@
-//! P5: the cost of a mutation doesn't depend on the number of entries. The tests count operations instead of measuring time.
+//! P5: the cost of a mutation doesn't depend on the number of entries. The tests count operations instead of measuring
+//! time.
 
 use crate::process::WORKER;
 use serde_json::Value;
@@ -34,7 +35,7 @@ fn mutation_cost_is_independent_of_the_number_of_entries() {
 
 /// A create or update records the intended entry and the resulting entry; a delete records none.
 #[test]
-fn entry_of_a_mutation_is_encoded_once() {
+fn each_recorded_entry_is_encoded_once() {
     let report = measure(100);
     let kinds = ["create", "update", "delete"].iter().cycle();
     for (kind, encodings) in kinds.zip(each(&report, "encodings")) {

@@ -98,7 +98,7 @@ fn conforms(server: &str) {
         let make = async || {
             let request = StoreRequest::new(place(server));
             let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
-            // This wrapper only forwards calls.
+            // `run_all` needs a sized backend. Without planned faults, this wrapper only forwards calls.
             FaultyBackend::new(backend)
         };
         let results = conformance::run_all(make, &SeededEntropy::new(1)).await;

@@ -3,8 +3,8 @@
 //! They are built from their Go modules, if Go is installed, into a cache folder outside the tree:
 //! `$STATE_CLIENTS_DIR`, or else `statectl-clients` in the user's cache folder. `bin/` holds the programs, `mirror/`
 //! the providers in the layout of a filesystem mirror. A program that exists in the right version isn't built again.
-//! Tests look there first and then on the PATH (`tests/src/clients.rs`), and report a skip for a program that they
-//! don't find.
+//! Tests use the programs in `bin/`, a `terraform` on the PATH, and a `tofu` on the PATH if none was built
+//! (`tests/src/clients.rs`). They report a skip for a program that they don't find.
 
 mod table;
 
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(
                 is_commit,
                 client.number() != client.version.trim_start_matches('v'),
-                "{}: only a commit is named by another number",
+                "{}: only a version that is a commit may have a different release number",
                 client.name
             );
         }

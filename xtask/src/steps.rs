@@ -83,7 +83,7 @@ pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
         run(command.envs([log.variable()]))
     };
     let outcome = run_tests(&["--workspace"]).and_then(|()| {
-        // These features are disabled in the run above, at least in part.
+        // The run above doesn't enable all features of these two packages.
         run_tests(&["-p", "state-encrypt", "-p", "state-formats", "--all-features"])
     });
     // The example is a workspace of its own, so that SQLite's C code isn't a dependency of this one.

@@ -95,6 +95,7 @@ impl FsBackend {
         store.dir.make_child(NAMES).map_err(Error::from)?;
         store.dir.make_child(STACKS).map_err(Error::from)?;
         let layout = Layout { layout: LAYOUT };
+        // Created last: this file makes the folder a store, and after a crash before it `create` starts over.
         store.dir.create(FORMAT, &layout.encode()).map_err(Error::from)?;
         Self::open_on(files, root)
     }

@@ -59,8 +59,8 @@ pub(crate) fn walk(
     let Some(&top) = names.iter().max() else {
         return empty_journal(start);
     };
-    // Only a takeover that replaced the head first creates such a segment. Writing under the older head would fork
-    // the journal and reuse an epoch.
+    // A takeover replaces the head before it creates its segment. A segment of a later epoch than the head's thus means
+    // that the head is an older version. Writing under the older head would fork the journal and reuse an epoch.
     if top.epoch > start.newest {
         let reason = format!(
             "its epoch is later than {} in the head: head.json was restored to an older version",

@@ -58,8 +58,8 @@ async fn is_fence(stack: &Stack, name: &JournalName) -> Result<bool> {
     Ok(start.is_some_and(|bytes| Frame::peek(&bytes).is_none_or(|(_, kind)| kind != FrameKind::Data)))
 }
 
-/// Deletes items in their order. Consecutive journal objects are deleted concurrently, because no reader needs them
-/// any more.
+/// Deletes items in their order, because no remaining item may refer to a deleted one. Consecutive journal objects are
+/// deleted concurrently: readers never read below the history floor, so the order of these objects doesn't matter.
 pub async fn delete(owner: &Owner, stored_items: &[StoredItemName]) -> Result<()> {
     let stack = &owner.stack;
     owner.check_open()?;

@@ -258,8 +258,8 @@ impl Owner {
                     Some(now) => self.stack.parse_head(now)?,
                     None => self.stack.head().await?,
                 };
-                // After a lost answer this head may have been stored and then replaced by the next owner: its effect is
-                // unknown.
+                // After a lost answer, the head of this swap may have been stored and then replaced by the next owner,
+                // so it is unknown whether the swap had an effect.
                 self.mine(now.head.clone(), !certain)?;
                 **guard = Some(now);
                 Ok(None)
@@ -328,7 +328,7 @@ impl Owner {
         match current {
             Some((lease, _)) if lease.epoch == self.epoch => self.check_open(),
             Some((lease, _)) => Err(self.fence_off(lease.epoch)),
-            // A missing lease proves nothing, since it only makes conflicts rare: the epoch in the head decides.
+            // A missing lease proves nothing: leases only make conflicts rare, and the epoch in the head decides.
             None => {
                 let head = self.stack.head().await?.head;
                 self.mine(head, false).map(drop)

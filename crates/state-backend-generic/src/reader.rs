@@ -4,7 +4,7 @@
 //!  head ──► snapshot of the base, prefetched for the next read
 //!       ├─► compaction, if the head names one ─┐
 //!       ├─► list ──► slot, slot, … ────────────┴─► the next slot, until one is missing
-//!       └─► the frame before the first one, if the head doesn't contain its chain value
+//!       └─► the frame before the first one, for its chain, if the head doesn't record this chain
 //! ```
 //!
 //! Stored frames are durable, and a slot is written only when all slots below it are known. Every gapless sequence of
@@ -71,7 +71,7 @@ pub async fn read_journal(
             Ok(_) | Err(_) => {}
         }
         let now = stack.head().await?;
-        // The head didn't change, so no collection explains the gap: the journal is damaged.
+        // The head didn't change, so no race explains the result: the journal is damaged.
         if now.found.bytes == seen.found.bytes {
             return match result {
                 Ok(journal) => Err(epoch_beyond_head(stack, &journal, &now.head)),
@@ -184,14 +184,14 @@ impl JournalCursor<'_> {
             .stack
             .paths
             .in_journal(&JournalName::of_compaction(compaction));
-        // The head's tag doesn't cover the compaction: a forged length must not make a reader fetch any number of
-        // bytes.
+        // The head's tag doesn't cover the compaction: a forged length must not make a reader fetch an unlimited number
+        // of bytes.
         let most = compaction.length.min(MAX_OBJECT);
         let Some(found) = self.stack.store.read(&path, most).await? else {
             return Ok(());
         };
         let object = self.stack.store.shown(&path);
-        // The head is the authority on the content: a replaced object must not be read, even if its frames form a
+        // The object must be the one that the head names: a replaced object must not be read, even if its frames form a
         // valid chain.
         if Digest::of(&found.bytes) != compaction.digest {
             return Err(Error::corrupt(object, 0, "its digest does not match the head"));

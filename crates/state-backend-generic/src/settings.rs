@@ -18,15 +18,15 @@ pub struct Settings {
     pub shared: bool,
     /// Whether the store implements [`KeyValueStore::delete`](crate::KeyValueStore::delete). False by default.
     pub deletes: bool,
-    /// The time limit of one step, including retries and the requests that settle unknown outcomes. 30 seconds by
-    /// default.
+    /// The time limit of one operation on the store (such as a read or a swap of one key), including its retries and
+    /// the requests that settle unknown outcomes. 30 seconds by default.
     pub retry_timeout: Duration,
-    /// The number of concurrent requests of one step. 16 by default.
+    /// The number of concurrent requests of one call of the backend. 16 by default.
     pub concurrency: usize,
     /// The clock for pauses between retries. The default clock doesn't wait, which suits a local store.
     pub clock: Arc<dyn Clock>,
-    /// A hint that is appended to the error for a store that keeps refusing to replace the version that it just
-    /// reported.
+    /// A hint that is appended to the error if the store keeps refusing a compare-and-swap with the version that it
+    /// just returned.
     pub stale_version_hint: &'static str,
 }
 

@@ -70,12 +70,12 @@ impl SettledStore {
         format!("{}/{key}", self.settings.url.trim_end_matches('/'))
     }
 
-    /// Returns the pauses of a step that begins now.
+    /// Returns the pauses between the retries of an operation that begins now.
     pub fn backoff(&self) -> Backoff<'_> {
         Backoff::new(&*self.settings.clock, self.settings.retry_timeout)
     }
 
-    /// Returns the number of concurrent requests of one step, at least one.
+    /// Returns the number of concurrent requests of one call of the backend, at least one.
     pub(crate) fn concurrency(&self) -> usize {
         self.settings.concurrency.max(1)
     }

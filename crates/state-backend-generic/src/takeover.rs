@@ -19,8 +19,8 @@ use state_core::journal::{Fence, FrameKind};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Result};
 use std::time::Duration;
 
-/// The number of attempts of a takeover that races with changes of head or lease, and of stale frames that it
-/// accepts.
+/// The limit on the attempts at each step of a takeover while head or lease change. Also the limit on the frames of the
+/// previous owner that a takeover accepts before its fence.
 const ATTEMPTS: usize = 64;
 
 /// The result of a successful takeover.
@@ -247,6 +247,7 @@ async fn put_fence(
                 journal.push(fence);
                 return Ok(journal);
             }
+            // Any epoch is accepted here: a later epoch is reported below as a lost race, not as corruption.
             CreateOutcome::Taken(occupant) => follow(
                 &stack.store.shown(&path),
                 &occupant.bytes,

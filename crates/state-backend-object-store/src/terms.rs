@@ -1,5 +1,6 @@
-//! Duration of leases, and the decision that a lease has ended. A process watches the lease of a silent holder on its
-//! own clock; the lease's age by the store's clock shortens the wait. The clocks of two hosts are never compared.
+//! Duration of leases, and the decision that a lease has ended. A process that wants the lock of a silent holder waits,
+//! by its own clock, for as long as the lease lasts. If the store reports times, the age that the lease had when the
+//! process first saw it counts as waited. The clocks of two hosts are never compared.
 
 use crate::layout::LONGEST_LEASE;
 use crate::objects::Objects;
@@ -58,9 +59,9 @@ impl LeaseTerms for ObjectLeases {
         self.objects.options.clock.elapsed()
     }
 
-    /// Whether the lease can't have been taken over yet. The trust begins when the renewal was sent, since the store
-    /// may have written it at any time before the answer. It ends one margin before the lease does; other processes
-    /// wait one margin longer than the lease.
+    /// Whether the lease can't have been taken over yet. The lease counts from the time at which its renewal was sent,
+    /// because the store may have written the renewal at any time before its answer. The lease is trusted until one
+    /// margin before it ends; other processes wait one margin longer than the lease.
     fn is_trusted(&self, sent: Duration) -> bool {
         let options = &self.objects.options;
         self.now() < sent.saturating_add(options.lease).saturating_sub(options.margin)

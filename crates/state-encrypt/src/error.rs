@@ -45,7 +45,7 @@ pub enum Error {
     /// The requested work factor of a passphrase is too weak or too slow.
     #[error("passphrase work factor {asked} is out of range: expected 1 to {most}")]
     WorkFactorRange {
-        /// The requested work factor, as a power of two.
+        /// The requested work factor: the base-2 logarithm of scrypt's N.
         asked: u8,
         /// The largest accepted work factor.
         most: u8,
@@ -105,7 +105,7 @@ pub enum Error {
         key: KeyId,
         /// The number of the wrapped file, from 1.
         file: usize,
-        /// The work factor of the file, as a power of two.
+        /// The work factor of the file: the base-2 logarithm of scrypt's N.
         needed: u8,
         /// The largest accepted work factor.
         cap: u8,

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest accepted work factor of a passphrase file, as a power of two: the limit of `age -d`.
+/// The largest accepted work factor of a passphrase file: the base-2 logarithm of scrypt's N. `age -d` has the same
+/// limit.
 pub const DEFAULT_MAX_WORK_FACTOR: u8 = 22;
 
 /// Size limit of a key file, in bytes.
@@ -109,7 +110,7 @@ impl Identities {
         self.passphrases.extend(others.passphrases);
     }
 
-    /// Sets the largest accepted work factor of passphrase files, as a power of two. The default is
+    /// Sets the largest accepted work factor of passphrase files: the base-2 logarithm of scrypt's N. The default is
     /// [`DEFAULT_MAX_WORK_FACTOR`].
     #[must_use]
     pub fn with_max_work_factor(mut self, cap: u8) -> Self {

@@ -5,7 +5,8 @@ use age::secrecy::SecretString;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// The work factor of one passphrase attempt, as a power of two: age's own default, about one second.
+/// The work factor of a new passphrase file: the base-2 logarithm of scrypt's N. The value is age's own default, about
+/// one second for each attempt.
 pub const DEFAULT_WORK_FACTOR: u8 = 18;
 
 /// Fewest characters of a passphrase for a new wrapped key. A shorter one still opens keys that were wrapped to it before.

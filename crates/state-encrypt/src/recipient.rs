@@ -5,7 +5,7 @@ use crate::passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
 use std::fmt;
 use std::str::FromStr;
 
-/// The largest accepted work factor of a passphrase, as a power of two: the limit of `age -d`.
+/// The largest accepted work factor of a passphrase: the base-2 logarithm of scrypt's N. `age -d` has the same limit.
 const MAX_WORK_FACTOR: u8 = 22;
 
 /// One public key to which a data key is wrapped. Its text is the parsed line without a comment.
@@ -47,7 +47,11 @@ fn read_key(text: &str) -> Result<RecipientKey, String> {
         || text.starts_with("AGE-PLUGIN-")
         || text.starts_with("-----BEGIN")
     {
-        return Err("a secret key; a recipient is public, and `age-keygen -y FILE` prints it".to_owned());
+        return Err(
+            "a secret key; a recipient is the public key, which `age-keygen -y FILE` (age) or `ssh-keygen -y -f FILE` \
+            (SSH) prints"
+                .to_owned(),
+        );
     }
     if text.starts_with("ssh-") {
         return read_ssh(text);
@@ -177,7 +181,7 @@ impl Recipients {
         self.passphrases.push((passphrase, DEFAULT_WORK_FACTOR));
     }
 
-    /// Adds a passphrase as [`Recipients::add_passphrase`] does, with a work factor from 1 to 22, as a power of two.
+    /// Like [`Recipients::add_passphrase`], with a scrypt cost of 2 to the power of `work_factor`, from 1 to 22.
     /// Intended for tests: a passphrase with less work than the default is easy to guess.
     ///
     /// # Errors

@@ -1,16 +1,16 @@
 //! Built-in providers for one machine: files, directories, commands and random values.
 //!
-//! [`registry`] registers them for their kinds; [`kinds`] describes the inputs and outputs of each kind. The providers run
-//! on tokio, whose I/O driver must be enabled for commands. They report exactly what was done:
+//! [`registry`] registers them for their kinds; [`kinds`] describes the inputs and outputs of each kind. The providers
+//! run on tokio, whose I/O driver must be enabled for commands. Their guarantees:
 //!
 //! - **A file** is written beside its path, synced, and renamed: its path holds nothing, the old content or the new
 //!   content. A create never replaces an existing file. A crash before the rename leaves a file whose name begins with
-//!   `.statectl-`; the next read or update of the resource removes it. An updated file is a new inode: it belongs to the
-//!   user of this process, and hard links to the old one keep the old content. After a create with an unknown outcome, a
-//!   file with exactly the desired content counts as created.
+//!   `.statectl-`; the next read or update of the resource removes it. An updated file is a new inode: it belongs to
+//!   the user of this process, and hard links to the old one keep the old content. After a create with an unknown
+//!   outcome, a file with exactly the desired content counts as created.
 //! - **A directory** is removed only when it is empty.
-//! - **A dropped call** (its time limit, the second Ctrl-C) stops: work on files and directories makes no further visible
-//!   change and removes its temporary files. Only the system call in progress at that moment can't be stopped.
+//! - **A dropped call** (its time limit, the second Ctrl-C) stops: work on files and directories makes no further
+//!   visible change and removes its temporary files. Only the system call in progress at that moment can't be stopped.
 //! - **A command** may have changed something when it failed; how a failure is treated depends on the exit codes below.
 //! - **A random value** exists only in the state. A create with an unknown outcome left nothing; a resource whose value
 //!   isn't recorded is replaced.
@@ -122,7 +122,7 @@
 //!
 //! A JSON variable of more than 100,000 bytes is left out, because systems refuse to start a program with more. If the
 //! system refuses the size of `environment`, nothing was done. The variables contain secrets in plain text; the
-//! arguments contain only secrets that the program puts there.
+//! arguments contain secrets only if the program puts secrets into them.
 //!
 //! # Output of a command
 //! A JSON object on standard output becomes the outputs; other text becomes the output `stdout`, without trailing
@@ -134,11 +134,11 @@
 //! An `update` or `read` that prints nothing leaves the outputs unchanged. Previews run `read` too, so it must change
 //! nothing.
 //!
-//! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret outputs,
-//! and values that the program marks as secret. A marked string may contain a secret at an unknown place (a command with
-//! a token), so every part of six bytes or more that a line or a failure reason has in common with the string is
-//! replaced by `***`. A token of that length is therefore not revealed. Lines of commands without marked values are
-//! logged unchanged.
+//! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret
+//! outputs, and values that the program marks as secret. A marked string may contain a secret at an unknown place (a
+//! command with a token), so every part of six bytes or more that a line or a failure reason has in common with the
+//! string is replaced by `***`. A token of that length is therefore not revealed. Lines of commands without marked
+//! values are logged unchanged.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
@@ -147,17 +147,18 @@
 //! | 75 | nothing was done | unknown | nothing was done |
 //! | other, or a signal | failed, and may have changed something | failed | failed, and may have changed something |
 //!
-//! - **A failed create** is followed by `read`: an object that doesn't exist wasn't created; an existing one is recorded,
-//!   and the next update runs `update` for it. Without `read` or without `update` the object is recorded as unfinished:
-//!   the next update runs its `delete`, and then `create` again. So `delete` must accept an object that never existed.
+//! - **A failed create** is followed by `read`: an object that doesn't exist wasn't created; an existing one is
+//!   recorded, and the next update runs `update` for it. Without `read` or without `update` the object is recorded as
+//!   unfinished: the next update runs its `delete`, and then `create` again. So `delete` must accept an object that
+//!   never existed.
 //! - **A failed update** is recorded as failed, and the next update runs it again.
-//! - **A failed delete** is followed by `read`; without one the object counts as still existing.
+//! - **A failed delete** is followed by `read`; without a `read` command the object counts as still existing.
 //! - If the process or the machine crashed during a create, its outcome is unknown: the next run executes `read`;
 //!   without a `read` command the user must decide.
 //! - **A command that prints the same id each time** can't create a second object beside the first, so a replacement
 //!   fails and its `create` stays pending. Check the real object; then declare the operation as not done (`statectl
-//!   pending resolve OPERATION --not-done`; with a `read` the next update detects it), and give the resource the option
-//!   `delete_before_replace: true`, which runs `delete` first.
+//!   pending resolve OPERATION --not-done`; with a `read` command the next run does this itself), and give the resource
+//!   the option `delete_before_replace: true`, which runs `delete` first.
 //! - Background processes of a command keep running, and their later output is lost. When a call is dropped (the second
 //!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command runs on.
 

@@ -47,14 +47,14 @@ type CallResult<T> = Result<T, CallError>;
 
 const READ: &str = "read";
 
-/// A provider with its configuration, and the result of preparing it, once it was prepared.
+/// A provider with its configuration. `result` is empty until the provider was prepared.
 #[derive(Debug)]
 struct Preparation {
     registered: RegisteredProvider,
     result: OnceCell<Result<(), Failure>>,
 }
 
-/// The providers that were prepared for settling, planning and applying. Clones share them.
+/// The providers that were prepared for settling, planning and applying. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preparations {
     /// Locked only to find a provider, never while a provider is prepared: a slow provider must not block the
@@ -71,13 +71,13 @@ pub(crate) struct Caller {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logger: Logger,
     pub(crate) timeout: Option<Duration>,
-    /// Whether this is planning: only `configure`, `check`, `diff` and `read` are called, and their answers are
-    /// cached.
+    /// Whether the calls are made for a plan. A plan calls only `configure`, `check`, `diff` and `read`, and caches the
+    /// answers of the last three.
     pub(crate) planning: bool,
     pub(crate) stack: StackName,
     /// Supplies the crypter that decrypts provider configurations.
     pub(crate) targets: Arc<dyn TargetProvider>,
-    /// The lock; none in a plan without one, which changes no real resource.
+    /// The lock; none for a plan that is made without the lock.
     pub(crate) lock: Option<Session>,
     pub(crate) preparations: Preparations,
     /// The answers that the plan received. Planning fills this cache.
@@ -102,9 +102,9 @@ pub(crate) struct RecordedObject {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
-    /// Without an id: the ids of other objects, which the result must not have.
+    /// While a pending create is settled: the ids of other objects. The result must have none of them.
     pub(crate) others: BTreeSet<String>,
-    /// Without an id: the create that may have made the object.
+    /// While a pending create is settled: the create that may have made the object.
     pub(crate) mutation: Option<MutationId>,
 }
 
@@ -199,7 +199,7 @@ impl Caller {
             .await
     }
 
-    /// Makes a read-only call, unless the plan got an answer to the same question.
+    /// Makes a read-only call, or returns the plan's answer to the same question.
     async fn query<A: Clone, F: Future<Output = Result<A, Failure>>>(
         &self,
         what: &str,
@@ -208,7 +208,7 @@ impl Caller {
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
     ) -> CallResult<A> {
-        // An answer may depend on what a dependency made, so a changed dependency invalidates it.
+        // An answer may depend on the objects of dependencies, so a changed dependency invalidates it.
         let is_kept = !self.planning && !target.dependency_changed;
         if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| is_kept) {
             log_lines.into_iter().for_each(|line| self.logger.forward(line));
@@ -226,7 +226,7 @@ impl Caller {
         }
         let log_lines = Arc::new(LogBuffer::silent());
         let logger = match self.planning {
-            // The run stores these lines with its update.
+            // The run logs these lines when it uses the cached answer.
             true => Logger::new(Arc::clone(&self.clock), log_lines.clone(), None),
             false => self.logger.clone(),
         };
@@ -331,14 +331,13 @@ impl Caller {
             return Err(CallError::Failed(Failure::not_done(reason)));
         };
         let preparation = self.preparation(registered).await;
-        // Concurrent callers wait for the first one. If the first call is dropped, the next caller prepares the
-        // provider.
+        // Concurrent callers wait for the first caller. If its call is dropped, the next caller prepares the provider.
         let result = preparation
             .result
             .get_or_try_init(|| self.configure(target, registered));
         match result.await? {
             Ok(()) => Ok(Arc::clone(&registered.provider)),
-            // A failed preparation changed nothing of this resource, whatever it reports about itself.
+            // A failed preparation changed nothing of this resource, even if it reports an unknown outcome.
             Err(failure) => Err(CallError::Failed(Failure::NotDone(failure.reasons().to_vec()))),
         }
     }
@@ -362,8 +361,8 @@ impl Caller {
         new
     }
 
-    /// Prepares a provider. A provider failure is a result that is shared with other callers; an interrupt or a
-    /// lost lock is not.
+    /// Prepares a provider. Other callers share the result, even a provider failure. They don't share an interrupt or a
+    /// lost lock: the next caller prepares the provider again.
     async fn configure(
         &self,
         target: &CallTarget,
@@ -402,7 +401,7 @@ impl Caller {
         target.map(|target| target.crypter).map_err(CallError::LockLost)
     }
 
-    /// Makes a read-only call: however it fails, it changed nothing.
+    /// Makes a read-only call. Every failure becomes `NotDone`, because the call changed nothing.
     async fn run_readonly<T>(
         &self,
         what: &str,

@@ -69,7 +69,7 @@ struct StepError {
     step: Option<Box<Step>>,
     reasons: Vec<String>,
     pending: Option<MutationId>,
-    /// The lock or the store is lost, so nothing more can be recorded.
+    /// The error that ends the run, because nothing more can be recorded: the lock or the store is lost.
     fatal: Option<Box<Error>>,
 }
 
@@ -99,7 +99,8 @@ impl StepError {
         }
     }
 
-    /// A failure to record. A violated rule fails only this step; any other error ends the run.
+    /// A failure to record. A violated rule or a value that can't be encrypted or decrypted fails only this step; any
+    /// other error ends the run.
     fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
             error.kind(),
@@ -240,8 +241,8 @@ impl Deployment {
             dependency_changed: false,
         };
         let intended = intent.entry.clone();
-        // The guard lives until the result is recorded. Without it another step could re-record the old version of
-        // this entry after its intent.
+        // The guard lives until the result is recorded. Without the guard, another step could re-record the old
+        // version of this entry after the intent.
         let _in_flight = self.record_dependencies_of(&intent).await?;
         let intent_record = self.recorder.begin(intent).await;
         let intent_record =
@@ -301,7 +302,7 @@ impl Deployment {
         made
     }
 
-    /// Converts the result of a call into what must be recorded; an error if the outcome is unknown.
+    /// Converts the result of a provider call into the reply to record. Fails if the outcome is unknown.
     fn reply(
         &self,
         target: &CallTarget,
@@ -380,7 +381,7 @@ impl Deployment {
         (targets.is_empty() || targets.contains(entry)) && !exclude.contains(entry)
     }
 
-    /// Returns an entry with decrypted values.
+    /// Returns the recorded entry with this key, with decrypted values.
     fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
         let entry = self.recorder.entry(key);
         entry.map_err(|error| StepError::recording(key, None, None, error))

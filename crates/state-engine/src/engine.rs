@@ -1,4 +1,4 @@
-//! The engine: settles, plans and applies runs over targets and snapshots.
+//! The engine: settles pending operations, plans runs and applies plans.
 
 use crate::approval::UnapprovedCommand;
 use crate::call::{Answers, Caller, Preparations};
@@ -39,8 +39,8 @@ pub struct Engine {
     pub environment: Environment,
 }
 
-/// A snapshot provider that records each step of a run as its own mutation, and not only the run as a whole as
-/// [`SnapshotProvider::begin_mutation`] does.
+/// A snapshot provider that records each step of a run as a separate mutation.
+/// [`SnapshotProvider::begin_mutation`] records only a run as a whole.
 #[async_trait]
 pub trait StepwiseSnapshots: SnapshotProvider {
     /// Takes the stack's lock. The returned session records the begin and the end of every step.
@@ -100,8 +100,8 @@ impl Engine {
         }
     }
 
-    /// Asks the providers for the outcome of operations that an earlier run left pending, and records it. A
-    /// caller that settles passes the result in [`Run::settled`] of the run that it plans next.
+    /// Asks the providers for the outcome of operations that an earlier run left pending, and records it. The
+    /// caller passes the result to the next plan in [`Run::settled`].
     ///
     /// # Errors
     /// Fails when the store can't be reached or the lock is lost.
@@ -121,8 +121,8 @@ impl Engine {
         })
     }
 
-    /// Decides what a run will do. It writes nothing and calls only `configure`, `check`, `diff` and `read` of
-    /// the providers.
+    /// Decides which steps a run will execute. Planning writes nothing and calls only `configure`, `check`, `diff` and
+    /// `read` of the providers.
     ///
     /// # Errors
     /// Fails when the options don't match the state, the state's secrets can't be decrypted, or the lock is

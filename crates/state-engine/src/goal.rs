@@ -38,16 +38,16 @@ pub struct GoalOptions {
     pub depends_on: Vec<Address>,
     /// For each input, the resources whose outputs it uses.
     pub property_dependencies: BTreeMap<String, Vec<Address>>,
-    /// The resource that contains it.
+    /// The resource that contains this resource.
     pub parent: Option<Address>,
-    /// The resource that acts as this resource's provider, if it is a resource of the stack.
+    /// The provider of this resource, if the provider is itself a resource of the stack.
     pub provider: Option<Address>,
     /// Refuses to delete or replace the resource.
     pub protect: bool,
     /// Keeps the object when the resource is removed from the program.
     pub retain_on_delete: bool,
-    /// Deleting this container also deletes the object, so the object is never deleted by itself; it is replaced
-    /// when the container is replaced.
+    /// The container whose deletion also deletes the object. If both are removed, only the container is deleted. If the
+    /// container is replaced, the resource is replaced too.
     pub deleted_with: Option<Address>,
     /// The resource is replaced when one of these resources is replaced.
     pub replace_with: Vec<Address>,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Only [`Ledger::register`] makes a [`Registration`], and it requires every dependency of the goal to be in the
-//! ledger. The ledger holds [`CommittedResource`]s, which only the recorder makes, from the acknowledgement of a
-//! durable result. So two mistakes don't compile: a source that yields a resource before its dependencies are
+//! ledger. The ledger holds [`CommittedResource`]s, which only the engine creates, after a result was acknowledged as
+//! durable. So two mistakes don't compile: a source that yields a resource before its dependencies are
 //! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
@@ -18,12 +18,12 @@
 //! ```
 //! ```compile_fail
 //! use state_engine::{Goal, Registration};
-//! // Nor that a goal is ready.
+//! // A source can't claim that a goal is ready.
 //! let ready = Registration { goal: Goal::new("a".parse().unwrap(), "file") };
 //! ```
 //! ```compile_fail
 //! use state_engine::Ledger;
-//! // Nor can it make a ledger that claims anything to be committed.
+//! // A source can't create a ledger that claims something to be committed.
 //! let ledger = Ledger::default();
 //! ```
 
@@ -55,7 +55,7 @@ pub enum UnknownOutputs {
 }
 
 impl CommittedResource {
-    /// Called only by the recorder, after the result was acknowledged as durable.
+    /// Creates a committed resource. Must be called only after the entry was acknowledged as durable.
     pub(crate) const fn new(entry: SharedEntry) -> Self {
         Self {
             entry,
@@ -69,7 +69,7 @@ impl CommittedResource {
         Self { unknown, ..self }
     }
 
-    /// Marks the object as the replacement of another one.
+    /// Marks the object as the replacement of another object.
     pub(crate) fn in_place_of_another(self) -> Self {
         Self {
             replaced: true,
@@ -210,7 +210,7 @@ impl Ledger {
         self.statuses.insert(address, status);
     }
 
-    /// The addresses that the source registered or named.
+    /// The addresses that the source registered or reported as blocked.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.statuses.keys()
     }
@@ -225,7 +225,7 @@ impl Ledger {
     }
 }
 
-/// A goal that is ready to execute: all that it needs is durable.
+/// A goal that is ready to execute: all its dependencies are durable.
 #[derive(Debug)]
 pub struct Registration {
     goal: Goal,

@@ -7,7 +7,7 @@ use state_manager::Update;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Logs lines: they are sent to the observer and stored with the update. Callers must not log secrets.
+/// Sends log lines to the observer and stores them with the update. Callers must not log secrets.
 #[derive(Clone)]
 pub struct Logger {
     sink: Arc<Sink>,
@@ -19,7 +19,7 @@ pub struct Logger {
 struct Sink {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
-    /// None in a preview, which stores nothing.
+    /// None while settling and planning, before the update begins.
     update: Option<Update>,
 }
 
@@ -75,7 +75,8 @@ impl Logger {
 }
 
 /// Masks a line: it is replaced as a whole if it contains a secret, and parts of secrets in it become `***`.
-/// Parts matter because a marked command contains a token at an unknown place.
+/// Parts are masked because a secret value may contain the actual secret at an unknown position, such as a command with
+/// a token.
 pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
     match secrets.occur_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),

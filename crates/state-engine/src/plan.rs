@@ -2,7 +2,8 @@
 //!
 //! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan
 //! holds the steps in order, each with the entry before and after it, and everything that the run reuses: the
-//! source, the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes it.
+//! source, the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes the
+//! plan.
 //!
 //! # Which decisions the run repeats, and why
 //! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run decides again from
@@ -15,8 +16,8 @@
 //! The run asks the provider again in these cases:
 //! - An input uses an output that was unknown or has changed. The question differs then, so an unknown output
 //!   may turn out to force a replacement, or no change at all.
-//! - The run changed a dependency. A provider may read what that dependency made (a command that writes the file
-//!   which another resource copies).
+//! - The run changed a dependency. A provider may read an object of the dependency, such as a file that a command
+//!   writes and another resource copies.
 //! - The provider failed to answer. Errors are never reused.
 //! - Deletions are decided at the end of the run, because a failed step keeps its dependencies.
 //!

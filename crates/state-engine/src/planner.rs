@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 /// The action that the planner decides for one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// The object stays as it is; only the lifecycle options of the entry are recorded.
+    /// The object stays as it is; only its entry is recorded with the options of the goal.
     Same,
     /// The object doesn't exist and is created.
     Create,
@@ -45,7 +45,7 @@ pub(crate) enum Action {
     Import {
         /// Id of the object to import.
         id: String,
-        /// Whether the entry has another object now.
+        /// Whether the entry has another object, which the import replaces.
         replaces: bool,
     },
     /// The action is refused, with the reason.
@@ -156,7 +156,7 @@ fn protected(goal: &Goal, what: &str) -> Action {
     ))
 }
 
-/// The reasons that force a replacement; empty: the object can stay.
+/// The reasons that force a replacement; empty if the object can stay.
 fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
     let reasons = [
         (old.external, "it was an external object until now"),

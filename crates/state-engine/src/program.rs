@@ -36,7 +36,7 @@
 //! id of the object) and `${config.name}` are replaced by values; `$${` is a literal `${`. A string that
 //! consists of one reference takes the referenced value with its type; in a longer string, references must
 //! resolve to strings, numbers or booleans and are converted to text. Inside `{ }` and `[ ]` YAML requires
-//! quotes around such strings. A reference in an input makes a dependency.
+//! quotes around such strings. A reference in an input creates a dependency.
 //!
 //! # Secrets
 //! A value that contains a secret output or setting is secret at exactly the place of the reference; `sensitive:
@@ -171,8 +171,8 @@ impl Program {
         self.settings.iter().map(|declared| &declared.setting)
     }
 
-    /// Assigns values to the settings: given values, as text; otherwise the defaults and the sealed values of
-    /// the document, which the stack's crypter decrypts.
+    /// Assigns values to the settings. `given` contains values as text. Other settings take the default or the sealed
+    /// value of the document, which `crypter` decrypts.
     ///
     /// # Errors
     /// Returns all problems: missing and unknown settings, values of a wrong type, and values that can't be

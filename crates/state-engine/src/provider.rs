@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync {
     /// The inputs and outputs of a kind, if they are known statically. Programs are validated against this
-    /// description before a run begins; `check` validates what depends on values.
+    /// description before a run begins; `check` validates everything that depends on values.
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         None
     }
@@ -38,7 +38,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Prepares the provider. Called once per run, before any other call.
+    /// Prepares the provider. Called once per configuration for settling, plan and run together, before every call
+    /// except `describe`.
     ///
     /// # Errors
     /// The reason why the provider can't be used.
@@ -93,7 +94,8 @@ pub struct CallContext {
     pub(crate) interrupt: Interrupt,
     /// Logger whose lines are stored with the update.
     pub log: Logger,
-    /// Whether this is a preview: only `configure`, `check`, `diff` and `read` are called then.
+    /// Whether the call is made for a plan, which calls only `configure`, `check`, `diff` and `read`. False for
+    /// `configure` under a lock, because the run uses the same preparation.
     pub preview: bool,
 }
 
@@ -115,7 +117,7 @@ pub struct ConfigureRequest {
     pub stack: StackName,
     /// Configuration that was registered with the provider.
     pub configuration: Properties,
-    /// Decrypts secrets in the configuration.
+    /// Decrypts secrets in the configuration; none if the configuration is empty or the stack has no key.
     pub crypter: Option<Arc<dyn Crypter>>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -145,8 +147,8 @@ pub struct CheckRequest {
 pub struct CheckedInputs {
     /// The inputs with defaults filled in.
     pub inputs: Properties,
-    /// The id that an object with these inputs will have, if it can be derived. With it, two resources that
-    /// declare the same object are reported before either is created, in previews too.
+    /// The id that an object with these inputs will have, if it can be derived. With this id, two resources
+    /// that declare the same object are reported before either is created, in previews too.
     pub id: Option<String>,
 }
 
@@ -179,7 +181,8 @@ pub struct DiffRequest {
     pub old_outputs: Properties,
     /// The desired inputs, after `check`.
     pub inputs: Properties,
-    /// Top-level inputs that are missing because their values aren't known yet. They may change.
+    /// Top-level inputs that are missing because their values aren't known yet. Their final values may differ from the
+    /// recorded values.
     pub unknown: BTreeSet<String>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -233,8 +236,8 @@ pub struct CreateRequest {
     pub kind: String,
     /// The desired inputs, after `check`.
     pub inputs: Properties,
-    /// Id of this create. A provider should tag the object with it if it can: when the outcome of the call is
-    /// unknown, [`Provider::read`] gets the same id.
+    /// Id of this create. A provider should tag the object with this id if possible: when the outcome of the call
+    /// is unknown, [`Provider::read`] gets the same id.
     pub mutation: MutationId,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -250,13 +253,14 @@ pub struct ReadRequest {
     pub kind: String,
     /// Id of the object; none: the request asks whether a create made an object from these inputs.
     pub id: Option<String>,
-    /// The recorded inputs of the object.
+    /// The recorded inputs of the object; for an import or an external object, the desired inputs.
     pub inputs: Properties,
     /// The recorded outputs of the object.
     pub outputs: Properties,
-    /// Ids of the objects of other entries, set if `id` is none. The result must not be one of them.
+    /// Ids of the objects of other entries, set only while a pending create is settled. The result must not be one of
+    /// them.
     pub others: BTreeSet<String>,
-    /// The create whose outcome is unknown, set if `id` is none.
+    /// The pending create that is being settled, if any.
     pub mutation: Option<MutationId>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -310,8 +314,8 @@ pub struct Object {
     pub outputs: Properties,
     /// The secret outputs: names, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// The inputs that would create the object in its current condition; none: the requested inputs. A read that
-    /// fills this in makes drift visible in the next preview.
+    /// The inputs that would create the object in its current condition; none: the requested inputs. A read
+    /// should set them, so that the next preview shows drift.
     pub inputs: Option<Properties>,
 }
 
@@ -331,11 +335,11 @@ impl Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
-    /// The object exists and looks like this.
+    /// The object exists and has these properties.
     Object(Object),
     /// The object doesn't exist.
     Missing,
-    /// The provider can't determine whether the object exists, because it has no id. The user has to decide.
+    /// The provider can't determine whether the object exists, because the request has no id. The user has to decide.
     Indeterminate,
 }
 

@@ -1,7 +1,7 @@
 //! The recorder of a run: writes steps to the store, or in a preview to a private copy of the state.
 //!
-//! Both variants enforce the same rules, because both change a state by [`State::apply`]. Only this module makes
-//! a [`CommittedResource`], and only from the acknowledgement of a durable record.
+//! Both variants enforce the same rules, because both change a state by [`State::apply`]. A
+//! [`CommittedResource`] is created only after its record was acknowledged as durable.
 
 mod draft;
 mod unrecorded;
@@ -30,11 +30,11 @@ pub(crate) enum Recorder {
     Draft(Draft),
 }
 
-/// Proof that the intent of a step is durable. Only with this value may the step change real resources.
+/// Proof that the intent of a step is durable. A step may change real resources only with this value.
 ///
 /// A value that is dropped without [`Recorder::end`] leaves the operation pending.
 #[derive(Debug)]
-#[must_use = "a step that isn't ended stays on record as pending"]
+#[must_use = "a step that isn't ended stays recorded as pending"]
 pub(crate) struct DurableIntent {
     key: EntryKey,
     id: MutationId,
@@ -50,7 +50,7 @@ impl DurableIntent {
 /// The result of ending a step.
 #[derive(Debug)]
 pub(crate) enum EndResult {
-    /// The result is durable. None: the entry was removed.
+    /// The result is durable. None if no entry was recorded, because the step removed the entry or failed.
     Committed(Option<CommittedResource>),
     /// The result violates these rules. It is stored with the operation, which stays pending.
     Refused(Vec<Violation>),

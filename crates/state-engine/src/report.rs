@@ -5,7 +5,7 @@ use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Error, MutationId, PendingOperation, RevisionId, UpdateResult};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The result of a run. Everything in it is recorded, whether the run succeeded or not.
+/// The result of a run or a plan. The committed steps of a run are recorded even if the run failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -22,9 +22,9 @@ pub struct Report {
     /// Names of stack outputs whose values aren't known, because their resources aren't committed: in a preview,
     /// and after a failure.
     pub unknown_outputs: BTreeSet<String>,
-    /// Pending operations at the end of the run: the real resources of these are in an unknown condition.
+    /// The operations that are pending at the end of the run. The condition of their real resources is unknown.
     pub pending: Vec<PendingOperation>,
-    /// The revision that the run created; none in a preview, and when the store was lost.
+    /// The revision that the run created; none in a preview, and if `stopped_by` ended the run.
     pub revision: Option<RevisionId>,
     /// The result that the history records.
     pub result: UpdateResult,

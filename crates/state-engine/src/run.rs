@@ -38,7 +38,7 @@ impl fmt::Debug for Operation {
     }
 }
 
-/// Everything that a run is given beside its operation.
+/// Parameters of a run other than its operation.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The providers, by the kinds of resources that they handle.
@@ -98,7 +98,7 @@ pub struct RunOptions {
 }
 
 impl Default for RunOptions {
-    /// Ten steps at once, one hour for each call.
+    /// At most ten steps at once, and a time limit of one hour for each call.
     fn default() -> Self {
         Self {
             parallel: 10,

@@ -65,7 +65,7 @@ pub struct Settling {
 
 /// The decided settlement of a pending operation.
 enum Verdict {
-    /// The operation is resolved this way.
+    /// The operation is resolved with this resolution. The text describes it to the user.
     Resolved(Resolution, &'static str),
     /// The entry is recorded first, or removed if none; then the operation is resolved as not done.
     Recorded(Option<Box<Entry>>, &'static str),
@@ -155,7 +155,7 @@ async fn resolve(
     Ok(Ok(how))
 }
 
-/// Records the current entry, or its removal, as an update of its own.
+/// Records the current entry, or its removal, as a separate update.
 async fn record_entry(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
     if session.state().entry(&key).is_none() {
         return Ok(());
@@ -347,13 +347,13 @@ async fn inspect(
 }
 
 /// Prepares the entry for the position of the tombstone that it replaces: no dependency may follow that
-/// position. Dependencies behind it are re-recorded before it; references to entries that depend on the
-/// tombstone itself are dropped.
+/// position. Later dependencies are re-recorded, which moves them before the tombstone. If a dependency depends on the
+/// tombstone itself, the references to all later entries are dropped instead.
 async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
     let state = session.state();
     let key = intended.key();
-    // Without a tombstone the entry is appended to the list, so all its dependencies precede it.
     let precedes = |other: &SharedEntry| state.comes_before(&other.key(), &key);
+    // Without a tombstone the entry is appended to the list, so all its dependencies precede it.
     if state.entry(&key).is_none() {
         return Ok(intended);
     }

@@ -24,10 +24,10 @@ use std::collections::BTreeSet;
 pub enum Next {
     /// A resource that is ready to execute.
     Ready(Box<Registration>),
-    /// The result of reading an entry's object. It is recorded, never executed.
+    /// The result of reading an entry's object. The engine records the result and executes no step.
     Refreshed(Box<RefreshedResource>),
-    /// A resource that can't be executed, because a dependency failed, was skipped or doesn't exist. It is not
-    /// deleted.
+    /// A resource that can't be executed, because a dependency failed, was skipped or doesn't exist. Its recorded
+    /// object isn't deleted.
     Blocked {
         /// Address of the resource.
         address: Address,
@@ -83,8 +83,8 @@ impl From<StackOutputs> for SourceOutputs {
 
 /// Yields registrations that are ready to execute.
 ///
-/// The engine drives a source twice: for the plan, and after [`Source::restart`] for the run. The second ledger
-/// is a new one, in which more outputs are known.
+/// The engine drives a source twice: for the plan, and after [`Source::restart`] for the run. The run uses a
+/// new ledger, in which more outputs are known.
 #[async_trait]
 pub trait Source: Send {
     /// Returns the next item. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when a
@@ -94,7 +94,7 @@ pub trait Source: Send {
     /// Returns an error of the program. No new step begins then, and nothing is deleted.
     async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
 
-    /// Returns the stack outputs when every resource is committed; none: the recorded outputs stay.
+    /// Returns the stack outputs. Called once, after all steps; none: the recorded outputs stay.
     ///
     /// # Errors
     /// Returns an error of the program.
@@ -108,6 +108,6 @@ pub trait Source: Send {
         Vec::new()
     }
 
-    /// Restarts the source: the next call of [`Source::next`] is the first one, with a new ledger.
+    /// Restarts the source. The next call of [`Source::next`] must return the first item again, and gets a new ledger.
     fn restart(&mut self);
 }

@@ -70,7 +70,7 @@ impl fmt::Display for StepOp {
     }
 }
 
-/// One step of a plan or a run. Its values may be secret; [`Step::changes`] marks which.
+/// One step of a plan or a run. Its values may be secret; [`Step::changes`] marks the secret ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {

@@ -15,8 +15,8 @@ pub enum Error {
     Core(#[from] state_core::Error),
     /// The file is empty.
     #[error(
-        "not a state: the file has 0 bytes, as a crashed terraform leaves it; \
-        restore its .backup file or the last revision"
+        "not a state: the file has 0 bytes, as a crash of the program that writes it may leave it; \
+        restore a backup (for Terraform, the .backup file)"
     )]
     NoState,
     /// The document is of a recognised kind that isn't a state.
@@ -33,7 +33,7 @@ pub enum Error {
         /// Whether a passphrase may decrypt the state.
         needs_passphrase: bool,
     },
-    /// The state has a format version that this build doesn't read.
+    /// The Terraform state has a format version that this build doesn't read.
     #[error("the state has format version {found}: {reason}; this build reads versions 1 to 4")]
     Version {
         /// Format version that the state names.
@@ -41,7 +41,7 @@ pub enum Error {
         /// Describes which program wrote that version.
         reason: String,
     },
-    /// The state is newer or older than this build reads, or needs an unknown feature.
+    /// The Pulumi state has a version or a feature that this build doesn't read.
     #[error("{what}")]
     Unreadable {
         /// Describes the state and the missing support.
@@ -75,9 +75,9 @@ pub enum Error {
 
 const fn decryption_hint(needs_passphrase: bool) -> &'static str {
     if needs_passphrase {
-        "pass its passphrase, or decrypt it first: `tofu state pull` prints the state"
+        "pass the passphrase of that key provider, or decrypt the state first with `tofu state pull`"
     } else {
-        "only that provider has the key, so decrypt it first: `tofu state pull` prints the state"
+        "only that key provider has the key, so decrypt the state first with `tofu state pull`"
     }
 }
 
@@ -111,7 +111,7 @@ impl Error {
         })
     }
 
-    /// Names the malformed document `document` in the message; other errors stay unchanged.
+    /// Replaces the name of the document in the error of a malformed document; returns any other error unchanged.
     pub(crate) fn about(self, document: &str) -> Self {
         match self {
             Self::Core(state_core::Error::Malformed { source, .. }) => {

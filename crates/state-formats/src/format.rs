@@ -117,7 +117,7 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
     }
 }
 
-/// What this build supports of a format, as phrases for the documentation.
+/// The documents of a format that this build supports and refuses, as phrases for the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Name of the system that writes this format.

@@ -41,7 +41,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Guesses the layout of a document from its first lines.
+    /// Guesses the layout of a document: the indentation from its second line, the escapes from the whole text, and the
+    /// newline from its end.
     pub(crate) fn of(text: &str) -> Self {
         let inside = text.trim_start().strip_prefix('{').unwrap_or_default();
         let second_line = inside.strip_prefix('\n');
@@ -123,6 +124,7 @@ impl<'o> Printer<'o> {
                 self.is_escaped = !is_escaped && first == '\\';
                 let mut end = first.len_utf8();
                 if self.in_string && !self.is_escaped {
+                    // 0xe2 is the first byte of the two line separators in UTF-8.
                     let is_plain = |byte| !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2);
                     let plain = text.bytes().skip(end).take_while(|&byte| is_plain(byte));
                     end += plain.count();
@@ -230,7 +232,7 @@ impl CompressedText {
 }
 
 fn compression_failed() -> Error {
-    state_core::Error::invalid("state", "compressing its text in memory failed").into()
+    state_core::Error::invalid("state", "compressing or decompressing its text in memory failed").into()
 }
 
 fn split_pieces(text: &str) -> Vec<String> {

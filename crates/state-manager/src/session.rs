@@ -162,7 +162,7 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, None).await
     }
 
-    /// As [`Session::import`], but only while `parent` is still the current revision. `None` stands for a stack without
+    /// As [`Session::import`], but only while `parent` is still the current revision. `None` means a stack without
     /// a current revision.
     ///
     /// # Errors

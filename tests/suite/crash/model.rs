@@ -1,7 +1,7 @@
 //! An oracle that derives the allowed states of a stack from the output of a worker, without reading journals.
 //!
-//! All acknowledged mutations must be in the state. Each task has at most one step without an acknowledgement, which may or
-//! may not be in the state. The state must contain nothing else.
+//! All acknowledged mutations must be in the state. Each task has at most one step without an acknowledgement, which
+//! may or may not be in the state. The state must contain nothing else.
 
 use state_core::{MutationId, Op, PendingOperation, RevisionId, State};
 use state_tests::line::{Ending, Line, Plan};
@@ -17,7 +17,8 @@ pub(crate) struct Model {
     pending: BTreeMap<MutationId, Plan>,
     /// The step of each task that isn't acknowledged yet.
     under_way: BTreeMap<u64, UnderWay>,
-    /// A pending operation that may have been resolved meanwhile: as done with a tag, or as not done.
+    /// A resolution that was announced and isn't acknowledged: the operation and, if it is resolved as done, the tag of
+    /// its entry.
     resolving: Option<(MutationId, Option<String>)>,
     revisions: BTreeSet<RevisionId>,
     acknowledged: u64,
@@ -98,8 +99,8 @@ impl Model {
         }
     }
 
-    /// Compares the state with the model once the worker has ended or is stopped, and adds the unacknowledged steps that are in
-    /// the state to the model.
+    /// Compares the state with the model once the worker has ended or is stopped, and adds the unacknowledged steps
+    /// that are in the state to the model.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
         let found: BTreeMap<MutationId, &PendingOperation> = state
             .pending()

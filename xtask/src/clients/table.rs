@@ -9,11 +9,12 @@
 pub(super) struct Client {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The Go module, and the package inside it that has `main`.
+    /// The path of the Go module.
     pub(super) module: &'static str,
     pub(super) version: &'static str,
-    /// The release closest to a version that is a commit; empty where the version is a release.
+    /// If the version is a commit, the closest release; otherwise empty.
     pub(super) release: &'static str,
+    /// The import path of the package in the module that has `main`.
     pub(super) package: &'static str,
     /// Replacements, written `old => new version` as in `go.mod`.
     pub(super) replaces: &'static [(&'static str, &'static str)],

@@ -26,7 +26,7 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
-    /// The time limit ended the part before it reached its counts.
+    /// The time limit ended the part before it had done its planned amount.
     CutShort,
     /// The part can't run on this machine, for this reason.
     Skipped(String),
@@ -74,7 +74,7 @@ pub(super) fn append(rows: &[Row], seconds_since_epoch: u64) -> Result<PathBuf, 
     }
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let state = if changed { ", with uncommitted changes" } else { "" };
-    text += &format!("\n## Ended after {time} UTC{state}\n\n{compiler}, {cores} cores.\n\n");
+    text += &format!("\n## Started at {time} UTC{state}\n\n{compiler}, {cores} cores.\n\n");
     text += &table(rows);
     file.write_all(text.as_bytes()).map_err(failed)?;
     Ok(path)

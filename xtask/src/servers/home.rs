@@ -217,8 +217,11 @@ mod tests {
         home.write("run/stale.pid", &stranger.id().to_string()).unwrap();
         home.mark_running().unwrap();
         assert!(!home.is_running());
-        assert!(home.stop().unwrap(), "there was a folder");
-        assert!(stranger.try_wait().unwrap().is_none(), "it lives");
+        assert!(home.stop().unwrap(), "the folder must exist before `stop`");
+        assert!(
+            stranger.try_wait().unwrap().is_none(),
+            "the other program must not be killed"
+        );
         stranger.kill().unwrap();
         stranger.wait().unwrap();
     }
@@ -236,6 +239,6 @@ mod tests {
         assert!(wait(Duration::from_secs(5), || home.is_running()));
         assert!(home.stop().unwrap());
         assert!(!home.is_running() && !folder.exists());
-        assert!(!home.stop().unwrap(), "twice is fine");
+        assert!(!home.stop().unwrap(), "a second `stop` must find no folder");
     }
 }

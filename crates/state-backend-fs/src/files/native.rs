@@ -30,6 +30,7 @@ impl FileSystem for Native {
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(FOLDER_PERMISSIONS).create(path)?;
+        // Set again, because the umask may have removed permissions.
         std::fs::set_permissions(path, Permissions::from_mode(FOLDER_PERMISSIONS))
     }
 }

@@ -11,7 +11,8 @@ async fn break_during_an_acquire_leaves_one_owner() {
         let (other, lineage) = (place.other(), place.lineage);
         let (answer, taken) = tokio::sync::oneshot::channel();
         let runtime = tokio::runtime::Handle::current();
-        // Call 0 comes after the lock file is taken, call 1 after `head.lock` is.
+        // The second process runs before call 0, after the lock file is taken, or before call 1, after `head.lock` is
+        // taken too.
         place.store.meter().faults.interrupt(at, move || {
             let request = request("bob", Some(Epoch(1)));
             answer
@@ -36,14 +37,14 @@ async fn break_during_an_acquire_leaves_one_owner() {
 }
 
 #[tokio::test]
-async fn takeover_rereads_a_head_that_changed_before_head_lock() {
+async fn takeover_rereads_a_head_that_changed_since_it_was_read() {
     let place = TestStore::new().await;
     drop(place.acquire("ann").await);
     let path = place.stack().join("head.json");
     let mut changed = place.store.read_head(place.lineage).await.unwrap();
     changed.name = "shop/new".parse().unwrap();
     let bytes = state_core::Enveloped::encode(&changed);
-    // After the head was read and right before the holder is written into `head.lock`.
+    // Replaces the head after it was read, right before call 1 writes the holder into `head.lock`.
     place
         .store
         .meter()
@@ -60,7 +61,7 @@ async fn frame_written_during_a_takeover_counts_for_both_or_none() {
     let (other, lineage) = (place.other(), place.lineage);
     let (answer, taken) = tokio::sync::oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
-    // After the write and before the sync.
+    // The second process runs after the write and before the sync.
     place.store.meter().faults.interrupt(1, move || {
         let request = request("bob", Some(Epoch(1)));
         answer
@@ -116,7 +117,8 @@ async fn reader_is_refused_while_the_new_epoch_has_no_segment() {
     let (other, lineage) = (place.other(), place.lineage);
     let (answer, read) = tokio::sync::oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
-    // Two holders are written, five calls replace the head; the next call syncs the journal.
+    // Calls 0 and 1 write the holders, and calls 2 to 6 replace the head. Before call 7 the head has the new epoch, and
+    // the journal has no segment of it.
     place.store.meter().faults.interrupt(7, move || {
         answer
             .send(runtime.block_on(other.read_journal(lineage, None)))

@@ -8,7 +8,7 @@ use state_core::{Backend, Epoch, Error, ErrorKind, Generation, Slot};
 use std::fs;
 
 #[tokio::test]
-async fn second_owner_is_refused_with_the_lock_holder() {
+async fn error_for_a_second_owner_names_the_lock_holder() {
     let place = TestStore::new().await;
     let first = place.acquire("ann").await;
     for store in [&place.store, &place.other()] {
@@ -313,7 +313,7 @@ async fn frame_out_of_order_is_refused_and_closes_the_writer() {
 }
 
 #[tokio::test]
-async fn rotation_before_the_end_is_refused_without_effect() {
+async fn rotation_beyond_the_end_is_refused_without_effect() {
     let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let good = frame(Epoch(1), owner.tail, "a\n");

@@ -28,7 +28,8 @@ impl Objects {
     /// Uploads an object in parts, unless it exists with these bytes. Concurrent uploads write the same bytes.
     ///
     /// # Errors
-    /// `Conflict` if it exists with other bytes; `Indeterminate` if the outcome is unknown; other errors had no effect.
+    /// `Conflict` if it exists with other bytes; `Indeterminate` if the outcome is unknown. After any other error
+    /// the object was not written.
     pub(super) async fn upload(&self, store: &SettledStore, key: &str, bytes: &Bytes) -> Result<()> {
         let there = store.read(key, MAX_OBJECT).await?;
         if self.exists_with(key, bytes, there.map(|found| found.bytes))? {
@@ -101,6 +102,7 @@ impl Objects {
         for group in parts.chunks(self.options.concurrency.max(1)) {
             let requests = group.iter().map(|part| {
                 let request = upload.put_part(PutPayload::from_bytes(part.clone()));
+                // The parts of a group share the bandwidth, so each part gets the time limit of the whole group.
                 self.ask((part.len() * group.len()) as u64, request)
             });
             try_join_all(requests.collect::<Vec<_>>()).await?;

@@ -29,12 +29,12 @@ pub(super) async fn goes_back_unquoted(place: &ProbeFolder) -> Result<bool, Prob
     ))
 }
 
-/// Returns the finding for such an endpoint.
+/// Returns the finding for an endpoint that accepts ETags only without quotes.
 pub(super) fn quirk() -> Finding {
     Finding::noted(
         UNQUOTED,
         "an ETag is accepted as a condition only without quotes",
-        "ETags are sent without quotes (`unquoted-etags=true`); a store that is created here records this",
+        "ETags are sent without quotes (`unquoted-etags=true`); a new store at this URL records this setting",
     )
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn repeat(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     Ok(if seen.first() == seen.last() {
         Finding::noted(
             CHECK,
-            "equal content has an equal ETag again",
+            "an object that gets its earlier content back gets its earlier ETag back",
             "harmless: each document contains a nonce, so no content is ever written twice",
         )
     } else {

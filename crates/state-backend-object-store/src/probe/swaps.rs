@@ -10,7 +10,7 @@ const CHECK: &str = "compare-and-swap";
 
 const LOST: &str = "a writer may overwrite another writer's change: heads, leases and names aren't safe";
 
-/// Number of attempts of each writer, for each writer that takes part.
+/// Each writer makes this number of attempts multiplied by the number of writers.
 const TRIES: usize = 6;
 
 /// Checks with one writer: an existing object can't be created again. A swap is accepted with the current version, and
@@ -34,7 +34,8 @@ pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbor
         place.swap(&path, "two", &first.version).await?,
         WriteOutcome::Done
     ) {
-        // The swap may have taken effect although its answer was lost, or the client's own retry was refused.
+        // The swap may have taken effect nevertheless: its answer was lost, or the HTTP client repeated the request
+        // and the repetition was refused.
         let landed = place
             .read(&path)
             .await?

@@ -80,6 +80,7 @@ async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), Cli
         Ok(reading) => return Ok((reading.status, reading.snapshot)),
         Err(refused) => refused,
     };
+    // A user who may read only the outputs is denied the other files by the store's access rules, or has no key.
     let hidden = matches!(refused.code, ExitCode::Undecipherable | ExitCode::Unreachable);
     if at.at.is_some() || !hidden || context.store.keys.get().is_none() {
         return Err(refused);
@@ -88,6 +89,8 @@ async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), Cli
     let Some(name) = context.store.choose(&stacks).await? else {
         return Err(refused);
     };
+    // Published outputs must not be shown for a stack that this client distrusts. The exit code is the same for a
+    // distrusted and an undecipherable stack, so the stack is read again for the kind of the error.
     let doubted = match stacks.get(&name).await {
         Ok(Some(stack)) => stack.tip().await.err(),
         Ok(None) => None,

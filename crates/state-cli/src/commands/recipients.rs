@@ -18,7 +18,7 @@ pub(crate) enum Command {
     Add {
         /// `age1…`, `ssh-…`, or `passphrase`
         ///
-        /// `passphrase` is the one in STATECTL_PASSPHRASE.
+        /// The word `passphrase` adds the passphrase in STATECTL_PASSPHRASE.
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
         /// Let the recipients decrypt only the stack's outputs
@@ -96,8 +96,9 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandRes
     };
     if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
         let message = format!("cannot remove {stranger}: not a recipient of the stack");
-        return Err(CliError::not_found(object, &message)
-            .with_hint("list recipients with `statectl recipients list`"));
+        return Err(CliError::not_found(object, &message).with_hint(
+            "list recipients with `statectl recipients list`; `--outputs` selects the recipients of outputs only",
+        ));
     }
     recipients.retain(|one| !gone.contains(one));
     if recipients.is_empty() && !outputs {

@@ -151,7 +151,7 @@ fn diff_shows_moves_and_blame_follows_them() {
 }
 
 #[test]
-fn blame_names_revision_person_and_property() {
+fn blame_names_the_revision_of_each_property() {
     let sandbox = two();
     let printed = sandbox.run(&["blame", "terraform_data.database"]).exits(0).stdout;
     let line = |property: &str| printed.lines().find(|line| line.contains(property)).unwrap();

@@ -157,7 +157,7 @@ fn output_readers_can_read_only_outputs() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "nothing is published without recipients"
+        "only the documents from the time with an output recipient must exist"
     );
 }
 
@@ -251,7 +251,7 @@ fn rekey_with_forget_history_deletes_earlier_revisions() {
 }
 
 #[test]
-fn unreadable_known_stacks_fail_and_unwritable_ones_warn() {
+fn unreadable_known_stacks_are_an_error() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let seen = sandbox.path().join("anna/seen/statectl/seen");

@@ -54,7 +54,8 @@ impl EntryFlag {
         Ok(changes)
     }
 
-    /// Whether `all` selects the entry. Only a managed resource can be tainted.
+    /// Whether [`Self::plan`] with `all` selects the entry. Only managed resources become tainted. An entry that is
+    /// tainted already is selected whatever its type is, so that its flag can be cleared.
     fn concerns(self, entry: &Entry) -> bool {
         match self {
             Self::Protect => true,

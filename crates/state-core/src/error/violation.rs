@@ -12,7 +12,7 @@ pub struct Violation {
     pub rule: Rule,
     /// The entry that violates the rule; `None` if the snapshot as a whole does.
     pub entry: Option<EntryKey>,
-    /// What is wrong, in words. Contains names but never property values.
+    /// Description of the violation. Contains names but never property values.
     pub detail: String,
 }
 

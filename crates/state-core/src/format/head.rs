@@ -118,10 +118,12 @@ impl Head {
 
     /// The bases that the head names, each with a description for messages.
     pub fn bases(&self) -> impl Iterator<Item = (&'static str, &Base)> {
-        let rev_base = self.rev_base.iter().map(|base| ("revision's base", base));
+        let rev_base = self.rev_base.iter().map(|base| ("the revision's base", base));
         let floor = self.collection.iter();
-        let floor = floor.map(|collection| ("history's beginning", &collection.base));
-        std::iter::once(("base", &self.base)).chain(rev_base).chain(floor)
+        let floor = floor.map(|collection| ("the beginning of history", &collection.base));
+        std::iter::once(("the base", &self.base))
+            .chain(rev_base)
+            .chain(floor)
     }
 
     /// Whether frames from this slot on are no longer readable, because history begins later.

@@ -22,7 +22,7 @@ pub struct UpdateInfo {
     /// Host name of the machine that ran the update.
     #[serde(default)]
     pub host: String,
-    /// Version of the program that wrote it.
+    /// Version of the program that wrote this metadata.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Program that the update applied: see [`Snapshot::program`](crate::Snapshot::program).

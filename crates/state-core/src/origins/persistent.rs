@@ -1,8 +1,9 @@
 //! The contract of Terraform's state manager: a transient snapshot in memory and a persistent one in the store.
 //!
 //! The *transient* snapshot belongs to one program; the *persistent* one is shared. [`Refresher::refresh`] reads the
-//! persistent snapshot into memory. [`Persister::persist`] writes the transient snapshot to the store, and fails if
-//! another program has persisted since, so that no changes are lost. [`Full`] combines all of these traits.
+//! persistent snapshot into memory. [`Persister::persist`] writes the transient snapshot to the store. Persisting
+//! fails if another program has persisted since this program's last refresh or persist, so that no changes are lost.
+//! [`Full`] combines all of these traits.
 
 use crate::environment::Timestamp;
 use crate::error::Result;
@@ -40,8 +41,8 @@ pub trait Persister {
     /// refresh or persist.
     ///
     /// # Errors
-    /// `Conflict` if another program has persisted since, or the snapshot has another lineage: nothing was written.
-    /// The call may be repeated after any error.
+    /// `Conflict` if another program has persisted since that refresh or persist, or if the snapshot has another
+    /// lineage; nothing was written in either case. The call may be repeated after any error.
     async fn persist(&self) -> Result<()>;
 }
 

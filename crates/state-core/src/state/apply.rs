@@ -197,7 +197,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts the differences of replacing the entries of `before` by these entries as steps.
+    /// Counts the differences between the entries of `before` and these entries, as steps of the open update.
     fn count_differences(&mut self, before: &Self) {
         let mut counts = BTreeMap::from([(Op::Import, 0), (Op::Update, 0), (Op::Discard, 0)]);
         for entry in self.entries.iter() {

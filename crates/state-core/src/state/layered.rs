@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct Layered<K, V = ()> {
     /// Sorted by key, each key once.
     base: Arc<Vec<(K, V)>>,
-    /// Entries that differ from the base; `None` marks a key that was removed from it.
+    /// Entries that differ from the base; `None` marks a key that was removed from the base.
     changed: OrdMap<K, Option<V>>,
     len: usize,
 }

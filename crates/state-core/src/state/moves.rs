@@ -22,9 +22,13 @@ impl State {
         self.departed.iter().map(|leaving| &**leaving)
     }
 
-    /// Whether a record has to respect the reservations for incoming entries. The result of a mutation is exempt,
-    /// because the resource has already changed. If the reservations are already violated, all records are exempt, so
-    /// that the stack stays usable.
+    /// Whether a record has to respect the reservations for incoming entries. Three kinds of records are exempt:
+    ///
+    /// - the result of a mutation, because the resource has already changed;
+    /// - [`MoveIn`], which checks the reservations itself, and [`MoveEnd`], which fulfils or releases one;
+    /// - records without a mutation id, which change no entry.
+    ///
+    /// If the reservations are already violated, all records are exempt, so that the stack stays usable.
     pub(super) fn must_respect_reservations(&self, record: &Record) -> bool {
         let concerns = !matches!(record, Record::End(_) | Record::MoveIn(_) | Record::MoveEnd(_));
         !self.incoming.is_empty()
@@ -39,7 +43,10 @@ impl State {
         for incoming in &self.incoming {
             let with_move = |mut violation: Violation| {
                 let MoveIn { id, from, .. } = &**incoming;
-                violation.detail = format!("{}, and move-in {id} from {from} is pending", violation.detail);
+                violation.detail = format!(
+                    "{}: it conflicts with pending move {id} from {from}",
+                    violation.detail
+                );
                 violation
             };
             let arrived = after.edited(&appended(incoming));
@@ -97,9 +104,11 @@ impl State {
             MoveOutcome::Withdrawn => {
                 let place = self.index_of_incoming(*id)?;
                 self.incoming.remove(place);
+                // The move had no effect. Its id is remembered, so that no other move can use the id.
                 self.recent.push(*id, false);
             }
             MoveOutcome::Confirmed => {
+                // `move_out` has already recorded the id as that of a mutation that took effect.
                 let place = self.departed.iter().position(|leaving| leaving.id == *id);
                 let place = place.ok_or_else(|| no_such_move(*id))?;
                 self.departed.remove(place);

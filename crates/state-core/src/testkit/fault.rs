@@ -1,7 +1,7 @@
 //! A backend with injected faults: calls fail before their effect, after it, take effect late, or take effect twice.
 //!
-//! It wraps any backend, and behaves like that backend without a plan. Code above a backend must survive each of
-//! these faults with a consistent state and a truthful error.
+//! A [`FaultyBackend`] wraps any backend. Without a plan, it behaves like the wrapped backend. Code above a backend
+//! must survive each of these faults with a consistent state and a truthful error.
 //!
 //! ```
 //! use state_core::testkit::fault::{Fault, FaultyBackend, Operation};

@@ -40,7 +40,7 @@ fn text_of_a_key_is_three_readable_lines() {
 }
 
 #[test]
-fn every_fault_of_a_key_text_has_its_own_message() {
+fn error_for_a_key_text_names_the_fault() {
     let good = DataKey::from_bytes(&[7; 32]).to_text();
     assert!(refusal("hello").contains("no data key"));
     assert!(refusal(&good.replace("key: 1\n", "key: 2\n")).contains("version"));

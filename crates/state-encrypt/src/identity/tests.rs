@@ -84,7 +84,7 @@ fn recipient_is_refused_as_identity() {
 }
 
 #[test]
-fn error_for_other_text_names_the_form_and_hides_the_text() {
+fn error_for_text_without_a_key_hides_the_text() {
     let (line, reason) = at("hunter2!\n");
     assert_eq!(line, 1);
     assert!(
@@ -153,7 +153,7 @@ mod ssh {
     }
 
     #[test]
-    fn ssh_key_with_zero_number_is_refused_without_panic() {
+    fn rsa_key_with_zero_modulus_is_refused_without_panic() {
         let field = |bytes: &[u8]| {
             let mut wire = u32::try_from(bytes.len()).unwrap().to_be_bytes().to_vec();
             wire.extend_from_slice(bytes);

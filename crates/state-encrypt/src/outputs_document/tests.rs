@@ -105,7 +105,7 @@ fn every_part_of_the_document_is_authenticated() {
 }
 
 #[test]
-fn malformed_document_error_quotes_no_content() {
+fn error_for_a_malformed_document_contains_no_content() {
     for bytes in [
         &b"hunter2!"[..],
         b"{\"hunter2!\":1}",

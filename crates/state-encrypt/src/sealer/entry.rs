@@ -24,13 +24,13 @@ impl Sealer {
     /// Seals the secrets of an entry.
     ///
     /// # Errors
-    /// [`Error::NoUid`] for an entry without a uid; [`Error::SealedUnder`], [`Error::NotAuthentic`] or
-    /// [`Error::Malformed`] for a value that is already sealed and can't be decrypted, for example because it was
-    /// sealed under another key or for another place.
+    /// [`Error::NoUid`] for an entry without a uid, unless the policy is plaintext; [`Error::SealedUnder`],
+    /// [`Error::NotAuthentic`] or [`Error::Malformed`] for a value that is already sealed and can't be decrypted, for
+    /// example because it was sealed under another key or for another place.
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
             // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
-            // Opening the entry refuses such a value.
+            // Opening refuses such a value, unless the entry has no uid.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;
@@ -43,9 +43,10 @@ impl Sealer {
     /// # Errors
     /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] for a sealed value that can't be
     /// decrypted; [`Error::Plain`] for a marked value that is not sealed; [`Error::NoUid`] for an entry without a
-    /// uid.
+    /// uid, unless the policy is plaintext.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() && entry.uid.is_none() {
+            // Without a uid no value can be bound to the entry, so an entry of a plaintext stack is accepted unchecked.
             return Ok(entry.clone());
         }
         Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
@@ -179,8 +180,8 @@ impl Sealer {
         Ok(Properties::new(sealed))
     }
 
-    /// Seals the extensions of each system: only the opaque parts and copies of secrets if the system has declared its
-    /// opaque parts, else the whole. The policy `all` seals the whole for every system.
+    /// Seals the extensions of each system. If the system has declared its opaque parts, these parts and copies of
+    /// secrets are sealed; otherwise, and under the policy `all`, the whole extension is sealed.
     pub(super) fn seal_extensions(
         &self,
         extensions: &JsonMap,
@@ -210,8 +211,9 @@ impl Sealer {
     }
 }
 
-/// Returns the marked values in an object of fields. A mark on the whole object selects the value of each field,
-/// because field names are not secret.
+/// Returns the marked values in a JSON object, for example in the inputs or outputs. A mark on the whole object selects
+/// the value of each field, because field names are not secret. An object that has a member `$sealed` is selected as a
+/// whole: it is a sealed value, or user data that a reader would mistake for a sealed value.
 fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
     let covered = covered_spans(json, paths, secrets);
     match covered.as_slice() {

@@ -11,7 +11,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The origin of a value. The origin decides whether a value that resembles a sealed one must be sealed.
+/// The origin of a value. The origin decides whether an object with the member `$sealed` is required to be a valid
+/// sealed value, or may be user data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The value was read from the store: an object with the member `$sealed` must be a sealed value.
@@ -24,7 +25,7 @@ pub(crate) enum Origin {
 /// A value with its sealed parts opened.
 pub(crate) struct OpenedValue {
     pub(crate) json: Json,
-    /// The spans of the opened parts in `json`.
+    /// The spans in `json` that were sealed; they are sealed again, whatever the marks are.
     pub(crate) pinned: Vec<Stretch>,
 }
 
@@ -63,7 +64,8 @@ impl ValueSealer {
         self.policy == SealingPolicy::All
     }
 
-    /// Opens the sealed parts of a value. `prefix` is the pointer to the value in its side.
+    /// Opens the sealed parts of a value. `prefix` is the pointer to the value within its field of the entry (inputs,
+    /// outputs, extensions, ...).
     pub(crate) fn open(
         &self,
         json: &Json,

@@ -20,7 +20,7 @@ fn outermost_objects_with_reserved_member_are_located() {
 }
 
 #[test]
-fn united_stretches_do_not_contain_each_other() {
+fn united_spans_do_not_contain_each_other() {
     let json = json(r#"{"a":{"b":{"c":1}},"d":2}"#);
     let at = |pointer: &str| Stretch::of(pointer.to_owned(), json.view().pointer(pointer).unwrap());
     let united = united(&json, [at("/d"), at("/a/b/c"), at("/a/b"), at("/a/b"), at("/d")]);
@@ -63,7 +63,7 @@ fn long_tokens_are_split_below_the_string_limit() {
 }
 
 #[test]
-fn only_the_written_form_is_a_token() {
+fn only_the_form_that_sealing_writes_is_a_token() {
     let good = "v1:0123456789abcdef:AAAA";
     let is_token = |text: &str| token(json(text).view()).is_some();
     assert!(is_token(&format!(r#"{{"$sealed":"{good}"}}"#)));

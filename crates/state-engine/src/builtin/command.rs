@@ -21,7 +21,7 @@ use state_core::{MutationId, Properties};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Inputs that define what runs. A change of one of them changes the object.
+/// Inputs that define the commands and their environment. A change of such an input changes the object.
 const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
 
 /// Inputs that mark outputs as secret.

@@ -35,7 +35,7 @@ impl DesiredPath {
         self.path.as_deref().ok() == path
     }
 
-    /// Compares with the recorded object.
+    /// Compares the desired path and permissions with the recorded object.
     pub(super) fn diff(&self, request: &DiffRequest) -> Diff {
         let unknown = &request.unknown;
         let recorded = value(&request.old_outputs, "mode");
@@ -47,7 +47,8 @@ impl DesiredPath {
             diff.changed.insert("path".to_owned());
             diff.replace.insert("path".to_owned());
         }
-        // A replacement has another path, so both objects can exist at once.
+        // With a new path, both objects can exist at once. Any other replacement needs the path of the old object, so
+        // the old object must be deleted first.
         diff.delete_before_replace = diff.replace.is_empty();
         diff
     }
@@ -78,7 +79,7 @@ pub(super) fn invalid_path(name: &str, reason: &str) -> String {
     format!("`{name}` is not a valid path: {reason}")
 }
 
-/// Reports a missing object although the path is in use: the existing object isn't the one to be created.
+/// Logs a warning and returns `Missing`: the path is in use, but not by an object that this resource created.
 pub(super) fn foreign_object(path: &str, request: &ReadRequest) -> ReadResult {
     let what = format!("{path}: the existing object wasn't created by this resource, so it is left alone");
     request.context.log.emit(LogLevel::Warning, what);
@@ -103,6 +104,6 @@ pub(super) fn mode_of(stat: &Stat) -> u64 {
 
 /// Converts permissions to the system's type.
 pub(super) fn raw_mode(mode: u64) -> Mode {
-    // Four octal digits fit, however wide the system's type is.
+    // Twelve bits fit into the system's type on every platform.
     Mode::from_raw_mode(RawMode::try_from(mode & 0o7777).unwrap_or_default())
 }

@@ -113,7 +113,7 @@ fn update(desired: &DesiredPath, cancellation: &Cancellation) -> Result<Object, 
     finish(&place, desired.mode)
 }
 
-/// Sets the permissions of a directory, independent of the umask, and makes it durable.
+/// Sets the permissions of a directory, independent of the umask, and syncs the directory and its parent.
 fn finish(place: &Place, desired: u64) -> Result<Object, Failure> {
     let finished = || -> Result<(), String> {
         let reason = |errno: Errno| format!("{}: {errno}", place.path);
@@ -177,7 +177,7 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Returns the place and status of a path; none if nothing exists there.
+/// Returns the place and status of a path; none if the path doesn't exist.
 fn stat_path(path: &str, cancellation: &Cancellation) -> Result<Option<(Place, Stat)>, Failure> {
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(None);
@@ -202,8 +202,8 @@ fn inspect(
     Ok(ReadResult::Object(object))
 }
 
-/// Determines whether a create with an unknown outcome made its directory. Its dependents have not begun, so
-/// such a directory would be empty.
+/// Determines whether a create with an unknown outcome made its directory. No dependent of the resource
+/// was created yet, so a directory that the create made is empty.
 fn find_created(
     desired: &DesiredPath,
     request: &ReadRequest,

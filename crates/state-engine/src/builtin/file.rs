@@ -117,7 +117,8 @@ impl Provider for Files {
     }
 }
 
-/// Compares the desired file with the recorded one. Content is compared by digest, so its origin doesn't matter.
+/// Compares the desired file with the recorded one. Content is compared by digest, so a
+/// switch between `content` and `source` alone is no change.
 fn diff(desired: &DesiredFile, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
@@ -127,7 +128,7 @@ fn diff(desired: &DesiredFile, request: &DiffRequest, cancellation: &Cancellatio
         .into_iter()
         .find(|name| unknown.contains(*name));
     let is_as_recorded = || {
-        // A missing source may be created by an earlier step of the same run.
+        // A source that can't be read counts as changed: an earlier step of the same run may create it.
         let digest = desired.digest(cancellation).ok();
         digest.is_some_and(|digest| text(old_outputs, "digest") == Some(digest.to_string()))
     };
@@ -172,7 +173,7 @@ fn update(desired: &DesiredFile, token: &str, cancellation: &Cancellation) -> Re
     synced(&place, object)
 }
 
-/// The file exists once it is renamed, so a failed sync is a partial failure.
+/// Syncs the directory after the rename. The file exists by then, so a failed sync is a partial failure.
 fn synced(place: &Place, object: Object) -> Result<Object, Failure> {
     match place.sync() {
         Ok(()) => Ok(object),
@@ -258,8 +259,8 @@ fn inspect(
 }
 
 /// Determines whether a create with an unknown outcome made its file. A create renames only complete files and
-/// never replaces an existing one, so a file with other content is foreign. For a copy whose source has changed
-/// since, the answer is unknown.
+/// never replaces an existing one, so a file with other content is foreign. Other content than that of a
+/// `source` is indeterminate, because the source may have changed since.
 fn find_created(
     desired: &DesiredFile,
     request: &ReadRequest,
@@ -288,8 +289,8 @@ fn find_created(
     Ok(foreign_object(path, request))
 }
 
-/// The inputs that would create the current file. Content that isn't readable as text keeps its input; the
-/// digest shows the difference.
+/// The inputs that would create the current file. Content that is too large or not UTF-8 leaves the input `content`
+/// unchanged; the output `digest` still differs.
 fn inputs_of(place: &Place, desired: &DesiredFile, there: &FileContent, asked: &Properties) -> Properties {
     let mut now = desired.at.inputs_of(place, there.mode, asked);
     if let (Some(text), Some(input)) = (&there.text, now.get_mut("content")) {

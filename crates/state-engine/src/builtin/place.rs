@@ -49,8 +49,8 @@ pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) 
     properties(&all)
 }
 
-/// Returns the path of an object's id. Each path must have exactly one id, or the same file could be recorded
-/// twice.
+/// Returns the path that an object's id names. The id must be the absolute path itself: with several ids for one
+/// path, the same file could be recorded twice.
 pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> {
     let id = id.unwrap_or_default();
     let path = absolute(folder, id);
@@ -74,8 +74,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the parent directory of an absolute path; none if it doesn't exist. After a cancellation nothing in
-    /// it is changed any more.
+    /// Opens the parent directory of an absolute path; none if the directory doesn't exist. A cancellation makes
+    /// later changes fail.
     pub(super) fn find(path: &str, cancellation: &Cancellation) -> Result<Option<Self>, Failure> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let above = if above.is_empty() { "/" } else { above };
@@ -92,7 +92,7 @@ impl Place {
         }
     }
 
-    /// Opens the parent directory; it must exist.
+    /// Opens the parent directory of an absolute path. Fails if the directory doesn't exist.
     pub(super) fn open(path: &str, cancellation: &Cancellation) -> Result<Self, Failure> {
         Self::find(path, cancellation)?.ok_or_else(|| {
             let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
@@ -102,14 +102,14 @@ impl Place {
         })
     }
 
-    /// Returns the directory for one change; an error after a cancellation.
+    /// Returns the open directory for one change. Fails after a cancellation.
     pub(super) fn to_change(&self) -> Result<BorrowedFd<'_>, Failure> {
         self.cancellation.check()?;
         Ok(self.folder.as_fd())
     }
 
-    /// Removes the file or directory with this name, if it has the expected type. A missing one is fine.
-    /// `refusal` converts a system error.
+    /// Removes the file or directory with this name. Does nothing if it is missing, and fails if it has another type
+    /// than expected. `refusal` converts a system error.
     pub(super) fn remove(
         &self,
         desired: FileType,
@@ -134,7 +134,7 @@ impl Place {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
     }
 
-    /// Returns the status of the name; none if it doesn't exist.
+    /// Returns the status of the file or directory with this name; none if it doesn't exist.
     pub(super) fn inspect(&self) -> Result<Option<Stat>, Failure> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -157,8 +157,8 @@ impl Place {
         }
     }
 
-    /// Opens the file or directory with this name, if it has the expected type; none if it doesn't exist. Never
-    /// blocks.
+    /// Opens the file or directory with this name; none if it doesn't exist. Fails if it has another type than
+    /// expected. Never blocks.
     pub(super) fn open_it(&self, desired: FileType) -> Result<Option<(OwnedFd, Stat)>, Failure> {
         let Some(stat) = self.inspect()? else {
             return Ok(None);
@@ -183,7 +183,7 @@ impl Place {
         ))
     }
 
-    /// Makes changes of names in the directory durable.
+    /// Syncs the directory, which makes created, renamed and removed names durable.
     pub(super) fn sync(&self) -> Result<(), String> {
         let synced = rustix::fs::fsync(&self.folder);
         synced.map_err(|errno| format!("{}: its directory can't be synced: {errno}", self.path))
@@ -194,7 +194,8 @@ impl Place {
         format!(".statectl-{}-", Digest::of(self.name.as_bytes()).short())
     }
 
-    /// Removes temporary files that a crashed process left for this name. Best effort: other code ignores them.
+    /// Removes temporary files that a crashed process left for this name. Failures are ignored, because
+    /// nothing else reads these files.
     pub(super) fn remove_stale_staged(&self) {
         let prefix = self.prefix_of_staged();
         let Ok(entries) = rustix::fs::Dir::read_from(&self.folder) else {

@@ -130,7 +130,7 @@ impl Provider for Randoms {
         let old_inputs = kind.with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
-        // The create was resolved manually, so the value is lost.
+        // A create that was resolved manually has no recorded value, so the value is lost.
         if !self.value.is_in(&request.old_outputs) {
             diff.changed.insert(self.value.output().to_owned());
         }

@@ -1,5 +1,5 @@
-//! Temporary files: written and synced under a name of their own, then renamed to the final name. A file that a
-//! crashed process left is removed by [`Place::remove_stale_staged`]. A cancelled write removes its own file.
+//! Temporary files: written and synced under a unique name, then renamed to the final name. A file that a crashed
+//! process left is removed by [`Place::remove_stale_staged`]. A cancelled write removes its own file.
 
 use super::blocking::Cancellation;
 use super::desired::raw_mode;
@@ -45,7 +45,7 @@ impl<'a> Staged<'a> {
             size: 0,
             digest: Digest::of(b""),
         };
-        // On an error the file is dropped and removed, and nothing else has changed.
+        // On an error, the drop of `staged` removes the file; nothing else was changed.
         let failed = |error: io::Error| Failure::not_done(format!("{}: {error}", place.path));
         let copied = copy(content, &mut file, &place.cancellation);
         (staged.size, staged.digest) = copied.map_err(failed)?;
@@ -56,8 +56,8 @@ impl<'a> Staged<'a> {
         Ok(staged)
     }
 
-    /// Renames the file to its final name unless that exists. Returns whether it was renamed. The directory
-    /// isn't synced yet.
+    /// Renames the file unless a file with the final name exists. Returns whether the file has its final name now. The
+    /// directory isn't synced yet.
     pub(super) fn create(mut self) -> Result<bool, Failure> {
         match move_if_absent(self.place.to_change()?, &self.name, &self.place.name) {
             Ok(is_moved) => {
@@ -66,7 +66,7 @@ impl<'a> Staged<'a> {
                 Ok(true)
             }
             Err(Errno::EXIST) => Ok(false),
-            // Only another writer of the same path removes its temporary files.
+            // The temporary file is missing: only another writer of the same path removes it.
             Err(Errno::NOENT) => Err(Failure::not_done(format!(
                 "{}: another process creates this file at the same time: check that no other resource has this path",
                 self.place.path
@@ -116,8 +116,8 @@ pub(super) fn copy(
     }
 }
 
-/// Renames without replacing. Returns whether the old name is gone: where the file system doesn't support such a
-/// rename, the file is linked.
+/// Renames without replacing. Returns `false` if the old name still exists: on a file system without such a rename,
+/// the file is linked to the new name instead.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn move_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
     use rustix::fs::RenameFlags;

@@ -1,4 +1,4 @@
-//! Normalizes the results of provider calls: failures get a reason and lose secrets, objects must have an id,
+//! Normalizes the results of provider calls: every failure has a reason, secrets are masked, every object has an id,
 //! and panics are caught.
 
 use super::{CallError, CallResult, CallTarget};

@@ -1,4 +1,4 @@
-//! Providers are prepared once for each configuration, each for itself, and only under our lock.
+//! Tests of provider preparation: once per configuration, without blocking other providers, and only under the lock.
 
 use super::{CallError, CallTarget, Caller, Preparations};
 use crate::approval::CommandApprovals;
@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 struct Prepared {
     times: AtomicUsize,
-    /// Preparing ends when this is notified; none: at once.
+    /// The preparation ends when this is notified; without it, at once.
     until: Option<Arc<Notify>>,
     fails: bool,
 }
@@ -164,7 +164,7 @@ async fn provider_is_prepared_once_per_configuration() {
 }
 
 #[tokio::test]
-async fn no_provider_is_prepared_once_the_lock_is_lost() {
+async fn no_provider_is_prepared_after_the_lock_is_lost() {
     let environment = Environment {
         clock: Arc::new(ManualClock::default()),
         entropy: Arc::new(SeededEntropy::new(1)),

@@ -25,7 +25,7 @@ impl Drop for InFlight<'_> {
 impl Deployment {
     /// Re-records the unrecorded dependencies of an entry, direct and indirect, after waiting for steps that
     /// change one of them. An entry must not depend on the previous generation under its own key: the merge
-    /// would place that generation after it. With `replaces`, the previous generation keeps its place. While the
+    /// would place that generation after the entry. With `replaces`, the previous generation keeps its place. While the
     /// returned guard exists, no other step re-records the old version of the entry.
     pub(super) async fn record_dependencies_first(
         &self,
@@ -70,8 +70,8 @@ impl Deployment {
         }
     }
 
-    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on it:
-    /// the dependent would precede its dependency in the merged list. Entries in `going` are removed first and
+    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on that key:
+    /// the dependent would precede its dependency in the merged list. Dependents in `going` are removed first, so they
     /// don't count.
     pub(super) fn refuse_recorded_dependents(
         &self,

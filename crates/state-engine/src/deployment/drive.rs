@@ -41,7 +41,8 @@ impl Deployment {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
-            // A waiting exclusive step stops all new steps: otherwise there might always be another step in flight.
+            // While an exclusive step waits, no other step begins: otherwise some step might always be in flight, and
+            // the exclusive step would never begin.
             while !has_ended
                 && !in_flight.is_exclusive
                 && in_flight.exclusive.is_empty()
@@ -60,7 +61,8 @@ impl Deployment {
                         ledger.set(address.clone(), ResourceStatus::Skipped);
                         self.skip(address, reason);
                     }
-                    // Only a step that ends changes the ledger, so without one the source would wait for ever.
+                    // Only a step that ends changes the ledger, so without a step in flight the source would wait for
+                    // ever.
                     Ok(Next::Wait) if in_flight.tasks.is_empty() => {
                         return self.fail_source("the source waits although no step is in flight".to_owned());
                     }
@@ -129,7 +131,8 @@ impl Deployment {
         });
         let was_replaced = |address: &&Address| {
             ledger.committed(address).is_some_and(|with| with.was_replaced())
-                // An earlier run may have replaced it and ended before it replaced this resource too.
+                // An earlier run may have replaced the resource at this address and ended before it replaced the
+                // goal's.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
         // Addresses whose replacement also replaces this goal.
@@ -137,7 +140,7 @@ impl Deployment {
         let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
         let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
-        // An address that the source registered belongs to another resource of this run, so it is no former address.
+        // An address that the source registered belongs to another resource of this run, not to a former name.
         let is_former = |alias: &&Address| has_live(alias) && ledger.status(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
         let rename = match is_taken {
@@ -191,8 +194,8 @@ impl Deployment {
     }
 }
 
-/// The failure of a step whose task panicked or was aborted. Its effect is unknown, so a recorded intent stays
-/// pending.
+/// The failure of a step whose task panicked or was aborted. The effect of the step is unknown, so its recorded intent
+/// stays pending.
 pub(super) fn task_failure(key: &EntryKey, error: &JoinError) -> StepError {
     StepError::early(key, vec![format!("its step was aborted: {error}")])
 }

@@ -12,7 +12,8 @@ type Name = (String, String);
 /// Index of objects and the entries that have them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// The entry that had each object at its last lookup. The recorded state takes precedence when it differs.
+    /// The entry that had each object when the index was last updated. If the recorded state differs, it takes
+    /// precedence.
     known: BTreeMap<Name, EntryKey>,
     /// The entry that will have each object once its step is recorded.
     claims: BTreeMap<Name, EntryKey>,
@@ -65,7 +66,7 @@ fn name(entry: &Entry) -> Option<Name> {
     Some((entry.kind.clone()?, entry.id.clone()?))
 }
 
-/// Whether an entry has the object. A tombstone has none.
+/// Whether an entry has the object. A tombstone (a live entry that is pending replacement) has no object.
 fn has(entry: &Entry, (kind, id): &Name) -> bool {
     let is_there = !(entry.is_live() && entry.pending_replacement);
     is_there && entry.kind.as_deref() == Some(kind) && entry.id.as_deref() == Some(id)
@@ -95,7 +96,7 @@ impl Deployment {
     }
 
     /// Claims the object that an entry will have. Fails if another entry has the object, unless that entry is in
-    /// `going` and so is removed first.
+    /// `going`, because it is removed first.
     pub(super) fn reserve(
         &self,
         key: &EntryKey,
@@ -147,7 +148,7 @@ fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
 }
 
 impl Shared {
-    /// Moves everything that is known about an address to its new name.
+    /// Moves the indexed objects and the recorded entries of an address to its new name.
     pub(super) fn rename(&mut self, from: &Address, to: &Address) {
         let holders = self.identities.known.values_mut();
         for holder in holders.filter(|holder| holder.address == *from) {

@@ -123,7 +123,7 @@ impl Deployment {
         report
     }
 
-    /// Deletes undesired resources and replaced objects, in reverse order.
+    /// Deletes undesired resources and replaced objects, in reverse list order.
     async fn delete_undesired(self: &Arc<Self>, mut desired: DesiredResources) {
         desired.needed_by_pending = needed_by_pending(&self.recorder.state());
         match self.plan_deletions(&desired).await {
@@ -148,8 +148,8 @@ impl Deployment {
 
     async fn execute(self: &Arc<Self>, list: Vec<PlannedDeletion>, pairs: Vec<(usize, usize)>) {
         let mut schedule = Schedule::new(list.len(), pairs);
-        // A refused deletion keeps its dependencies and nothing else, so it fails in the schedule before the
-        // others begin.
+        // The dependencies of a refused deletion must stay, so their deletions are skipped before any other deletion
+        // begins.
         let refused: Vec<usize> = (0..list.len())
             .filter(|item| matches!(list[*item].method, DeletionMethod::Refuse(_)))
             .collect();
@@ -177,12 +177,12 @@ impl Deployment {
                 let handle = tasks.spawn(async move { deployment.remove(deletion).await });
                 items.insert(handle.id(), item);
             }
-            // After a stop no deletion begins, but those in flight are awaited: their results must be recorded.
+            // After a stop no deletion begins. Deletions in flight are awaited, because their results must be recorded.
             let Some(ended) = tasks.join_next_with_id().await else {
                 return;
             };
-            // A panicked task has an id too, and its item must fail in the schedule, or its dependents would be
-            // deleted.
+            // A panicked task has an id too. Its item must fail in the schedule, or the deletions that wait for the
+            // item would begin.
             let id = match &ended {
                 Ok((id, _)) => *id,
                 Err(error) => error.id(),

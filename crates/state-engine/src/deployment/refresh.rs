@@ -38,7 +38,7 @@ struct Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // A dropped source must not keep reading: its lock may belong to another session by then.
+        // A dropped source must not keep reading: another session may hold the lock by then.
         self.task.abort();
     }
 }
@@ -108,7 +108,7 @@ impl Deployment {
     /// Records the result of reading an entry's object.
     pub(super) async fn record_refresh(&self, refreshed: RefreshedResource) {
         let (read, found) = refreshed.into_parts();
-        // The entry is loaded again, because its references may have been removed since it was read.
+        // The entry is loaded again, because its references may have been removed since its object was read.
         let old = match self.live(&read.key()) {
             Ok(Some(old)) => old,
             Ok(None) => return,

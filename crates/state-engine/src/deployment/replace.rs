@@ -1,8 +1,9 @@
 //! Delete-before-create replacements: which entries must be deleted before an object can be replaced, and in
 //! which order.
 //!
-//! No other step is in flight meanwhile. Each deleted object leaves a tombstone, so the next run can continue
-//! after a crash: it recreates the resources with tombstones, or drops the tombstones of undesired ones.
+//! No other step is in flight meanwhile. Each deleted object leaves a tombstone (an entry that is pending replacement),
+//! so that the next run can continue after a crash: it recreates the resources with tombstones, or drops the tombstones
+//! of undesired ones.
 
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
@@ -24,7 +25,7 @@ struct DeleteFirstSet {
 
 impl Deployment {
     /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted together
-    /// with it become tombstones last: entries that are pending replacement. If `root` is a tombstone already, an
+    /// with the object become tombstones last. If `root` is a tombstone already, an
     /// earlier run may have crashed between the deletes, so only the remaining entries are deleted. `intended` is the
     /// entry of the new object, and `id` is the id that the new object will have, if the provider can predict it.
     /// Everything that could keep the new object from being created is checked before the first delete.
@@ -43,6 +44,8 @@ impl Deployment {
         // A live entry becomes a tombstone, so references to it stay valid. Only deposed entries are removed.
         let deposed = before.iter().filter(|removed| !removed.is_live());
         self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
+        // Recording dependencies can fail, so it precedes the first delete. No other step is in flight, so the guard
+        // isn't needed.
         drop(self.record_dependencies_first(intended, false).await?);
         if let (Some(kind), Some(id)) = (&intended.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
@@ -155,15 +158,18 @@ impl Deployment {
         match going.find_map(|entry| pending_dependent(&needs, entry)) {
             None => Ok(()),
             Some(by) => {
-                let reason = format!("it can't be replaced: {}", may_be_needed(by));
+                let reason = format!(
+                    "it can't be replaced: this would delete a resource that must stay: {}",
+                    may_be_needed(by)
+                );
                 Err(StepError::early(&root.key(), vec![reason]))
             }
         }
     }
 
     /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if a deleted entry is
-    /// its provider, its `deleted_with` or in its `replace_with`. It can't stay either if it would be replaced once the
-    /// outputs of the deleted entries are unknown.
+    /// its provider, its `deleted_with` or in its `replace_with`. An entry can't stay either if it would be replaced
+    /// once the outputs of the deleted entries are unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();

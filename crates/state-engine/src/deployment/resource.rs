@@ -27,7 +27,7 @@ pub(super) struct PlannedStep {
     pub(super) is_target: bool,
     /// The former address under which the resource is recorded.
     pub(super) rename: Option<Address>,
-    /// Whether no other step is in flight.
+    /// Whether the step runs while no other step is in flight.
     pub(super) exclusive: bool,
     /// Whether a dependency was changed, so that cached provider answers must not be used.
     pub(super) dependency_changed: bool,
@@ -49,7 +49,7 @@ impl PlannedStep {
 #[derive(Debug)]
 pub(super) enum StepOutcome {
     Committed(CommittedResource),
-    /// The resource doesn't exist, and the run may not create it.
+    /// The resource doesn't exist, and the run must not create it, because it isn't a target.
     NotTargeted,
     /// The step must run while no other step is in flight.
     NeedsExclusive(Box<PlannedStep>),
@@ -217,8 +217,8 @@ impl Deployment {
                 .committed(&key)
                 .map(|there| there.unwrap_or_else(|| CommittedResource::new(old.clone())))
         } else {
-            // A recorded entry depends on it and re-recorded it already, so it is updated at the position that
-            // it has.
+            // A step of a dependent re-recorded this entry already, so the entry is updated in place, at its position
+            // in the order of this run.
             let changed = self.recorder.refresh(key.clone(), Some(entry.clone())).await;
             changed.map(|()| CommittedResource::new(entry.into()))
         };
@@ -300,7 +300,7 @@ impl Deployment {
         if was_recorded {
             self.deposed_in_place(&old);
         }
-        // A record of its own, so that the history counts the replacement.
+        // The replacement gets a separate journal record, so that the history counts it.
         let marked = self.recorder.replace(old.key()).await;
         marked.map_err(|error| StepError::recording(&old.key(), None, None, error))?;
         Ok(committed.in_place_of_another())
@@ -360,7 +360,7 @@ fn needs_exclusive(action: &Action, old: Option<&Entry>) -> bool {
     }
 }
 
-/// Creates a step after which `new` is recorded.
+/// Creates a step that records `new`.
 pub(super) fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Step {
     Step::new(op, new, old.cloned(), Some(SharedEntry::new(new.clone())))
 }

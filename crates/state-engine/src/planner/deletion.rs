@@ -10,7 +10,7 @@ pub(crate) struct DesiredResources {
     pub(crate) named: BTreeSet<Address>,
     /// Addresses that this run examined and recorded. Their recorded references are current.
     pub(crate) recorded: BTreeSet<Address>,
-    /// Addresses that an unfinished operation may refer to, and the entry of that operation.
+    /// Addresses that a pending operation may need, with the entry that is the operation's target.
     pub(crate) needed_by_pending: BTreeMap<Address, EntryKey>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum DeletionMethod {
     Delete,
     /// The entry is discarded; the object stays or isn't owned by the stack.
     Forget,
-    /// The tombstone is dropped: its object is deleted, and no replacement is desired.
+    /// The tombstone is dropped: its object is deleted already, and no replacement is desired.
     DropTombstone,
     /// The object is deleted together with its container, so the entry is discarded after the container.
     After,
@@ -38,8 +38,8 @@ pub(crate) struct PlannedDeletion {
     pub(crate) with: Vec<EntryKey>,
 }
 
-/// Returns the entries to remove, in reverse list order, and pairs of indices of which the first must be removed
-/// before the second.
+/// Returns the entries to remove, in reverse list order, and pairs of their indices. The first entry of a pair must be
+/// removed before the second.
 ///
 /// An entry is removed before the entries that it refers to and that precede it in the list, so the pairs
 /// contain no cycle. An entry that is deleted with its container is removed after the container.
@@ -50,7 +50,8 @@ pub(crate) fn planned_deletions(
 ) -> (Vec<PlannedDeletion>, Vec<(usize, usize)>) {
     let goes =
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !desired.named.contains(&entry.address));
-    // An entry that this run didn't examine may still need a replaced object. The next complete run decides.
+    // An entry that this run didn't examine may still need a replaced object, so the object stays until a run
+    // examines the entry.
     let kept = kept(entries, desired, &goes);
     let goes = |entry: &Entry| goes(entry) && !kept.contains(&entry.key());
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
@@ -108,7 +109,7 @@ pub(crate) fn planned_deletions(
     (list, pairs)
 }
 
-/// Deposed entries that must stay because an entry that stays and wasn't examined may need them.
+/// Deposed entries that must stay, because a remaining entry that this run didn't examine may need them.
 fn kept(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -142,13 +143,13 @@ fn kept(
     }
 }
 
-/// Whether this run didn't examine the entry, so that the generations which it needs are unknown.
+/// Whether this run didn't examine the entry. It is then unknown which generations the entry needs.
 fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
     !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
-/// Maps each entry that would be removed but is needed to the entry that needs it. An entry is needed if no
-/// remaining generation satisfies the reference, or if the referring entry wasn't examined.
+/// Maps each entry that would be removed, but that a remaining entry needs, to the remaining entry. An entry is needed
+/// if no remaining generation satisfies the reference, or if this run didn't examine the referring entry.
 fn still_needed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -194,9 +195,9 @@ fn deletion_method(entry: &Entry) -> DeletionMethod {
     DeletionMethod::Delete
 }
 
-/// Finds the entries that are deleted with their containers, together with these containers. An entry qualifies
-/// only if every generation of the container is deleted, because the generation that contains the object is
-/// unknown, and only if the order stays free of cycles; otherwise its object is deleted by itself.
+/// Finds the entries that are deleted with their containers, together with these containers. Every generation of the
+/// container must be deleted, because the generation that contains the object is unknown. The order must also stay free
+/// of cycles. The objects of all other entries are deleted one by one.
 fn attach_to_containers(
     list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
@@ -300,8 +301,8 @@ pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     needed
 }
 
-/// The pending operation's entry that may need this entry. The generation isn't compared because the intended
-/// one is unknown.
+/// The target of a pending operation that may need this entry. Generations aren't compared, because it is unknown which
+/// generation the operation needs.
 pub(crate) fn pending_dependent<'n>(
     needed: &'n BTreeMap<Address, EntryKey>,
     entry: &Entry,
@@ -313,5 +314,7 @@ pub(crate) fn pending_dependent<'n>(
 
 /// The reason why a possibly needed entry must stay.
 pub(crate) fn may_be_needed(by: &EntryKey) -> String {
-    format!("{by} may need it and has a pending operation; settle it first (statectl pending resolve)")
+    format!(
+        "{by} may need it and has a pending operation; settle the operation first (statectl pending resolve)"
+    )
 }

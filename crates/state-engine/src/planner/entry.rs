@@ -45,9 +45,9 @@ pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entr
     entry
 }
 
-/// Copies id and outputs of an object into the entry. An output string that contains a secret of the entry is
-/// marked as secret too, because a connection string repeats its password. (Sealing itself finds strings that
-/// are equal to a secret.)
+/// Copies id and outputs of an object into the entry. An output string that contains a secret of the entry is marked as
+/// secret too: a connection string, for example, contains its password. Strings that are equal to a secret need no
+/// mark, because sealing finds them.
 pub(super) fn set_object(entry: &mut Entry, object: &Object) {
     entry.id = Some(object.id.clone());
     entry.outputs = Some(object.outputs.clone());

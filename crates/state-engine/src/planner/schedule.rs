@@ -1,4 +1,4 @@
-//! A dependency scheduler. It is pure: the caller reports which items ended, and asks which item may begin.
+//! A dependency scheduler without side effects: the caller reports ended items and asks for the next item.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,13 @@ pub(crate) struct Schedule {
     /// For each item, the items that wait for it.
     awaited_by: Vec<Vec<usize>>,
     ready: BTreeSet<usize>,
+    /// For each item, whether it succeeded, failed or will never begin.
     over: Vec<bool>,
 }
 
 impl Schedule {
-    /// Creates a schedule of `count` items; each pair is an item and another one that must wait for it. Pairs
-    /// must not form a cycle.
+    /// Creates a schedule of `count` items. The second item of each pair must wait for the first. Pairs must not form
+    /// a cycle.
     pub(crate) fn new(count: usize, pairs: impl IntoIterator<Item = (usize, usize)>) -> Self {
         let mut waits_for = vec![BTreeSet::new(); count];
         let mut awaited_by = vec![Vec::new(); count];
@@ -44,7 +45,7 @@ impl Schedule {
         self.over[item] = true;
         for after in std::mem::take(&mut self.awaited_by[item]) {
             self.waits_for[after].remove(&item);
-            // A refused item fails before it begins: it must not begin when the items before it succeed.
+            // A refused item has failed already, so it must not begin when the items before it succeed.
             if self.waits_for[after].is_empty() && !self.over[after] {
                 self.ready.insert(after);
             }

@@ -84,7 +84,7 @@ fn action_follows_from_goal_entry_and_diff() {
 }
 
 #[test]
-fn managed_is_never_read_only_and_external_never_deleted() {
+fn read_of_managed_is_refused_and_external_is_not_deleted() {
     let mut read = Goal::new(address("a"), "thing");
     read.options.read = Some("i-1".to_owned());
     assert!(matches!(
@@ -164,7 +164,7 @@ fn contained_entry_is_deleted_by_itself_to_avoid_a_cycle() {
 }
 
 #[test]
-fn deposed_entry_stays_while_an_unseen_entry_may_need_it() {
+fn deposed_entry_stays_if_unexamined_entry_may_need_it() {
     let mut twin = entry("a", &[]);
     twin.deposed = Some(DeposedKey::new("old").unwrap());
     let all = || vec![entry("a", &[]), twin.clone(), entry("b", &["a"])];

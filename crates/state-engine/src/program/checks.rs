@@ -109,7 +109,7 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     }
 }
 
-/// The first position at which a resource refers to another one.
+/// The first position at which a resource refers to the resource that it needs.
 fn dependency_place(resource: &Resource, needed: &Address) -> Place {
     let inputs = resource.inputs.iter().flat_map(|(_, input)| input.references());
     let references = inputs
@@ -154,7 +154,7 @@ pub(super) fn kinds(
 }
 
 fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) {
-    // Ignored inputs take their recorded values.
+    // Ignored inputs take their recorded values, so their values in the program aren't checked.
     let ignored = &resource.goal.options.ignore_changes;
     let is_ignored = |name: &str| ignored.iter().any(|ignored| ignored == name);
     for (name, value) in &resource.inputs {

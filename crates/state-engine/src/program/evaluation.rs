@@ -30,7 +30,7 @@ impl Scope<'_> {
     fn find(&self, reference: &Reference, problem: impl Fn(String) -> Problem) -> Result<Lookup, Problem> {
         let Reference { resource, name, .. } = reference;
         let Some(resource) = resource else {
-            // References were checked when the document was parsed.
+            // Never missing: parsing checked the reference, and every declared setting has a value.
             let Some(setting) = self.settings.get(name) else {
                 return Ok(Lookup::Unknown);
             };
@@ -115,7 +115,7 @@ impl Reference {
     }
 }
 
-/// The result of evaluating an expression. It is meaningless if a problem was reported.
+/// The result of evaluating an expression. Must not be used if a problem was reported.
 pub(super) struct Evaluated {
     /// None while a part of the value isn't known yet.
     pub(super) json: Option<String>,
@@ -231,6 +231,7 @@ impl Evaluation<'_> {
             if !secret.is_empty() {
                 is_secret = true;
                 let piece = text.get(before..).unwrap_or_default();
+                // An output or a log line may contain a single line of the secret, so each line counts as secret too.
                 self.joined.extend(piece.lines().chain([piece]).map(String::from));
             }
         }

@@ -48,7 +48,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         member.map(|member| &member.value)
     }
 
-    /// A literal string for people; `${` has no meaning in it.
+    /// A literal string for people, in which `${` has no meaning.
     pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
         text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
@@ -92,7 +92,7 @@ impl<'n, 'p> Fields<'n, 'p> {
             .collect()
     }
 
-    /// Reads the members of a mapping, and drops those with invalid names.
+    /// Reads the members of a mapping. Members with invalid names are reported and dropped.
     pub(super) fn named<T>(
         &mut self,
         name: &str,

@@ -75,7 +75,7 @@ impl Options {
             ignore_changes: fields.strings("ignore_changes"),
             import: fields.id("import"),
             read: fields.id("read"),
-            // Former names are no references: no current resource has them.
+            // Former names aren't references, so no resource of the program needs to have them.
             aliases: fields.many("aliases", &mut Vec::new()),
             timeout: fields.timeout(),
             ..GoalOptions::default()

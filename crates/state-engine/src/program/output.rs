@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 pub(super) struct Output {
     pub(super) name: String,
     pub(super) value: Expression,
-    /// Whether the output is marked as secret; it is also secret if its value is.
+    /// Whether the document marks the output as secret. An output with a secret value is secret even without a mark.
     sensitive: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A resource of a program: parsing, and the goal once all references are known.
+//! A resource of a program: parses the declaration and evaluates the goal.
 
 use super::evaluation::Scope;
 use super::expression::Expression;
@@ -107,7 +107,8 @@ impl Resource {
         self.goal.options.property_dependencies.is_empty()
     }
 
-    /// The goal with evaluated inputs. Inputs whose values aren't known yet are recorded by name.
+    /// The goal with evaluated inputs. Inputs whose values aren't known yet are left out and listed in
+    /// [`Goal::unknown`].
     pub(super) fn evaluated_goal(&self, scope: &Scope<'_>, problems: &mut Problems) -> Goal {
         let mut goal = self.goal.clone();
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Finds the secret parts of a value that contains secrets of other values.
+//! Finds the secret parts of a value from marks and from known secrets.
 
 use state_core::json::Json;
 use state_core::sensitive::{SecretStrings, covered_pointers};
@@ -23,8 +23,8 @@ pub(super) fn token(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON pointers to the secret parts below one place of an object, relative to that place; an empty pointer
-/// marks the whole value.
+/// JSON pointers to the secret parts of the value at `place` in an object, relative to `place`. An empty pointer marks
+/// the whole value.
 pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
     if marks.is_empty() && also.is_empty() {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place
     below.collect()
 }
 
-/// Whether a pointer equals another one or continues it.
+/// Whether `pointer` equals `before` or points to a part of the same value.
 fn leads_to(pointer: &str, before: &str) -> bool {
     pointer
         .strip_prefix(before)

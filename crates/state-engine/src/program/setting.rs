@@ -72,7 +72,7 @@ impl SettingType {
                 "false" => Json::parse("false").ok(),
                 _ => None,
             },
-            // JSON with duplicate names is invalid.
+            // A value with duplicate names is invalid: `json` returns none.
             Self::Any => json(&document::read(text.as_bytes(), &mut Problems::default())?),
         }
     }
@@ -98,7 +98,7 @@ enum Given {
     Sealed(String, Place),
 }
 
-/// The value of a setting. It has no `Debug` because it may be secret.
+/// The value of a setting. The type has no `Debug`, because the value may be secret.
 pub(super) struct SettingValue {
     pub(super) json: Json,
     pub(super) secret: bool,

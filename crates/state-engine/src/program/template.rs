@@ -4,7 +4,7 @@ use super::node::{OPENING, Path, Place, Text, is_name_character};
 use super::problem::{Problem, Problems};
 use std::fmt;
 
-/// The name that begins references to settings. It is reserved, so no resource has it.
+/// The name that begins references to settings. The name is reserved, so no resource can have it.
 pub(super) const CONFIG: &str = "config";
 
 /// The output name that refers to the provider's id of an object.

@@ -38,7 +38,7 @@ fn goal(name: &str, kind: &str, inputs: &str) -> Goal {
     goal
 }
 
-/// A command resource for the shell, from pairs of an input and its value.
+/// A command resource that uses the shell, from pairs of an input and its value.
 fn shell(inputs: &[(&str, &str)]) -> Goal {
     let members = inputs.iter().map(|(name, text)| {
         let text = state_core::Json::from_string(text);
@@ -81,7 +81,7 @@ impl ProviderHarness {
         self.folder.path().join(name)
     }
 
-    /// The path in the form of ids and outputs.
+    /// The absolute path as text, as it is used in ids and outputs.
     fn id(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }

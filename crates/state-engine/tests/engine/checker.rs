@@ -20,7 +20,7 @@ pub(crate) struct DurabilityChecker {
     pub(crate) complaints: Vec<String>,
     /// Ids of objects that the stack may leave behind, because they are retained or external.
     released: BTreeSet<String>,
-    /// The entry that last had each object.
+    /// The last entry that recorded each object, by the id of the object.
     holders: BTreeMap<String, SharedEntry>,
     pub(crate) points: usize,
     checks: bool,
@@ -44,19 +44,20 @@ impl DurabilityChecker {
         }
     }
 
-    /// Reads the appended records and checks the state.
+    /// Applies the records that were appended since the last check, and checks the resulting state.
     pub(crate) fn check_durable_point(&mut self) {
         let view = now(self.backend.read_journal(self.lineage, Some(self.next))).unwrap();
         for frame in &view.frames {
             if frame.slot() < self.next {
                 continue;
             }
+            // A frame adds at most 112 bytes to its payload: header, chain and authentication code.
             self.bytes += frame.payload().len() + 112;
             if frame.kind() == FrameKind::Data {
                 for record in decode_records("frame", frame.payload()).unwrap() {
                     if let Err(violations) = self.state.apply(&record, &LoadedSnapshots::new()) {
                         self.complaints
-                            .push(format!("a record doesn't apply: {violations:?}"));
+                            .push(format!("a record can't be applied: {violations:?}"));
                     }
                 }
                 self.state.settle(frame.chain());
@@ -69,7 +70,7 @@ impl DurabilityChecker {
         }
         self.check_snapshot();
         for (rule, wronged) in self.cloud.broken() {
-            // The stack isn't responsible for released objects.
+            // A released object may lose its dependencies, because the stack no longer manages the object.
             if !self.released.contains(&wronged) {
                 self.complaints.push(rule);
             }
@@ -87,7 +88,8 @@ impl DurabilityChecker {
             .snapshot("shop", Timestamp::new("2026-01-01T00:00:00Z"));
         let report = verify(&snapshot);
         if !report.is_valid() {
-            self.complaints.push(format!("invalid: {report:?}"));
+            self.complaints
+                .push(format!("the snapshot is invalid: {report:?}"));
         }
         if !oracle::is_topological(&snapshot.entries) {
             self.complaints

@@ -1,5 +1,6 @@
-//! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break its engine, named by
-//! issue number. Each has a plain case here, and the checker finds no violation at any durable point.
+//! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break Pulumi's engine, named by
+//! issue number. Each class has one simple test here: no durable point violates an invariant, and the state converges
+//! to the program.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -20,7 +21,7 @@ fn key(name: &str) -> EntryKey {
     EntryKey::live(name.parse().unwrap())
 }
 
-/// Edits the record of a live entry.
+/// Edits a live entry of the stored state.
 async fn edit_entry(harness: &Harness, name: &str, change: impl FnOnce(&mut Entry)) {
     let mut entry = Entry::clone(&harness.entry(name).unwrap());
     change(&mut entry);
@@ -32,7 +33,7 @@ async fn edit_entry(harness: &Harness, name: &str, change: impl FnOnce(&mut Entr
         .await;
 }
 
-/// Appends a deposed generation of the entry, which awaits its deletion.
+/// Appends a deposed generation of the entry, which the next update deletes.
 async fn add_deposed(harness: &Harness, name: &str) {
     let live = harness.entry(name).unwrap();
     let inputs = live.inputs.clone().unwrap_or_default();
@@ -64,6 +65,7 @@ async fn ends_well(harness: &Harness, report: &Report, program: &[Spec]) {
     settles(harness, program).await;
 }
 
+/// Asserts the same as [`ends_well`], except for the success of an earlier run.
 async fn settles(harness: &Harness, program: &[Spec]) {
     let whole = harness.run(update(program), refreshing(harness)).await;
     assert!(whole.succeeded(), "{whole:?}");
@@ -113,7 +115,8 @@ async fn class_21426_update_that_depends_on_a_renamed_entry() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A child and a managed object between two generations of their parent, of which the first is missing.
+/// A refresh of a child and a managed resource that are listed between two generations of their parent. The object of
+/// the first generation is missing.
 #[tokio::test]
 async fn class_21386_refresh_with_children_of_a_missing_generation() {
     let program = [spec("p"), spec("a").child_of("p"), spec("b").managed_by("p")];
@@ -155,7 +158,8 @@ async fn class_21277_destroy_of_protected_entry_with_deposed_provider() {
     settles(&harness, &[spec("p"), spec("a").managed_by("p")]).await;
 }
 
-/// A destroy of a target with a dependent.
+/// A targeted destroy is refused if a resource outside the targets depends on the target, unless the run includes
+/// dependents.
 #[tokio::test]
 async fn class_21347_dependent_of_a_destroy_target() {
     let program = [spec("a"), spec("b").uses(&["a"])];
@@ -169,7 +173,7 @@ async fn class_21347_dependent_of_a_destroy_target() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A renamed resource is destroyed under its recorded address.
+/// A destroy that targets a renamed resource by its new address.
 #[tokio::test]
 async fn class_21282_renamed_target_of_a_destroy() {
     let harness = deployed(&[spec("a"), spec("b").uses(&["a"])]).await;
@@ -182,7 +186,7 @@ async fn class_21282_renamed_target_of_a_destroy() {
     ends_well(&harness, &report, &renamed).await;
 }
 
-/// A target whose parent was renamed and isn't a target.
+/// A targeted update of a resource whose parent was renamed and isn't a target.
 #[tokio::test]
 async fn class_21364_target_whose_parent_was_renamed() {
     let harness = deployed(&[spec("p"), spec("a").child_of("p")]).await;
@@ -217,7 +221,7 @@ async fn class_21399_reference_to_a_renamed_provider() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A targeted provider that changes its parent.
+/// A targeted update of a provider that changes its parent.
 #[tokio::test]
 async fn class_21402_targeted_provider_that_changes_its_parent() {
     let harness = deployed(&[

@@ -6,8 +6,8 @@
 //! | `uses`: ids | update in place |
 //! | `fixed`, `needs`: ids, `in`: an id | replaces the object |
 //!
-//! Objects of kind `solo` are deleted before they are replaced. An object that another one `needs` must not be
-//! deleted. An object `in` another one is deleted with it, and can't be created in a missing one.
+//! A replacement of an object of kind `solo` deletes the old object first. An object must not be deleted while another
+//! object `needs` it. An object `in` a container is deleted with the container, and can't be created without it.
 
 use async_trait::async_trait;
 use state_core::{Address, Json, MutationId, Properties};
@@ -27,16 +27,23 @@ const REPLACING: [&str; 3] = ["fixed", "needs", "in"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
     Normal,
+    /// The call fails without an effect, and the failure says so.
     NotDone,
+    /// The call fails with the object: a create has its effect, an update and a delete have none.
     Partial,
+    /// The call has no effect, and fails with an unknown outcome.
     UnknownBefore,
+    /// The call has its effect, and fails with an unknown outcome.
     UnknownAfter,
+    /// The call panics before its effect.
     PanicBefore,
+    /// The call panics after its effect.
     PanicAfter,
+    /// The call has no effect and never returns.
     Hangs,
 }
 
-/// The mode of a call, and how often it yields to other tasks before and after its effect.
+/// The mode of a call, and how often the call yields to other tasks before and after its effect.
 pub(crate) type CallPlan = (CallMode, usize, usize);
 
 type CallModes = Box<dyn FnMut(&str, &Address) -> CallPlan + Send>;
@@ -177,8 +184,8 @@ impl SimulatedCloud {
                     "the simulated cloud refuses to {what} {address}"
                 )));
             }
-            CallMode::UnknownBefore => return Err(Failure::unknown("the line went dead")),
-            CallMode::PanicBefore => panic!("made up: before {what} {address}"),
+            CallMode::UnknownBefore => return Err(Failure::unknown("the connection was lost")),
+            CallMode::PanicBefore => panic!("simulated panic: before {what} {address}"),
             CallMode::Hangs => std::future::pending().await,
             _ => {}
         }
@@ -189,13 +196,14 @@ impl SimulatedCloud {
         };
         pause(after).await;
         match mode {
-            CallMode::UnknownAfter => Err(Failure::unknown("the line went dead")),
-            CallMode::PanicAfter => panic!("made up: after {what} {address}"),
+            CallMode::UnknownAfter => Err(Failure::unknown("the connection was lost")),
+            CallMode::PanicAfter => panic!("simulated panic: after {what} {address}"),
             _ => done,
         }
     }
 }
 
+/// Counts a call as running until it is dropped, so a cancelled call is no longer counted.
 struct Running(SimulatedCloud);
 
 impl Drop for Running {
@@ -268,7 +276,9 @@ impl Provider for SimulatedCloud {
         self.act("create", &named, move |inner, mode| {
             let mut around = ids(&inputs, "in").into_iter();
             if let Some(nowhere) = around.find(|id| !inner.things.contains_key(id)) {
-                return Err(Failure::not_done(format!("there is no {nowhere} to be in")));
+                return Err(Failure::not_done(format!(
+                    "the container {nowhere} doesn't exist"
+                )));
             }
             inner.next += 1;
             let id = format!("i-{}", inner.next);
@@ -299,7 +309,7 @@ impl Provider for SimulatedCloud {
         pause(before).await;
         match mode {
             CallMode::Normal | CallMode::Partial | CallMode::UnknownAfter | CallMode::PanicAfter => {}
-            CallMode::PanicBefore => panic!("made up: before read {address}"),
+            CallMode::PanicBefore => panic!("simulated panic: before read {address}"),
             CallMode::Hangs => std::future::pending().await,
             CallMode::NotDone | CallMode::UnknownBefore => return Err(Failure::not_done("no answer")),
         }
@@ -322,7 +332,7 @@ impl Provider for SimulatedCloud {
         let inputs = request.inputs;
         self.act("update", &request.address, move |inner, mode| {
             let Some(thing) = inner.things.get_mut(&id) else {
-                return Err(Failure::not_done(format!("there is no {id}")));
+                return Err(Failure::not_done(format!("object {id} doesn't exist")));
             };
             if mode != CallMode::Partial {
                 thing.inputs = inputs;

@@ -1,4 +1,4 @@
-//! Tests of costs: written bytes, and parallel steps.
+//! Tests of the cost of a run: the number of written bytes and of parallel steps.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -31,10 +31,13 @@ async fn deploying_1000_resources_writes_at_most_3_times_the_state() {
     let state = encode_stored(&snapshot).len();
     let written = harness.checker.lock().unwrap().bytes;
     println!(
-        "{written} bytes for a state of {state}: {:.2}",
+        "wrote {written} bytes for a state of {state} bytes: factor {:.2}",
         written as f64 / state as f64
     );
-    assert!(written <= 3 * state, "{written} bytes for a state of {state}");
+    assert!(
+        written <= 3 * state,
+        "wrote {written} bytes for a state of {state} bytes"
+    );
     let again = harness.run(update(&thousand()), harness.default_run()).await;
     assert!(again.succeeded() && !again.has_changes());
 }

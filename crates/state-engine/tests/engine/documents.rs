@@ -96,7 +96,7 @@ outputs:
 "#;
 
 #[tokio::test]
-async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
+async fn value_derived_from_a_secret_is_secret_at_its_path() {
     let harness = Harness::sealed(1).await;
     let echo = Echo::default();
     let secrets = || async {
@@ -119,7 +119,7 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
             .replace('\n', "")
     );
 
-    // The record contains no secret, and marks where they were.
+    // The stored entry contains no secret, and marks the paths of the secrets.
     let entry = harness.entry("user").unwrap();
     let stored = format!(
         "{}{}",
@@ -127,10 +127,16 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
         entry.outputs.clone().unwrap().json().as_str()
     );
     for secret in ["the very token", "the password", "pepper", "by me alone"] {
-        assert!(!stored.contains(secret), "{secret} is in the record: {stored}");
+        assert!(
+            !stored.contains(secret),
+            "{secret} is stored in plain text: {stored}"
+        );
     }
     for open in ["in the open", "anna", "e-source"] {
-        assert!(stored.contains(open), "{open} isn't secret: {stored}");
+        assert!(
+            stored.contains(open),
+            "{open} isn't secret, and must stay readable: {stored}"
+        );
     }
     let mut marks = entry.sensitive_inputs.clone();
     marks.sort();
@@ -156,14 +162,14 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
         ["token", "/nested/inside/password", "marked", "carried"]
     );
 
-    // A second run decrypts the record and changes nothing.
+    // A second run decrypts the stored values and changes nothing.
     let again = harness.run(secrets().await, run(&harness, &echo)).await;
     assert!(again.succeeded() && !again.has_changes(), "{again:?}");
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn sealed_setting_needs_the_stack_key_and_its_own_name() {
+async fn sealed_setting_decrypts_only_under_its_own_name() {
     let harness = Harness::sealed(2).await;
     harness.lock().await.close().await.unwrap();
     let crypter = harness.stacks.crypter(&harness.name).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests of failing providers: errors are clear, and nothing is lost.
+//! Tests of failing providers, stores and locks: each failure is reported, and no object is lost.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -9,7 +9,7 @@ use state_engine::{Operation, StepOp};
 use std::time::Duration;
 
 #[tokio::test]
-async fn hanging_provider_times_out_and_stays_pending() {
+async fn hanging_call_times_out_and_stays_pending() {
     let harness = Harness::new(1).await;
     harness.cloud.set_modes(|_, _| (CallMode::Hangs, 0, 0));
     let mut run = harness.default_run();
@@ -54,13 +54,13 @@ async fn panicking_provider_fails_only_its_step() {
     assert_eq!(
         harness.cloud.calls(),
         Vec::<String>::new(),
-        "the created objects were found again"
+        "the next run found the created object"
     );
     assert_eq!(harness.keys().len(), 2);
 }
 
 #[tokio::test]
-async fn duplicate_id_is_reported_and_stays_pending() {
+async fn create_that_returns_a_used_id_stays_pending() {
     let harness = Harness::new(3).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     harness.cloud.rewind();
@@ -83,7 +83,7 @@ async fn duplicate_id_is_reported_and_stays_pending() {
 }
 
 #[tokio::test]
-async fn import_of_a_claimed_object_is_refused_without_pending() {
+async fn import_of_a_claimed_object_is_refused() {
     let harness = Harness::new(3).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     let mut wanted = spec("b");
@@ -155,7 +155,7 @@ async fn failure_stops_new_steps_unless_continue_on_error_is_set() {
 }
 
 #[tokio::test]
-async fn first_interrupt_ends_steps_and_second_leaves_them_pending() {
+async fn first_interrupt_awaits_steps_second_leaves_them_pending() {
     for times in [1, 2] {
         let harness = Harness::new(6).await;
         let run = harness.default_run();
@@ -188,11 +188,12 @@ async fn first_interrupt_ends_steps_and_second_leaves_them_pending() {
 }
 
 #[tokio::test]
-async fn lost_lock_stops_the_run_before_any_provider_call() {
+async fn lost_lock_stops_the_run_before_the_next_call() {
     let harness = Harness::new(7).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     harness.cloud.forget_calls();
-    // The lock is checked before the provider is prepared, by whichever step is first, so no step begins.
+    // A step checks the lock before it prepares the provider. Steps don't share the error of a lost lock, so the checks
+    // of both steps must fail.
     harness.faults.fail(Call::Check, 0, Fault::BeforeEffect);
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
@@ -202,7 +203,7 @@ async fn lost_lock_stops_the_run_before_any_provider_call() {
     assert!(report.pending.is_empty(), "{report:?}");
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
     harness.free().await;
-    // The lock is also checked before each call.
+    // The lock is checked again before each call: the check before the preparation succeeds, the next one fails.
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
         .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
@@ -212,7 +213,7 @@ async fn lost_lock_stops_the_run_before_any_provider_call() {
     let calls = harness.cloud.calls();
     assert!(
         calls.len() <= 1,
-        "only steps in flight, and no new ones: {calls:?}"
+        "at most one call had begun, and no new call begins: {calls:?}"
     );
     harness.free().await;
     let pending: Vec<String> = harness

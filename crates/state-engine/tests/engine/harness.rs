@@ -80,7 +80,7 @@ impl Harness {
         }
     }
 
-    /// Runs a callback at the append number `after`, before or after its effect.
+    /// Runs `act` at append number `after`, counted from 0: before or after the effect of the append.
     pub(crate) fn at_append(&self, after: usize, before: bool, act: impl FnMut() + Send + 'static) {
         let trap = Trap {
             at: after,
@@ -95,7 +95,7 @@ impl Harness {
         watch(&self.faults, &self.checker, None);
     }
 
-    /// A run without a time limit: the manual clock would let the limit pass at once.
+    /// A run without a time limit: a sleep of the manual clock ends at once, so a limit would too.
     pub(crate) fn default_run(&self) -> Run {
         let mut run = Run::new(self.cloud.registry());
         run.options.timeout = None;
@@ -126,13 +126,13 @@ impl Harness {
         self.engine.apply(session, plan).await.unwrap()
     }
 
-    /// Takes the lock, even from another holder.
+    /// Acquires the lock. Breaks a lock that another session holds.
     pub(crate) async fn lock(&self) -> Session {
         self.free().await;
         self.stack.lock("test").await.unwrap()
     }
 
-    /// Breaks a lock that a crashed run left.
+    /// Breaks the current lock, if any, such as the lock of a crashed run.
     pub(crate) async fn free(&self) {
         let status = self.stack.lock_status().await.unwrap();
         let _ = self.stack.force_unlock(status.epoch).await.ok();
@@ -168,7 +168,7 @@ impl Harness {
         state.entries().map(|entry| entry.key().to_string()).collect()
     }
 
-    /// The complaints of the checker.
+    /// Checks the current durable point, and returns all complaints of the checker.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut checker = self.checker.lock().unwrap();
         checker.check_durable_point();
@@ -176,7 +176,7 @@ impl Harness {
     }
 }
 
-/// A callback at a certain append.
+/// A callback that runs at one append.
 struct Trap {
     at: usize,
     before: bool,

@@ -7,8 +7,8 @@
 //! - No object is deleted that another one still needs.
 //! - A run without faults converges to the program; the next run changes nothing; a destroy leaves nothing.
 //!
-//! No pattern is excluded. `STATE_ENGINE_LIFECYCLES` sets the number of lifecycles, `STATE_TESTS_SEED` the first
-//! seed.
+//! Unlike Pulumi's fuzzer, the generators exclude no pattern that breaks the engine. `STATE_ENGINE_LIFECYCLES` sets
+//! the number of lifecycles, `STATE_TESTS_SEED` the first seed.
 
 mod draw;
 mod start;
@@ -33,20 +33,20 @@ fn number(name: &str) -> Option<u64> {
 
 /// Seeds of lifecycles that failed once.
 const FAILED_ONCE: [u64; 9] = [
-    // A dependency of a pending create was deleted, for a replacement or because it was undesired.
+    // A dependency of a pending create was deleted, for a replacement or because the program doesn't contain it.
     20_010_333, 10_014_232, 20_014_557,
     // A dependency was deleted because it had been re-recorded after its dependent.
     10_011_200,
-    // A create that turned out to be done couldn't be settled, because its tombstone preceded its dependencies.
+    // A pending create that had succeeded couldn't be settled, because its tombstone preceded its dependencies.
     10_019_647,
-    // A dependency was deleted because its new version was to depend on its own dependent.
+    // A dependency was deleted for a replacement that was to depend on the old dependent.
     10_079_954, 40_009_220,
-    // A dependency was deleted because a settled entry had lost the reference to it.
+    // A dependency was deleted because the entry of a settled operation had lost its reference to the dependency.
     20_010_001, 20_014_437,
 ];
 
 #[test]
-fn regression_lifecycles_pass() {
+fn formerly_failing_lifecycles_pass() {
     silence();
     for seed in FAILED_ONCE {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -86,7 +86,7 @@ fn silence() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let made_up = info.payload().downcast_ref::<String>();
-        if !made_up.is_some_and(|text| text.starts_with("made up")) {
+        if !made_up.is_some_and(|text| text.starts_with("simulated panic")) {
             default_hook(info);
         }
     }));
@@ -116,7 +116,7 @@ async fn run_lifecycle(seed: u64) -> Result<usize, String> {
     Ok(checker.points)
 }
 
-/// Runs an operation with random faults.
+/// Runs an operation with random faults, and returns a description of its end.
 async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
     plan.drift(harness, random);
     plan.call_plan(harness, random);
@@ -135,7 +135,7 @@ async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
     harness.faults.heal();
     harness.cloud.calm();
     harness.check_only();
-    // The tasks of a killed run lose the lock, so they can change nothing any more.
+    // The remaining tasks of a killed run lose the lock, so they can't change the stored state any more.
     harness.free().await;
     ended
 }
@@ -148,7 +148,8 @@ fn check(harness: &Harness, history: &[String]) -> Result<(), String> {
     }
 }
 
-/// Runs without faults until the state matches the program, once more without changes, and a destroy.
+/// Runs without faults: an update that must match the program, a second update that must change nothing, and a destroy
+/// that must leave nothing.
 async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>) -> Result<(), String> {
     // Settles pending operations first; entries that reappear may be protected.
     let settled = harness.run(Operation::Refresh, quiet(harness, random)).await;
@@ -165,7 +166,10 @@ async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>)
     check(harness, history)?;
     let wrong = |what: String| Err(format!("{what}\n{}", history.join("\n")));
     if !report.succeeded() || !report.pending.is_empty() {
-        return wrong(format!("it doesn't converge; the list is {:#?}", harness.keys()));
+        return wrong(format!(
+            "the update doesn't converge; recorded entries: {:#?}",
+            harness.keys()
+        ));
     }
     if let Err(difference) = compare_with_program(harness, &specs).await {
         return wrong(difference);
@@ -173,12 +177,16 @@ async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>)
     harness.cloud.forget_calls();
     let again = harness.run(update(&specs), harness.default_run()).await;
     if !again.succeeded() || again.has_changes() || !harness.cloud.calls().is_empty() {
-        return wrong(format!("the next run does something: {}", summary(&again)));
+        return wrong(format!("the next run makes changes: {}", summary(&again)));
     }
     let end = harness.run(Operation::Destroy, harness.default_run()).await;
     check(harness, history)?;
     if !end.succeeded() || !harness.keys().is_empty() {
-        return wrong(format!("the end: {:?}\n{}", harness.keys(), summary(&end)));
+        return wrong(format!(
+            "the destroy is incomplete; recorded entries: {:?}\n{}",
+            harness.keys(),
+            summary(&end)
+        ));
     }
     let checker = harness.checker.lock().unwrap();
     let things = harness.cloud.things();
@@ -186,7 +194,7 @@ async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>)
         .iter()
         .find(|(id, thing)| !thing.foreign && !checker.is_released(id));
     match left {
-        Some((id, _)) => wrong(format!("{id} is left")),
+        Some((id, _)) => wrong(format!("the destroy left the object {id}")),
         None => Ok(()),
     }
 }
@@ -224,7 +232,7 @@ fn quiet(harness: &Harness, random: &Random) -> Run {
     run
 }
 
-/// Removes all protection, as an operator would.
+/// Unprotects all entries, as an operator would.
 async fn unprotect(harness: &Harness) {
     let session = harness.lock().await;
     let state = session.state();

@@ -22,11 +22,11 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// The output of a future that never waits.
+/// Polls a future once and returns its output. Panics if the future is pending.
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("it had to wait"),
+        Poll::Pending => panic!("the future is pending after the first poll"),
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of plans: which answers a run reuses, which questions it repeats, and when a plan is refused.
+//! Tests of plans: which results of provider calls a run reuses, which calls it repeats, and when a plan is refused.
 
 use crate::cloud::SimulatedCloud;
 use crate::harness::Harness;
@@ -18,7 +18,8 @@ use state_manager::LogQuery;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The simulated cloud's provider with counted calls, as `check a`. It logs one line per question.
+/// The provider of the simulated cloud. Counts calls under names such as `check a`, and logs a line for each counted
+/// call.
 #[derive(Clone, Debug)]
 struct Counting {
     cloud: SimulatedCloud,
@@ -53,7 +54,7 @@ impl Counting {
         context.log.emit(LogLevel::Info, format!("asked to {what}"));
     }
 
-    /// The calls since the last `take`.
+    /// Returns and clears the counts.
     fn take(&self) -> Vec<(String, usize)> {
         std::mem::take(&mut *self.counts.lock().unwrap())
             .into_iter()
@@ -69,7 +70,10 @@ fn counts(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
 #[async_trait]
 impl Provider for Counting {
     async fn configure(&self, request: ConfigureRequest) -> Result<(), Failure> {
-        assert!(!request.context.preview, "a run follows");
+        assert!(
+            !request.context.preview,
+            "the run holds the lock, so this isn't a preview"
+        );
         self.count("configure", "", &request.context);
         Ok(())
     }
@@ -102,7 +106,7 @@ impl Provider for Counting {
     }
 }
 
-/// A source that counts its passes.
+/// A source that counts how often its program is read to the end.
 struct CountingSource {
     source: ListSource,
     passes: Arc<Mutex<usize>>,
@@ -133,11 +137,11 @@ fn program(size_of_a: u64) -> [Spec; 3] {
 }
 
 #[tokio::test]
-async fn run_reuses_plan_answers_unless_a_dependency_changed() {
+async fn run_reuses_plan_results_unless_a_dependency_changed() {
     let harness = Harness::new(1).await;
     let counting = Counting::of(&harness);
     harness.run(update(&program(1)), counting.run(&harness)).await;
-    // The plan doesn't know the id of `a`, so the run asks a different question about `b`.
+    // The plan doesn't know the id of `a`, so the run repeats the check of `b` with the id.
     let first = counts(&[("check a", 1), ("check b", 2), ("check c", 1), ("configure ", 1)]);
     assert_eq!(counting.take(), first);
     let passes = Arc::default();
@@ -153,7 +157,11 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
     assert!(report.succeeded() && !report.has_changes(), "{report:?}");
     assert_eq!(*passes.lock().unwrap(), 2, "once for the plan, once for the run");
     let after = [before[0] + 1, before[1]];
-    assert_eq!(reads(), after, "the state is read once: when the lock is taken");
+    assert_eq!(
+        reads(),
+        after,
+        "the state is read only once, when the lock is acquired"
+    );
     let once = counts(&[
         ("check a", 1),
         ("check b", 1),
@@ -212,7 +220,7 @@ async fn provider_logs_of_a_plan_are_stored_once_with_its_run() {
 }
 
 #[tokio::test]
-async fn plan_is_refused_once_the_state_has_moved() {
+async fn plan_is_refused_after_state_change_or_unlock() {
     let harness = Harness::new(4).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     let unlocked = harness.plan(update(&program(1)), harness.default_run()).await;
@@ -227,7 +235,10 @@ async fn plan_is_refused_once_the_state_has_moved() {
         .await
         .unwrap();
     let done = harness.engine.apply(&session, unlocked).await.unwrap();
-    assert!(done.succeeded(), "the state didn't change: {done:?}");
+    assert!(
+        done.succeeded(),
+        "the plan is current, because the state didn't change: {done:?}"
+    );
     harness.cloud.forget_calls();
     let kind = |error: EngineError| match error {
         EngineError::State(error) => error.kind(),
@@ -250,7 +261,7 @@ async fn plan_is_refused_once_the_state_has_moved() {
     assert_eq!(
         kind(of_another),
         ErrorKind::Conflict,
-        "the lock was released in between"
+        "the lock was released between plan and run"
     );
     next.close().await.unwrap();
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Tests of previews: they write nothing, change no object, and predict the run.
+//! Tests of previews: a preview writes nothing, changes no object, and predicts the run.
 
 use crate::harness::Harness;
 use crate::program::{Spec, spec, update};

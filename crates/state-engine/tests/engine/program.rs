@@ -33,7 +33,7 @@ pub(crate) struct Spec {
     pub(crate) padding: usize,
 }
 
-/// Shows only the fields that differ from the defaults.
+/// Shows the name, kind, `size` and `fixed`, and other fields only if they are set. Omits `secret` and `padding`.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -205,7 +205,8 @@ impl Spec {
         goal
     }
 
-    /// The inputs, with ids of other resources from `id`; and the names of inputs whose ids are unknown.
+    /// Returns the inputs, and the names of inputs that are omitted because `id` doesn't know the id of a referenced
+    /// resource.
     pub(crate) fn inputs(&self, id: impl Fn(&str) -> Option<String>) -> (Properties, BTreeSet<String>) {
         let mut text = String::new();
         let mut unknown = BTreeSet::new();
@@ -259,12 +260,12 @@ impl Spec {
     }
 }
 
-/// A source of the specs.
+/// A source that declares the resources of the specs.
 pub(crate) fn source(specs: &[Spec]) -> ListSource {
     ListSource::new(specs.iter().map(Spec::declared).collect()).unwrap()
 }
 
-/// An update operation with the specs.
+/// An update to a program that declares the resources of the specs.
 pub(crate) fn update(specs: &[Spec]) -> Operation {
     Operation::Update(Box::new(source(specs)))
 }

@@ -1,8 +1,8 @@
 //! Tests of two ordering rules: a step begins only after its dependencies are durable, and is reported only
 //! after its result is durable. (Pulumi's issues 1725 and 1726.)
 //!
-//! The documentation of `state_engine::Ledger` shows which violations don't compile. These tests cover what a
-//! source gets that tries nevertheless, and what is durable when a provider is called.
+//! The documentation of `state_engine::Ledger` shows which violations don't compile. These tests cover the error that a
+//! source gets for an early registration, and the state that is durable when a provider is called.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -12,7 +12,8 @@ use state_core::testkit::fault::{Fault, Operation as Call};
 use state_engine::{EngineError, Event, Goal, Ledger, Next, Operation, Source};
 use std::sync::{Arc, Mutex};
 
-/// A source that registers everything at once, as Pulumi's refresh source of issue 1725 did.
+/// A source that registers each resource without waiting for its dependencies, as Pulumi's refresh source of issue 1725
+/// did.
 struct Eager {
     goals: Vec<Goal>,
     refused: Arc<Mutex<Vec<String>>>,
@@ -50,7 +51,7 @@ fn eager() -> Vec<Goal> {
 }
 
 #[tokio::test]
-async fn source_that_registers_too_early_is_refused() {
+async fn registration_before_dependency_commit_is_refused() {
     let harness = Harness::new(1).await;
     harness.cloud.set_modes(|_, _| (CallMode::Normal, 3, 3));
     let refused = Arc::default();
@@ -97,7 +98,7 @@ async fn provider_is_called_only_after_dependencies_are_durable() {
 async fn step_is_reported_only_after_its_result_is_durable() {
     for call in 1..4 {
         let harness = Harness::new(3).await;
-        // The append that stores the result of the first or second step fails.
+        // The append of the intent of `a`, of the result of `a`, or the append after them fails.
         harness.faults.fail(Call::Append, call, Fault::BeforeEffect);
         let messages = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&messages);
@@ -121,7 +122,7 @@ async fn step_is_reported_only_after_its_result_is_durable() {
 }
 
 #[tokio::test]
-async fn refresh_yields_the_next_only_after_a_commit() {
+async fn refresh_plans_next_resource_after_previous_commit() {
     let harness = Harness::new(4).await;
     let names = ["a", "b", "c", "d", "e"];
     let program: Vec<_> = names.iter().map(|name| spec(name)).collect();
@@ -141,7 +142,7 @@ async fn refresh_yields_the_next_only_after_a_commit() {
     run.options.parallel = 3;
     run.observer = Arc::new(move |event: &Event| {
         let line = match event {
-            Event::Planned(step) => format!("sent {}", step.key),
+            Event::Planned(step) => format!("planned {}", step.key),
             Event::Committed(step) => format!("committed {}", step.key),
             _ => return,
         };
@@ -154,14 +155,14 @@ async fn refresh_yields_the_next_only_after_a_commit() {
     assert!(report.succeeded() && report.has_changes(), "{report:?}");
     let expected: Vec<String> = names
         .iter()
-        .flat_map(|name| [format!("sent {name}"), format!("committed {name}")])
+        .flat_map(|name| [format!("planned {name}"), format!("committed {name}")])
         .collect();
     assert_eq!(*messages.lock().unwrap(), expected);
     assert_eq!(harness.keys(), names, "every entry keeps its position");
 }
 
 #[test]
-fn cycle_or_unknown_dependency_is_refused_by_name() {
+fn cycle_duplicate_or_unknown_name_is_refused() {
     let wrong = |specs: &[crate::program::Spec]| {
         let declared = specs.iter().map(crate::program::Spec::declared).collect();
         state_engine::ListSource::new(declared).unwrap_err().to_string()

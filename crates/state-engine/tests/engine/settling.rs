@@ -1,4 +1,4 @@
-//! Tests of settling: pending operations, decisions about them, and what a run learns from them.
+//! Tests of settling pending operations: decisions of the user, interrupts, and lost locks.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -48,7 +48,7 @@ async fn unknown_outcome_stays_pending_until_a_decision() {
     assert_eq!(harness.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 
-/// The operations that stay pending after the user declared that `a` has this id.
+/// The operations that stay pending after the user decided that the object exists with this id.
 async fn pending_after_decision(harness: &Harness, id: &str) -> Vec<Op> {
     let mut run = harness.default_run();
     run.decisions.otherwise = Decision::Exists { id: id.to_owned() };
@@ -57,7 +57,7 @@ async fn pending_after_decision(harness: &Harness, id: &str) -> Vec<Op> {
 }
 
 #[tokio::test]
-async fn wrong_id_in_a_decision_loses_nothing() {
+async fn decision_with_wrong_id_keeps_the_operation_pending() {
     for (failing, op) in [
         ("create", Op::Create),
         ("update", Op::Update),
@@ -86,7 +86,7 @@ async fn wrong_id_in_a_decision_loses_nothing() {
         harness.run(update(&program), harness.default_run()).await;
         harness.cloud.calm();
         let before = harness.keys();
-        // No object has the first id; another entry has the second.
+        // No object has the id `i-77`. The object with the id `i-1` belongs to `b`.
         for wrong in ["i-77", "i-1"] {
             assert_eq!(
                 pending_after_decision(&harness, wrong).await,
@@ -102,7 +102,7 @@ async fn wrong_id_in_a_decision_loses_nothing() {
     }
 }
 
-/// Leaves creates with unknown outcomes pending, and counts the later reads of the provider.
+/// Leaves creates with unknown outcomes pending. Returns the number of later reads by the provider.
 async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUsize> {
     harness.cloud.set_modes(|what, _| {
         let is_create = what == "create";
@@ -131,7 +131,7 @@ async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUs
 }
 
 #[tokio::test]
-async fn settled_operations_are_not_asked_again_and_logs_are_stored() {
+async fn earlier_settling_is_reused_and_its_logs_are_stored() {
     let harness = Harness::new(9).await;
     let asked = with_pending_creates(&harness, &["a"]).await;
     let session = harness.lock().await;
@@ -174,7 +174,7 @@ async fn settling_stops_when_the_run_is_interrupted() {
 }
 
 #[tokio::test]
-async fn lock_lost_while_settling_ends_the_run() {
+async fn settling_after_a_lost_lock_fails_before_any_read() {
     let harness = Harness::new(11).await;
     let asked = with_pending_creates(&harness, &["a", "b"]).await;
     let session = harness.lock().await;

@@ -32,7 +32,7 @@ async fn program_is_applied_and_destroyed_in_dependency_order() {
 }
 
 #[tokio::test]
-async fn replacement_works_in_both_orders_with_dependents() {
+async fn both_replacement_orders_replace_or_update_dependents() {
     let harness = Harness::new(2).await;
     let first = [spec("a"), spec("b").needs(&["a"]), spec("c").uses(&["b"])];
     harness.run(update(&first), harness.default_run()).await;
@@ -62,7 +62,7 @@ async fn replacement_works_in_both_orders_with_dependents() {
 }
 
 #[tokio::test]
-async fn external_retained_and_contained_objects_are_not_deleted() {
+async fn destroy_skips_external_retained_and_contained_objects() {
     let harness = Harness::new(3).await;
     let elsewhere = "elsewhere".parse().unwrap();
     let theirs = harness.cloud.put("thing", &elsewhere, &Properties::empty(), true);
@@ -89,7 +89,7 @@ async fn external_retained_and_contained_objects_are_not_deleted() {
 }
 
 #[tokio::test]
-async fn imported_object_is_managed_and_updated_to_the_program() {
+async fn import_updates_the_object_and_refuses_a_missing_id() {
     let harness = Harness::new(4).await;
     let elsewhere = "elsewhere".parse().unwrap();
     let (inputs, _) = spec("x").size(7).inputs(|_| None);
@@ -111,9 +111,10 @@ async fn imported_object_is_managed_and_updated_to_the_program() {
     assert_eq!(reasons, &["there is no object of kind `thing` with the id i-99"]);
 }
 
-/// `d` needs the replaced generation of `e`, and was re-recorded by a run that doesn't target it.
+/// The second run replaces `e`, and re-records `d` because the target `a` depends on `d`. `d` isn't a target, so it
+/// still depends on the old generation of `e`.
 #[tokio::test]
-async fn untouched_entry_stays_after_every_generation_it_may_need() {
+async fn untargeted_entry_is_listed_after_generations_it_needs() {
     let harness = Harness::new(8).await;
     let first = [
         spec("b"),
@@ -151,7 +152,7 @@ async fn untouched_entry_stays_after_every_generation_it_may_need() {
 }
 
 #[tokio::test]
-async fn reversed_dependency_needs_both_entries_as_targets() {
+async fn reversing_a_dependency_requires_both_as_targets() {
     let harness = Harness::new(9).await;
     let first = [spec("f"), spec("d").needs(&["f"])];
     let report = harness.run(update(&first), harness.default_run()).await;
@@ -178,10 +179,10 @@ async fn reversed_dependency_needs_both_entries_as_targets() {
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_for_a_replacement_that_cannot_be_recorded() {
+async fn unrecordable_replacement_deletes_nothing() {
     let mut recreated = spec("f").fixed(2).child_of("d");
     recreated.delete_first = Some(true);
-    // `d` depends on `f`, but could stay without it.
+    // `d` depends on `f` only through `depends_on`, so a replacement of `f` doesn't delete `d`.
     let mut dependent = spec("d");
     dependent.depends_on = vec!["f".to_owned()];
     let harness = Harness::new(10).await;
@@ -198,7 +199,8 @@ async fn nothing_is_deleted_for_a_replacement_that_cannot_be_recorded() {
     );
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
 
-    // `y` is re-recorded for `x`, and depends on `f`, which no program contains any more.
+    // `y` isn't a target. It is re-recorded because `x` depends on it, and keeps its recorded dependency on `f`, which
+    // the new program removes.
     let harness = Harness::new(11).await;
     dependent.name = "y".to_owned();
     let first = [spec("f"), dependent, spec("x")];
@@ -260,7 +262,7 @@ async fn run_is_recorded_in_history_and_logs() {
 }
 
 #[tokio::test]
-async fn secrets_reach_the_provider_and_never_the_record() {
+async fn secrets_reach_the_provider_but_not_the_stored_state() {
     let harness = Harness::sealed(7).await;
     let secret = |size| [spec("a").size(size).secret("size"), spec("b").uses(&["a"])];
     let report = harness.run(update(&secret(424_242)), harness.default_run()).await;

@@ -33,7 +33,7 @@ pub(super) fn is_pulumi(root: &View<'_>) -> bool {
 
 /// The position of a deployment in its document.
 pub(super) struct Envelope<'a> {
-    /// Version of the document; None for the bare form.
+    /// Version of the document; None for a bare checkpoint, which has no outer object with a version.
     pub(super) version: Option<u64>,
     pub(super) features: Vec<String>,
     /// The checkpoint that contains the deployment, if any.
@@ -165,7 +165,7 @@ pub(super) fn undeclared(snapshot: &Snapshot, facts: &StateFacts) -> Vec<String>
 
 /// Version and additional features that an export declares.
 pub(super) struct Declarations {
-    /// Version of the document; None for the bare form.
+    /// Version of the document; None for a bare checkpoint, which has no outer object with a version.
     pub(super) version: Option<u64>,
     /// Features to declare in addition to the original ones.
     pub(super) more: Vec<String>,

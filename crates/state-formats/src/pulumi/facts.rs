@@ -36,7 +36,7 @@ pub(super) struct EntryFacts {
     /// Fields that belong to `fields` or `rest` but aren't in canonical JSON, as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) texts: BTreeMap<String, String>,
-    /// Secrets that were decrypted.
+    /// Secrets that were taken out of their envelopes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) opened: Vec<OpenedSecret>,
 }
@@ -67,12 +67,12 @@ pub(super) struct KeptField {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct OpenedSecret {
     pub(super) side: Side,
-    /// JSON pointer to the decrypted value.
+    /// JSON pointer to the value in plain text.
     pub(super) pointer: String,
     /// The ciphertext in the envelope; None if the envelope contained plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ciphertext: Option<String>,
-    /// The decrypted value as JSON text.
+    /// The value in plain text, as JSON.
     pub(super) plaintext: String,
 }
 
@@ -100,7 +100,7 @@ pub(super) enum Side {
 pub(super) struct StateFacts {
     /// Project and stack as `project/stack`; empty if the state names none.
     pub(super) identity: String,
-    /// Version of the document; None for the bare form.
+    /// Version of the document; None for a bare checkpoint, which has no outer object with a version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
     /// The features that the document declares.
@@ -116,7 +116,7 @@ pub(super) struct StateFacts {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) stack_outputs: bool,
     pub(super) layout: Layout,
-    /// The document without its resources; None after masking.
+    /// The text of the document without its resources; None if the secrets of the snapshot were masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) frame: Option<String>,
     /// Data of pending operations that the model has no field for.

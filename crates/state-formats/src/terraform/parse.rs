@@ -1,8 +1,8 @@
 //! Reads a version 4 state from its top level down to its resources.
 //!
 //! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
-//! everything while errors can still name the position. The second pass reads the resources from the end of the text
-//! and frees the text behind them.
+//! everything on the whole text, so that errors can name positions. The second pass reads the resources from the last
+//! to the first, and truncates the text after each one.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
@@ -26,7 +26,7 @@ pub(super) struct Parsed {
     pub(super) facts: StateFacts,
     pub(super) outputs: BTreeMap<String, Json>,
     pub(super) sensitive_outputs: Vec<String>,
-    /// Ranges of the resources with instances in the text, in order.
+    /// Byte ranges, in the text, of the resources that have instances; in order.
     pub(super) resources: Vec<Range<usize>>,
     /// Number of instances of these resources.
     pub(super) instances: usize,
@@ -160,8 +160,8 @@ fn read_resource<'a>(
 /// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked state from the last to the first, and frees the text behind each.
-/// Returns the instances in the order of the text.
+/// The second pass: reads the resources of a checked state from the last to the first, and truncates the text after
+/// each one. Returns the instances in the order of the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);

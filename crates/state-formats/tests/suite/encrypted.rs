@@ -15,7 +15,7 @@ const FAST: &str = include_str!("../fixtures/opentofu/sha256-16.tfstate");
 fn encrypted_state_error_names_its_key_provider() {
     let kms = r#"{"serial": 1, "lineage": "l", "meta": {"key_provider.aws_kms.main": "aHVudGVyMg=="}, "encrypted_data": "hunter2", "encryption_version": "v0"}"#;
     for (text, name, hint) in [
-        (FAST, "pbkdf2.main", "pass its passphrase"),
+        (FAST, "pbkdf2.main", "pass the passphrase"),
         (kms, "aws_kms.main", "tofu state pull"),
     ] {
         for error in [

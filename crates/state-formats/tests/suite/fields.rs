@@ -67,7 +67,8 @@ fn output_fields_are_preserved() {
     }
 }
 
-/// The extensions of a snapshot and its entries without their opaque parts.
+/// The extensions of a snapshot and its entries, without the parts that may contain secrets and are sealed as a whole
+/// (`StateFormat::opaque`).
 fn unsealed_parts(snapshot: &Snapshot) -> String {
     let open = |extension: &Json, opaque: &[&str]| {
         let mut extension: serde_json::Value = serde_json::from_str(extension.as_str()).expect("JSON");
@@ -78,7 +79,9 @@ fn unsealed_parts(snapshot: &Snapshot) -> String {
         }
         extension.to_string()
     };
-    let opaque = Terraform.opaque().expect("only parts of it are opaque");
+    let opaque = Terraform
+        .opaque()
+        .expect("Terraform declares which parts of its extension are opaque");
     let entries = snapshot.entries.iter();
     let entries = entries.map(|entry| open(&entry.extensions["terraform"], opaque.in_entry));
     let own = open(extension(snapshot), opaque.in_snapshot);
@@ -107,7 +110,7 @@ fn unknown_fields_are_in_opaque_parts() {
     // The digest of a text lets an attacker verify guessed secrets, so the digest must be in an opaque part too.
     assert!(
         extension(&snapshot).view().get("original").is_some(),
-        "the layout isn't Terraform's"
+        "the original text must be kept, because the layout isn't Terraform's"
     );
     assert!(!open.contains("rendering"), "{open}");
 }
@@ -210,7 +213,7 @@ fn instance_fields_are_preserved() {
 }
 
 #[test]
-fn terraform_version_may_be_missing_empty_or_newer() {
+fn terraform_version_may_be_empty_or_newer() {
     for version in ["", "1.99.0-beta1+build"] {
         let text = state("", "", &format!(", {PROVIDER}"), "").replace("1.11.4", version);
         survives(&text, "/terraform_version");

@@ -37,7 +37,7 @@ fn empty_file_is_refused_with_the_likely_cause() {
         assert!(
             error
                 .to_string()
-                .contains("0 bytes, as a crashed terraform leaves it")
+                .contains("0 bytes, as a crash of the program that writes it may leave it")
         );
     }
 }

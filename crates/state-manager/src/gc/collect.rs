@@ -1,9 +1,10 @@
 //! History collection: revisions that the retention doesn't keep are dropped, and deleted after a grace period.
 //!
 //! ```text
-//!  revisions   1    2    3 │  4    5    6 ◄ current      retention keeps 4 and later
-//!  journal    ├────┼────┼──┴─┼────┼────┤
-//!                    └ floor: a full snapshot at this slot, written now if there is none
+//!  revisions    1    2    3    4    5    6 ◄ current      retention keeps 4 and later
+//!  journal    ──┼────┼────┼─┬──┼────┼────┤
+//!                           └ floor: the latest possible cut before revision 4, with a full snapshot; if the snapshot
+//!                             is missing, it is written now
 //! ```
 //!
 //! One run has two phases. First it deletes the items that an earlier run dropped, if the grace period has passed. Then
@@ -104,7 +105,7 @@ struct Plan {
     at_once: Vec<StoredItem>,
 }
 
-/// The report that [`collect`] would return now. Takes no lock and changes nothing.
+/// The report that [`collect`] would return now. Takes no lock and doesn't change the stack.
 pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
     let survey = Survey::of(stack).await?;
     // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its

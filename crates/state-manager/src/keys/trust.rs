@@ -91,7 +91,7 @@ async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
     }
 }
 
-/// Whether the keys from the pinned one to the one in use endorse each other.
+/// Whether each key from the pinned one on endorses the next key, up to the key in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endorsement {
     /// Each key endorses the next one.
@@ -109,7 +109,8 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     let mut endorsed = pinned;
     for link in &keys.succession {
         if link.old != endorsed || endorsed == now {
-            // Links from before the pinned key are skipped: this client trusts the pinned key without them.
+            // Skip the links before the pinned key, which this client trusts without them, and those after the key in
+            // use.
             continue;
         }
         let old = match wrapped::unwrap(stack, link.old).await {
@@ -199,7 +200,7 @@ fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
-/// A position of a stack. All of its parts only grow.
+/// A position of a stack. The epoch, the serial and the end of the journal never decrease.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
     pub(crate) proof: Proof,
@@ -246,7 +247,8 @@ impl StackPosition<'_> {
 
     /// Describes a journal whose part before the pinned position differs from the one that this client saw.
     fn fork(&self, before: &StackPin) -> Option<String> {
-        // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
+        // A fork can't be detected if one of the digests is unknown: the pin may have none, and a checkpoint or a
+        // collection may have removed the frames before the pinned slot.
         let (was, is) = (before.chain?, self.chain_at(before.next)?);
         (was != is).then(|| {
             let next = before.next;

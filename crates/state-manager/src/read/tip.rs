@@ -71,8 +71,9 @@ async fn opened(stack: &StackContext, journal: UncheckedJournal) -> Result<(Open
     Ok((journal, tip))
 }
 
-/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. A macro, because the
-/// future of a closure couldn't be proven to be `Send`.
+/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. The number of attempts
+/// needs no limit, because each retry requires another collection. A macro, because the future of a closure couldn't be
+/// proven to be `Send`.
 macro_rules! reading {
     ($stack:expr, $tip:ident => $read:expr) => {
         loop {

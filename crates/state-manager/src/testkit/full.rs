@@ -20,7 +20,7 @@ pub async fn terraform_test_full_steps_pass(bench: &Bench) -> Verdict {
     let mut current = change(&manager, "bar", "baz")?;
     ensure(
         snapshot_of(&manager)? == current,
-        "4: the snapshot read differs from the one written",
+        "4: the snapshot that was read differs from the one that was written",
     )?;
     manager.persist().await?;
     manager.refresh().await?;
@@ -58,7 +58,7 @@ pub async fn terraform_test_full_steps_pass(bench: &Bench) -> Verdict {
     )?;
     ensure(
         state_core::encode_snapshot(&snapshot_of(&manager)?) == state_core::encode_snapshot(&current),
-        "9: the snapshot read differs from the one written, byte for byte",
+        "9: the bytes of the snapshot that was read differ from those of the one that was written",
     )?;
     manager.refresh().await?;
     ensure(

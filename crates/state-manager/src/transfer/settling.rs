@@ -92,7 +92,8 @@ pub(crate) async fn settle_moves(locked: &LockedStack) -> Result<()> {
     Ok(())
 }
 
-/// Settles the moves from another stack that this process holds too, so that no other process can settle them.
+/// Settles the moves from another stack that this process has locked as well. The two locks keep other processes from
+/// settling these moves meanwhile.
 ///
 /// # Errors
 /// The error that stopped this session's queue.
@@ -221,7 +222,8 @@ fn request(from: &Peer, count: usize) -> UpdateRequest {
     UpdateRequest::new(UpdateKind::Edit).with_message(message)
 }
 
-/// Whether the source's state remembers that it committed this move.
+/// Whether the source's state remembers that it committed this move. A confirmed move is forgotten, but it no longer
+/// waits at the destination: the source confirms a move only after the destination has settled it.
 fn has_departed(state: &State, id: MutationId) -> bool {
     state.departed().any(|leaving| leaving.id == id)
 }

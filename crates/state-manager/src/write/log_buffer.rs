@@ -125,7 +125,8 @@ impl UnsavedLogs {
             };
             // Two callers may store the same log at once: creating an object again with equal bytes succeeds.
             writer.create(&ObjectName::Log(serial), bytes).await?;
-            // Removed only after it is stored: a failure before leaves the log for the close.
+            // Remove the log only after it is stored: if storing fails, the log stays in the list, and closing the
+            // session stores it.
             lock(&self.logs).retain(|(stored, _)| *stored != serial);
         }
     }

@@ -139,7 +139,8 @@ async fn forged_stack_is_refused_after_first_contact() {
     assert_eq!(client.read().await.unwrap(), None);
     client.deploy("b").await;
 
-    // With the same lineage or another one: all digests match, under a key that the attacker made.
+    // The forged stack has the same lineage (seed 1) or another one (seed 2). Its digests match, but its key is the
+    // attacker's.
     for seed in [1, 2] {
         let forged = folder.path().join(format!("forged-{seed}"));
         make(&forged, seed, strangers_keys(&anna)).await;
@@ -160,7 +161,7 @@ async fn forged_stack_is_refused_after_first_contact() {
 }
 
 #[tokio::test]
-async fn key_from_another_channel_is_pinned_before_first_contact() {
+async fn out_of_band_key_is_pinned_before_first_contact() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
@@ -439,7 +440,7 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn recreated_stack_is_trusted_only_after_accept() {
+async fn recreated_stack_is_refused_until_the_user_trusts_it() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();

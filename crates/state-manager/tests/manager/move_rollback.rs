@@ -71,7 +71,7 @@ async fn rollback_is_allowed_after_resources_moved_back() {
 }
 
 #[tokio::test]
-async fn forced_rollback_still_reports_moved_resources() {
+async fn rollback_to_a_forced_rollback_reports_moved_resources() {
     let pair = Pair::new("shop/a").await;
     pair.make(&["a", "b"]).await.unwrap();
     let [first, _] = firsts(&pair).await;

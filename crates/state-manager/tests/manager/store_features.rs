@@ -170,9 +170,9 @@ async fn failure_to_store_a_log_does_not_hide_its_revision() {
         let session = faulty.lock("deploy").await.unwrap();
         let update = start(&session).await;
         update.log(&line("2026-01-01T00:00:00Z", LogLevel::Info, None, "said"));
-        // The log and the document of the update are created concurrently, and the close creates the log again. Two
-        // faults hit the first create of the log and, depending on the order, the document or the second create of the
-        // log. Four faults hit both creates of the log.
+        // The log and the document of the update are created concurrently, and the close of the session creates the log
+        // again. With two faults, one of the two creates of the log may succeed, depending on the order of the calls.
+        // With four faults, both creates of the log fail.
         for call in 0..failures * 2 {
             plan.fail(Operation::Create, call, Fault::BeforeEffect);
         }
@@ -230,7 +230,7 @@ async fn exported_deployment_can_be_imported_again() {
 }
 
 #[tokio::test]
-async fn deployment_with_foreign_pending_operations_is_refused() {
+async fn deployment_with_pending_operations_is_refused() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     let session = stack.lock("deploy").await.unwrap();

@@ -126,7 +126,7 @@ impl Meter {
         Ok(counts)
     }
 
-    /// Returns payload size and overhead of each frame of the journal.
+    /// Returns the size of each frame of the journal, and the size of its payload.
     async fn overheads(&self) -> Result<Vec<(usize, usize)>> {
         use state_core::Backend;
         let view = self.backend.read_journal(self.stack.lineage(), None).await?;

@@ -209,7 +209,8 @@ impl<'a> Parser<'a> {
                         self.at += 1;
                         self.import(index, &path, is_export);
                     }
-                    // The branches were pushed one by one.
+                    // Skips the closing brace. The group itself pushes no import, because each of its branches pushed
+                    // one.
                     self.at += 1;
                     return;
                 }
@@ -251,7 +252,7 @@ impl<'a> Parser<'a> {
             .collect();
         Attribute {
             is_inner,
-            // `any(test, ...)` and `not(test)` are product code too.
+            // Code under `any(test, ...)` or `not(test)` is also built outside of tests.
             is_test_only: matches!(words.as_slice(), ["cfg", "test"] | ["cfg", "all", "test", ..]),
             is_macro_export: words.first() == Some(&"macro_export"),
         }

@@ -65,7 +65,8 @@ impl MultipartUpload for FaultyUpload {
                 .insert(number);
             Ok(())
         };
-        // Sending a part twice has the same effect as sending it once.
+        // `strike` may call `run` twice. The second call does nothing, because a part that is sent twice has the same
+        // effect as one that is sent once.
         let landing = Mutex::new(Some(landing.boxed()));
         async move {
             let fault = store.next(|counts| counts.parts += 1).await;

@@ -35,7 +35,7 @@ impl<'a> ChainAnchors<'a> {
         for (what, base) in &self.bases {
             if base.start == tail.next && base.chain != tail.chain {
                 return Err(format!(
-                    "the chain at slot {} differs from the chain of the head's {what}",
+                    "the chain before slot {} differs from the one that the head records for {what}",
                     tail.next
                 ));
             }
@@ -61,7 +61,7 @@ impl<'a> ChainAnchors<'a> {
         let known = bases.chain(self.watermark.map(|(next, _)| next)).max();
         match known {
             Some(known) if known > tail.next => Err(format!(
-                "the journal ends at slot {} but had reached slot {known}: it was truncated",
+                "the journal was truncated: it ends before slot {}, but reached slot {known} earlier",
                 tail.next
             )),
             _ => Ok(()),

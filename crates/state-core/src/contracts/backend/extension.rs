@@ -8,8 +8,9 @@
 //!
 //! let memory = MemoryBackend::new();
 //! assert!(memory.extensions().copy_target.is_some() && memory.extensions().checkable.is_none());
-//! // A caller that requires a capability gets an error if the store doesn't have it. let store: &dyn Backend =
-//! &memory; assert!(store.copy_target().is_ok() && store.checkable().is_err());
+//! // A caller that requires a capability gets an error if the store doesn't have it.
+//! let store: &dyn Backend = &memory;
+//! assert!(store.copy_target().is_ok() && store.checkable().is_err());
 //! ```
 
 use super::{Backend, ObjectName, StoreCheck, StoredItem, Tail};
@@ -47,6 +48,7 @@ pub trait CopyTarget: Send + Sync {
     /// Adds a stack of another store with its journal byte for byte: the first frame follows `before`, and each frame
     /// follows its predecessor. The head is written last, so after an interruption the stack doesn't exist yet and the
     /// call can be repeated. The stack can be found only after a name points to it.
+    ///
     /// # Errors
     /// `Conflict` if the stack already exists.
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()>;

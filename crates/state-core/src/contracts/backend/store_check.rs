@@ -19,7 +19,7 @@ pub struct Finding {
     pub check: &'static str,
     /// Verdict of the check.
     pub verdict: Verdict,
-    /// What the check observed, with numbers.
+    /// Observation of the check, with numbers.
     pub found: String,
     /// Consequence for users of the store; `None` if the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]

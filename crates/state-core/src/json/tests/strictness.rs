@@ -322,7 +322,7 @@ fn paths_quote_odd_keys_and_truncate_long_ones() {
 }
 
 #[test]
-fn errors_and_debug_never_quote_values() {
+fn errors_and_debug_contain_no_values() {
     let secret = "hunter2";
     for text in [
         "[\"hunter2",

@@ -67,7 +67,7 @@ fn control_characters_round_trip() {
 }
 
 #[test]
-fn pretty_text_looks_like_marshal_indent() {
+fn pretty_text_is_indented_and_keeps_html_characters() {
     let text = r#"{"b":[],"a":{},"c":[1,{"d":"x\u003c"},[null]],"e":{"f":[{}]}}"#;
     let expected = r#"{
   "b": [],
@@ -177,7 +177,7 @@ fn serde_reads_from_str_slice_reader_and_value() {
 }
 
 #[test]
-fn serde_reads_strictly_and_quotes_no_value() {
+fn serde_reads_strictly_and_errors_contain_no_value() {
     let error =
         serde_json::from_str::<Vec<Json>>("[1,\n{\"a\":\"hunter2\",\"a\":2}]").expect_err("a duplicate");
     let shown = error.to_string();

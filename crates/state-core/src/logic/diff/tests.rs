@@ -84,7 +84,8 @@ fn shown(diff: &SnapshotDiff) -> String {
     text
 }
 
-/// Puts a secret in every place that counts as secret by marks, equal strings or extensions.
+/// Puts a secret in every place that a diff must mask: a marked value, copies of a marked string (in other values, in a
+/// key and in the id), and the extensions.
 fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: bool) -> Entry {
     let rest = rest.json().as_str();
     let text = format!(
@@ -294,7 +295,7 @@ fn replacement_diffs_as_deposed_move_and_addition() {
 }
 
 #[test]
-fn leaves_are_scalars_empty_containers_and_secrets() {
+fn listed_properties_are_scalars_empty_containers_and_secrets() {
     let mut entry = Entry::leaf("a".parse().unwrap(), "k");
     entry.inputs = object(r#"{"list":[],"n":{"x":1},"pw":{"deep":1}}"#);
     entry.sensitive_inputs = vec!["pw".to_owned()];

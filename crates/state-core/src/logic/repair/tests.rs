@@ -124,7 +124,7 @@ fn managed(address: &str, id: &str) -> Entry {
 }
 
 #[test]
-fn repair_moves_a_late_provider_incarnation() {
+fn repair_moves_a_late_provider_generation() {
     let repaired = repair(&snapshot(vec![
         provider("1", Some("old")),
         managed("x", "2"),
@@ -138,7 +138,7 @@ fn repair_moves_a_late_provider_incarnation() {
 }
 
 #[test]
-fn repair_replaces_a_missing_incarnation_by_the_live_one() {
+fn repair_replaces_a_missing_provider_id_by_the_live_one() {
     let repaired = repair(&snapshot(vec![
         provider("1", Some("old")),
         provider("2", None),

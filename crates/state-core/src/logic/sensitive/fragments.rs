@@ -9,14 +9,15 @@ use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Minimum number of common bytes that are hidden. A character has at least one byte.
+/// Minimum number of common bytes that are hidden. The limit in characters serves as a limit in bytes, which hides at
+/// least as much: a character has at least one byte.
 const LEAST: usize = MIN_SECRET_CHARS;
 
-/// Mask for a window of [`LEAST`] bytes in one number.
+/// Bit mask that keeps the last [`LEAST`] bytes of the number that holds a window.
 const WINDOW: u64 = (1 << (8 * LEAST)) - 1;
 
 /// Returns the text with a placeholder for every part that it has in common with one of the secrets, in plain or
-/// JSON-escaped form. Runs in linear time and uses memory only in proportion to the text.
+/// JSON-escaped form. Runs in linear time, with memory in proportion to the text and the longest secret.
 pub(super) fn masked<'t>(
     text: &'t str,
     secrets: impl Iterator<Item = &'t String>,

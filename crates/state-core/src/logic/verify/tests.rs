@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn violations_contain_no_property_values((snapshot, _) in snapshots(8).prop_flat_map(corrupted)) {
         for line in lines(&verify(&snapshot)) {
-            prop_assert!(!line.contains("of no incarnation"), "{}", line);
+            prop_assert!(!line.contains("id of no provider"), "{}", line);
         }
     }
 }
@@ -198,7 +198,7 @@ fn group_is_satisfied_after_its_last_live_member() {
 }
 
 #[test]
-fn provider_reference_needs_an_earlier_incarnation() {
+fn provider_reference_needs_an_earlier_entry_with_its_id() {
     let provider = |id: &str| {
         let mut entry = leaf("p", &[]);
         entry.id = Some(id.to_owned());

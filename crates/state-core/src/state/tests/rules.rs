@@ -188,7 +188,7 @@ fn group_dependency_needs_every_live_member_earlier() {
 }
 
 #[test]
-fn provider_incarnation_in_use_cannot_be_deleted() {
+fn provider_generation_in_use_cannot_be_deleted() {
     let provider = |id: &str, generation: &str| Entry {
         id: Some(id.into()),
         uid: Some(uid(generation)),

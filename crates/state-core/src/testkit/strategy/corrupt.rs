@@ -26,7 +26,7 @@ pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// All generations of a referenced address are removed.
+    /// The live entry and all deposed entries of a referenced address are removed.
     DropReferenced,
     /// An entry is moved before an entry that it references.
     MoveBeforeDependency,
@@ -137,7 +137,7 @@ impl Corruption {
             }
             Self::WrongProviderId => {
                 let address = picked(entries, at).0.address.clone();
-                let id = Some("of no incarnation".to_owned());
+                let id = Some("id of no provider".to_owned());
                 append(entries, "managed", |entry| {
                     entry.provider = Some(Provider { address, id }).into();
                 });
@@ -173,8 +173,8 @@ fn drop_referenced(entries: &mut Vec<SharedEntry>, at: Index) {
         .map(|(_, address)| address)
         .collect();
     let gone = at.get(&referenced);
-    // The address counts as missing only if an entry of another address still refers to it, because generations of one
-    // address may refer to their own address.
+    // Removing an address breaks a reference only if an entry of another address refers to it. References among the
+    // entries of one address are removed together with these entries.
     let stays = |address: &Address| {
         addresses_referred_to(entries).any(|(from, to)| to == *address && entries[from].address != *address)
     };

@@ -16,7 +16,8 @@ use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Generates up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups
-/// (some dangling), every kind of dependency, deposed twins before and after the live entry, secrets, odd values.
+/// (some without live members), every kind of dependency, deposed entries before and after the live entry of their
+/// address, secrets, unusual values.
 pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     vec(drafts(), 0..=max).prop_map(|drafts| {
         let mut list = List::default();

@@ -99,8 +99,8 @@ fn swapped_key_id_is_refused() {
 
 #[test]
 fn older_value_of_the_same_place_still_opens() {
-    // Values alone don't prevent a replay: a writer to the store can restore an older value of the same place. The
-    // tags over frames and snapshots detect it.
+    // Sealing each value doesn't prevent a replay: a writer to the store can restore an older value of the same place.
+    // The tags over frames and snapshots detect a replay.
     let old = sealed();
     let new = sealer(SealingPolicy::Sensitive)
         .seal_entry(&entry(1, r#"{"p":"new","q":"hunter3!"}"#, &["p", "q"]))
@@ -144,6 +144,8 @@ fn plaintext_in_place_of_a_sealed_output_is_refused() {
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     let mut lost = sealer.seal_outputs(&outputs).unwrap();
     assert_eq!(sealer.open_outputs(&lost).unwrap(), outputs);
+    // A mark on a missing path covers the nearest existing container, here all outputs; `/a` is the first plaintext
+    // one.
     lost.sensitive.push("/gone/x".to_owned());
     let error = sealer.open_outputs(&lost).unwrap_err();
     assert!(error.to_string().contains("the stack's outputs /a"), "{error}");

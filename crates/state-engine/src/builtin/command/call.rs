@@ -154,7 +154,7 @@ fn environment(inputs: &Properties) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All strings in the outputs that the inputs say are secret.
+/// All strings in the outputs that the inputs mark as secret.
 fn secret_outputs(inputs: &Properties, outputs: &Properties) -> Vec<String> {
     let named = texts(inputs, "sensitive_outputs");
     let is_secret = |name: &str| {

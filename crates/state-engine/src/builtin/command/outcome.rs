@@ -15,7 +15,7 @@ const MAX_ID_BYTES: usize = 1024;
 /// The outcome of a command.
 pub(super) enum Outcome {
     Done(CommandResult),
-    /// Nothing was done: the command reports it, or it was never started.
+    /// Nothing was done: either the command reported this, or it couldn't be started.
     NotDone(String),
     /// The object doesn't exist.
     Missing(String),
@@ -63,7 +63,8 @@ impl CommandResult {
         Ok(command_object(&outputs, inputs, own_id.as_deref().unwrap_or(id)))
     }
 
-    /// The failure of a command that succeeded but printed unusable output: it must run again.
+    /// The failure of a command that succeeded but printed unusable output. The object is marked so that the command
+    /// runs again.
     fn unusable(&self, what: &str, inputs: &Properties, id: &str, before: &Properties) -> Failure {
         let object = command_object(&marked_unfinished(before, self.command), inputs, id);
         Failure::partial(object, format!("`{}` succeeded, but {what}", self.command))
@@ -82,7 +83,7 @@ fn id_problem(id: &str) -> Option<String> {
     (id.len() > MAX_ID_BYTES).then(|| format!("has more than {MAX_ID_BYTES} bytes"))
 }
 
-/// Builds an object with these outputs, and marks the secret ones as the inputs say.
+/// Builds an object with these outputs and marks those that the inputs declare as secret.
 pub(super) fn command_object(outputs: &Properties, inputs: &Properties, id: &str) -> Object {
     let mut object = Object::new(id, outputs.clone());
     object.sensitive_outputs = match flag(inputs, "sensitive") {
@@ -95,7 +96,7 @@ pub(super) fn command_object(outputs: &Properties, inputs: &Properties, id: &str
     object
 }
 
-/// Adds the marker of the failed command to the outputs.
+/// Sets the output `unfinished` to the name of the failed command.
 pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties {
     let mut outputs = members(outputs);
     outputs.insert(UNFINISHED.to_owned(), Json::from_string(what));

@@ -21,7 +21,7 @@ const MAX_STDERR: usize = 64 << 10;
 /// Size of the read buffer.
 const PIECE: usize = 16 << 10;
 
-/// Prefixes of variables that commands must not inherit, because identities and passphrases are among them.
+/// Prefixes of variables that commands must not inherit, because these may hold identities and passphrases.
 const INTERNAL_PREFIXES: [&str; 2] = ["STATECTL_", "STATE_"];
 
 /// The parameters of a process.
@@ -94,8 +94,8 @@ impl Process<'_> {
                 }
             }
         };
-        // Output before the exit is already in the pipes. Background processes may hold the pipes open for ever,
-        // so only the available bytes are read.
+        // Everything that the process printed before its exit is already in the pipes. Background processes may hold
+        // the pipes open for ever, so only the available bytes are read.
         read_available(&out, &mut printed);
         read_available(&err, &mut log_lines);
         log_lines.end();
@@ -205,6 +205,7 @@ struct LogLines<'a> {
     hidden: &'a Redactor,
     /// The incomplete last line.
     open: Vec<u8>,
+    /// Length of all complete lines in bytes.
     kept: usize,
 }
 
@@ -217,7 +218,7 @@ impl LogLines<'_> {
             return;
         }
         if self.kept > MAX_STDERR {
-            // The line is dropped as a whole: a part of a secret would not be recognized as one.
+            // The line is dropped as a whole, because a secret in it that is cut in two would not be redacted.
             let reason = "further lines on its standard error are not logged";
             self.log.emit(LogLevel::Warning, reason);
             return;
@@ -238,7 +239,7 @@ impl ByteSink for LogLines<'_> {
         for &byte in piece {
             match byte {
                 b'\n' => self.line_ends(),
-                // Bytes beyond the limit are dropped anyway.
+                // A line beyond the limit isn't logged, so its other bytes aren't stored.
                 _ if self.open.len() <= MAX_STDERR => self.open.push(byte),
                 _ => {}
             }
@@ -270,7 +271,7 @@ impl Redactor {
             }
             self.texts.push(line.to_owned());
         }
-        // Replaces the longest text first, because a text may contain another one.
+        // The longest text is replaced first, because it may contain a shorter one.
         self.texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 

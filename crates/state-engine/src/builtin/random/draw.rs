@@ -29,7 +29,7 @@ impl<'a> Draw<'a> {
     /// Returns a uniformly distributed number below `limit`, which is at least 1.
     fn below(&mut self, limit: usize) -> usize {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).max(1);
-        // Numbers from here on would make the first results more likely.
+        // Numbers from `fair` on would make small results more likely.
         let fair = u32::MAX - u32::MAX % limit;
         loop {
             let mut bits = [0; 4];
@@ -130,7 +130,7 @@ mod tests {
             }
         }
         assert_eq!(counts.len(), 32);
-        // 2,000 are expected; the limits are more than seven deviations away.
+        // 2,000 are expected; the limits are more than seven standard deviations away.
         assert!(
             counts.values().all(|count| (1700..2300).contains(count)),
             "{counts:?}"

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use state_core::json::{Json, write_string};
 use state_core::testkit::run::scaled;
 
-/// A document that uses every feature, for mutation.
+/// A document that uses every feature. Tests edit it at random.
 const SAMPLE: &str = r#"
 # A comment.
 name: sample
@@ -40,7 +40,7 @@ outputs:
   page: { value: { a: "${page.id}" }, sensitive: true }
 "#;
 
-/// Writes the tree as text: positions and values.
+/// Writes the positions and values of the tree as text. `down` is subtracted from every line number.
 fn drawn(node: &Node, down: u64) -> String {
     fn draw(node: &Node, down: u64, out: &mut String) {
         let place = |place: Place| format!("{}:{} ", place.line - down, place.column);
@@ -117,7 +117,7 @@ fn any_json() -> impl Strategy<Value = String> {
     })
 }
 
-/// Runs every stage of a program that needs no engine.
+/// Runs all stages of a program that need no engine.
 fn digest(bytes: &[u8]) {
     let Ok(program) = Program::parse("p", bytes) else {
         return;
@@ -135,9 +135,10 @@ fn digest(bytes: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(300), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// JSON is valid YAML: after a comment line, the YAML reader takes it, one line further down.
+    /// JSON is valid YAML, so the YAML reader must build the same tree. The comment line makes the document invalid
+    /// JSON and moves every position down by one line.
     #[test]
-    fn json_is_the_same_document_for_both_readers(value in any_json(), pretty in any::<bool>()) {
+    fn both_readers_build_the_same_tree_from_json(value in any_json(), pretty in any::<bool>()) {
         let mut text = format!("{{\"a\": {value}}}");
         if pretty {
             text = Json::parse(&text).unwrap().pretty();
@@ -152,19 +153,19 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn reader_never_panics_on_random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         digest(&bytes);
     }
 
     #[test]
-    fn no_characters_of_yaml_make_the_reader_panic(text in "[-?:,\\[\\]{}#&*!|>'\"%@`<$ \t\r\na0.~=]{0,60}") {
+    fn reader_never_panics_on_yaml_characters(text in "[-?:,\\[\\]{}#&*!|>'\"%@`<$ \t\r\na0.~=]{0,60}") {
         digest(text.as_bytes());
         digest(format!("resources:\n  a: {{kind: f, inputs: {{x: {text}}}}}\n").as_bytes());
         digest(format!("resources:\n  a:\n    kind: f\n    inputs:\n      x: {text}\n").as_bytes());
     }
 
     #[test]
-    fn no_edit_of_a_document_makes_the_reader_panic(
+    fn reader_never_panics_on_edited_documents(
         slips in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3_u8), 1..6),
     ) {
         let mut bytes = SAMPLE.as_bytes().to_vec();
@@ -184,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn unbroken_sample_is_valid() {
+fn unmodified_sample_is_valid() {
     assert_eq!(super::messages(SAMPLE), [""; 0]);
     let crlf = SAMPLE.replace('\n', "\r\n");
     assert_eq!(super::messages(&crlf), [""; 0]);

@@ -13,7 +13,7 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future waits"),
     }
 }
 
@@ -56,7 +56,7 @@ fn values(configured: &Configured) -> BTreeMap<String, String> {
 }
 
 fn lines(result: Result<Configured, ProgramError>) -> Vec<String> {
-    let error = result.expect_err("it is refused");
+    let error = result.expect_err("the settings must be refused");
     error.to_string().lines().map(str::to_owned).collect()
 }
 

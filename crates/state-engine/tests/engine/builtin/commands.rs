@@ -5,7 +5,7 @@ use state_engine::StepOp;
 use state_engine::settle::Decision;
 
 #[tokio::test]
-async fn commands_create_read_update_and_delete() {
+async fn each_operation_runs_its_own_command() {
     let harness = ProviderHarness::new().await;
     let with = |size: &str| {
         shell(&[
@@ -49,7 +49,7 @@ async fn commands_create_read_update_and_delete() {
 }
 
 #[tokio::test]
-async fn plain_text_becomes_stdout_and_arguments_skip_the_shell() {
+async fn plain_text_becomes_stdout_and_lists_skip_the_shell() {
     let harness = ProviderHarness::new().await;
     let inputs = r#"{"create":["printf","%s\n\n","$HOME `id` *"]}"#;
     harness.done(&[goal("job", "command", inputs)]).await;
@@ -70,7 +70,7 @@ async fn plain_text_becomes_stdout_and_arguments_skip_the_shell() {
 }
 
 #[tokio::test]
-async fn trigger_replaces_and_other_command_changes_run_nothing() {
+async fn trigger_change_replaces_but_command_change_runs_nothing() {
     let harness = ProviderHarness::new().await;
     let with = |trigger: &str, delete: &str| {
         shell(&[
@@ -82,14 +82,14 @@ async fn trigger_replaces_and_other_command_changes_run_nothing() {
     };
     harness.done(&[with("1", "echo first >> log")]).await;
     let report = harness.done(&[with("1", "echo second >> log")]).await;
-    // The new command is only recorded, for the next delete.
+    // The run only records the new `delete` command. The next delete executes it.
     assert!(ops(&report).iter().all(|op| *op == StepOp::Same), "{report:?}");
     harness.done(&[with("2", "echo second >> log")]).await;
     assert_eq!(harness.text("log"), "create\ncreate\nsecond\n");
 }
 
 #[tokio::test]
-async fn failed_create_is_unfinished_then_deleted_and_repeated() {
+async fn failed_create_is_deleted_and_repeated_by_the_next_run() {
     let harness = ProviderHarness::new().await;
     let with = |create: &str| {
         shell(&[
@@ -111,7 +111,7 @@ async fn failed_create_is_unfinished_then_deleted_and_repeated() {
 }
 
 #[tokio::test]
-async fn failed_create_is_checked_with_read() {
+async fn read_decides_the_outcome_of_a_failed_create() {
     let harness = ProviderHarness::new().await;
     let with =
         |create: &str, read: &str| shell(&[("create", create), ("read", read), ("update", "echo mended")]);
@@ -165,7 +165,7 @@ async fn command_not_started_or_exit_75_counts_as_not_done() {
 }
 
 #[tokio::test]
-async fn failed_update_is_run_again() {
+async fn failed_update_is_repeated_by_the_next_run() {
     let harness = ProviderHarness::new().await;
     let with = |update: &str| shell(&[("create", "echo 1"), ("update", update), ("stdin", update)]);
     harness.done(&[with("true")]).await;
@@ -202,7 +202,7 @@ async fn failed_delete_keeps_the_entry_unless_the_object_is_missing() {
 }
 
 #[tokio::test]
-async fn missing_object_is_created_again() {
+async fn missing_object_is_recreated_after_a_refresh() {
     let harness = ProviderHarness::new().await;
     let goals = [shell(&[
         ("create", "touch there; echo made"),
@@ -236,7 +236,7 @@ async fn marking_an_output_secret_runs_no_command() {
 }
 
 #[tokio::test]
-async fn malformed_commands_are_named() {
+async fn all_malformed_command_inputs_are_reported_by_name() {
     let harness = ProviderHarness::new().await;
     let inputs =
         r#"{"create":"ls","read":[],"update":["a",1],"environment":{"A=B":"x","STATE_ID":"y"},"trigger":1}"#;
@@ -263,7 +263,7 @@ async fn malformed_commands_are_named() {
 }
 
 #[tokio::test]
-async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
+async fn create_with_invalid_id_is_unfinished_and_hides_the_id() {
     let long = "x".repeat(1025);
     for (id, wrong) in [
         ("", "is empty"),
@@ -329,7 +329,7 @@ async fn invalid_id_of_update_or_read_keeps_the_recorded_id() {
 }
 
 #[tokio::test]
-async fn environment_refused_by_the_system_counts_as_not_done() {
+async fn too_large_environment_counts_as_not_done() {
     let harness = ProviderHarness::new().await;
     // More than Linux allows in an environment variable.
     let much = "x".repeat(200_000);

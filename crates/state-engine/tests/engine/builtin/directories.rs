@@ -1,4 +1,4 @@
-//! Tests of the directory provider: creates at unused paths, removes only empty directories.
+//! Tests of the directory provider: directories are created only at unused paths, and removed only if empty.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::{Goal, StepOp};

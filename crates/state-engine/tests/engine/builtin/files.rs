@@ -163,7 +163,7 @@ async fn drift_to_binary_content_is_repaired() {
 }
 
 #[tokio::test]
-async fn copied_file_follows_its_source() {
+async fn copied_file_is_updated_when_its_source_changes() {
     let harness = ProviderHarness::new().await;
     harness.put("from", [0xff, 0, 1]);
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
@@ -209,7 +209,7 @@ async fn symbolic_link_is_never_followed() {
 }
 
 #[tokio::test]
-async fn unwritable_file_fails_without_pending() {
+async fn failed_write_leaves_no_pending_operation() {
     let harness = ProviderHarness::new().await;
     let messages = refusals(&harness.up(&[file("no/such/a.txt", "one")]).await);
     assert!(messages.contains("declare it as a `directory`"), "{messages}");
@@ -218,7 +218,7 @@ async fn unwritable_file_fails_without_pending() {
     assert!(messages.contains("doesn't exist"), "{messages}");
     let messages = refusals(&harness.up(&[file(&"x".repeat(256), "one")]).await);
     assert!(messages.contains("too long"), "{messages}");
-    // Not even root can create a file there.
+    // Not even root can create a file in `/proc`.
     let messages = refusals(&harness.up(&[file("/proc/self/statectl", "one")]).await);
     assert!(messages.contains("/proc/self/statectl: "), "{messages}");
     assert_eq!(harness.names(), ["plain"]);
@@ -269,7 +269,7 @@ async fn all_wrong_inputs_are_named_and_no_value_is_quoted() {
 }
 
 #[tokio::test]
-async fn unknown_input_is_not_missing() {
+async fn unknown_input_is_not_reported_as_missing() {
     let harness = ProviderHarness::new().await;
     let mut waits = after(goal("page", "file", r#"{"path":"a.txt"}"#), "password");
     waits.unknown.insert("content".to_owned());
@@ -281,7 +281,7 @@ async fn unknown_input_is_not_missing() {
 }
 
 #[tokio::test]
-async fn file_replaced_at_its_path_is_deleted_first() {
+async fn replacement_at_the_same_path_deletes_first() {
     let harness = ProviderHarness::new().await;
     harness.done(&[file("a.txt", "one")]).await;
     let mut run = harness.default_run();
@@ -340,7 +340,7 @@ async fn files_are_created_in_directories_of_the_same_program() {
 #[tokio::test]
 async fn timed_out_copy_stops_and_leaves_no_file() {
     let harness = ProviderHarness::new().await;
-    // A sparse file, long enough for the copy to be interrupted.
+    // A sparse file whose copy takes longer than the timeout.
     let source = fs::File::create(harness.path("from")).unwrap();
     source.set_len(8 << 30).unwrap();
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
@@ -350,7 +350,7 @@ async fn timed_out_copy_stops_and_leaves_no_file() {
     let reasons = report.failures[0].reasons.join("; ");
     assert!(reasons.contains("didn't finish `create`"), "{reasons}");
     assert_eq!(report.pending.len(), 1, "{report:?}");
-    // The copy stops between two pieces.
+    // The copy runs in a thread, and stops only before it reads the next block.
     let mut waited = Duration::ZERO;
     while harness.names() != ["from"] {
         assert!(waited < Duration::from_secs(2), "{:?}", harness.names());

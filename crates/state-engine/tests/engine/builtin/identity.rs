@@ -1,4 +1,4 @@
-//! Tests that no two resources share a file: conflicts are reported before a create, in previews too.
+//! Tests that no two resources share a file: a run and a preview report the conflict before a create.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::Goal;
@@ -8,7 +8,7 @@ fn file(name: &str, path: &str) -> Goal {
 }
 
 #[tokio::test]
-async fn two_resources_with_one_path_are_reported_before_the_create() {
+async fn shared_path_is_reported_before_the_second_create() {
     let harness = ProviderHarness::new().await;
     let both = [file("page", "a.txt"), file("copy", "./b/../a.txt")];
     let expected = format!(
@@ -57,7 +57,7 @@ async fn replacement_with_the_same_id_must_delete_first() {
 }
 
 #[tokio::test]
-async fn path_is_free_again_after_a_failed_create() {
+async fn failed_create_does_not_claim_the_path() {
     let harness = ProviderHarness::new().await;
     harness.put("a.txt", "a stranger's");
     let both = [file("page", "a.txt"), file("copy", "a.txt")];
@@ -69,7 +69,7 @@ async fn path_is_free_again_after_a_failed_create() {
     assert_eq!(report.failures.len(), 2, "{messages}");
     assert!(
         !messages.contains("belongs to page"),
-        "no entry has the file: {messages}"
+        "no entry records the file: {messages}"
     );
 }
 
@@ -80,7 +80,7 @@ fn moved(name: &str, path: &str) -> Goal {
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_for_an_object_that_is_already_claimed() {
+async fn move_to_a_claimed_path_deletes_nothing() {
     let harness = ProviderHarness::new().await;
     harness
         .done(&[file("page", "a.txt"), file("copy", "b.txt")])
@@ -112,7 +112,7 @@ async fn object_of_a_tombstone_can_be_claimed_by_others() {
 }
 
 #[tokio::test]
-async fn object_missing_at_refresh_is_free_again() {
+async fn path_of_a_missing_object_can_be_claimed_after_refresh() {
     let harness = ProviderHarness::new().await;
     harness.done(&[file("page", "a.txt")]).await;
     std::fs::remove_file(harness.path("a.txt")).unwrap();

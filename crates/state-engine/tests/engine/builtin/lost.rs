@@ -1,5 +1,5 @@
-//! Tests of a password whose create couldn't be recorded: however it is settled, the next run succeeds, and all
-//! dependent resources use the recorded password.
+//! Tests of a password whose create couldn't be recorded: however the operation is settled, the next run succeeds, and
+//! all dependent resources use the recorded password.
 
 use super::file_text;
 use crate::harness::{Harness, environment};
@@ -51,16 +51,16 @@ async fn done(harness: &Harness, folder: &Path) -> Report {
     report
 }
 
-/// A run whose append number `after` fails.
+/// Runs an update whose append number `after`, counted from 0, fails. Then breaks the lock that the run left.
 async fn fail(harness: &Harness, engine: &Engine, folder: &Path, after: usize, fault: Fault) {
     harness.faults.fail(Call::Append, after, fault);
     let ended = engine.run(&harness.name, update().await, run(folder)).await;
     let is_stopped = ended.map_or(true, |report| report.stopped_by.is_some());
-    assert!(is_stopped, "the append after {after} was to fail");
+    assert!(is_stopped, "the run must stop at append {after}");
     harness.free().await;
 }
 
-/// A create with a recorded intent and without a recorded result.
+/// Runs an update that records the intent of the password's create, but not its result. Returns the working directory.
 async fn unrecorded(harness: &Harness, engine: &Engine) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fail(harness, engine, folder.path(), RESULT, Fault::BeforeEffect).await;
@@ -73,11 +73,12 @@ async fn unrecorded(harness: &Harness, engine: &Engine) -> TempDir {
     folder
 }
 
-/// The append that holds the password's result, after the update's start and the intent.
+/// Number of the append that stores the result of the password. Append 0 stores the start of the update, and append 1
+/// the intent.
 const RESULT: usize = 2;
 
 #[tokio::test]
-async fn next_run_draws_a_new_password_after_any_failed_append() {
+async fn next_run_succeeds_after_any_failed_append() {
     for fault in [Fault::BeforeEffect, Fault::AfterEffect] {
         for after in 0..5 {
             let harness = Harness::sealed(1).await;
@@ -91,7 +92,7 @@ async fn next_run_draws_a_new_password_after_any_failed_append() {
 }
 
 #[tokio::test]
-async fn result_saved_to_a_file_is_used_once_restored() {
+async fn spooled_password_is_kept_after_it_is_restored() {
     let harness = Harness::sealed(2).await;
     let spool = tempfile::tempdir().unwrap();
     let spooling = harness.stacks.clone().with_spool(spool.path());
@@ -114,7 +115,7 @@ async fn result_saved_to_a_file_is_used_once_restored() {
 async fn password_recorded_without_its_value_is_replaced() {
     let harness = Harness::sealed(4).await;
     let folder = unrecorded(&harness, &harness.engine).await;
-    // The user declares the operation as done and knows only the id.
+    // The user resolves the operation as done, with an id but without the password.
     let session = harness.lock().await;
     let state = session.state();
     let pending = state.pending().find(|pending| pending.op == Op::Create).unwrap();

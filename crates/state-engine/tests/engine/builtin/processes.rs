@@ -67,9 +67,10 @@ async fn background_process_of_a_command_is_not_awaited() {
 }
 
 #[tokio::test]
-async fn first_interrupt_and_terminal_signal_let_a_command_finish() {
+async fn command_has_its_own_group_and_survives_first_interrupt() {
     let harness = ProviderHarness::new().await;
-    // The process group is the fifth field. The command has its own.
+    // The fifth field of `stat` is the process group. The command leads its own group, so a Ctrl-C at the terminal,
+    // which signals the group of `statectl`, doesn't reach it.
     let create = "touch begun; while test ! -e go; do sleep 0.01; done; cut -d' ' -f5 /proc/$$/stat; echo $$";
     let goals = [shell(&[("create", create)])];
     let run = harness.default_run();
@@ -87,7 +88,7 @@ async fn first_interrupt_and_terminal_signal_let_a_command_finish() {
 }
 
 #[tokio::test]
-async fn dropped_command_is_killed_with_its_group_and_stays_pending() {
+async fn command_group_killed_by_second_interrupt_stays_pending() {
     let harness = ProviderHarness::new().await;
     let with = |read: &[(&str, &str)]| {
         let mut inputs = vec![("create", "sleep 300 & echo $! > inner; echo $$ > outer; wait")];
@@ -108,7 +109,7 @@ async fn dropped_command_is_killed_with_its_group_and_stays_pending() {
 }
 
 #[tokio::test]
-async fn dropped_create_is_checked_by_the_next_run() {
+async fn interrupted_create_is_read_by_the_next_run() {
     let harness = ProviderHarness::new().await;
     let create = r#"echo "$STATE_MUTATION" > begun; sleep 300"#;
     let read = r#"if test -n "$STATE_ID"; then exit 0; fi; grep -q "$STATE_MUTATION" begun && rm begun && echo '{"id":"found"}'"#;
@@ -129,7 +130,7 @@ async fn dropped_create_is_checked_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn excess_pipe_output_does_not_block() {
+async fn large_stdin_or_output_does_not_block_a_command() {
     let harness = ProviderHarness::new().await;
     let much = "x".repeat(300_000);
     let inputs = format!(r#"{{"create":["true"],"stdin":"{much}"}}"#);
@@ -161,7 +162,8 @@ async fn excess_pipe_output_does_not_block() {
     ));
 }
 
-/// Run by the next test, in a child process with internal secrets in its environment.
+/// Runs only in a child process of `internal_secrets_are_not_inherited_by_commands`, with internal secrets in the
+/// environment.
 #[tokio::test]
 #[ignore = "run by `internal_secrets_are_not_inherited_by_commands`"]
 async fn prints_its_environment() {

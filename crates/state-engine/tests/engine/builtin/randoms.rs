@@ -58,7 +58,7 @@ async fn password_has_the_requested_characters() {
 }
 
 #[tokio::test]
-async fn random_id_has_two_encodings_after_its_prefix() {
+async fn random_id_has_its_prefix_and_two_encodings() {
     let harness = ProviderHarness::new().await;
     let inputs = r#"{"bytes":3,"prefix":"web-"}"#;
     let goals = [
@@ -79,5 +79,9 @@ async fn random_id_has_two_encodings_after_its_prefix() {
         harness.entry("b").await.unwrap(),
     );
     assert_ne!(a.id, b.id);
-    assert_eq!(b.id.as_ref().unwrap().len(), 32, "a one-byte id could collide");
+    assert_eq!(
+        b.id.as_ref().unwrap().len(),
+        32,
+        "the resource id is longer than the random value, which could collide"
+    );
 }

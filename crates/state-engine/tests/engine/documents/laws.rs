@@ -58,7 +58,7 @@ fn members(drawn: &Drawn, at: usize) -> [Vec<(String, String)>; 2] {
     [inputs, options]
 }
 
-/// The document as YAML, with its resources in this order.
+/// The document as YAML, with the resources in the given order.
 fn yaml(drawn: &Drawn, order: &[usize]) -> String {
     let mut text = String::from("resources:\n");
     for &at in order {
@@ -76,7 +76,7 @@ fn yaml(drawn: &Drawn, order: &[usize]) -> String {
     text
 }
 
-/// The document as JSON, with its resources in this order.
+/// The document as JSON, with the resources in the given order.
 fn json(drawn: &Drawn, order: &[usize]) -> String {
     let object = |members: Vec<(String, String)>| {
         let members: Vec<String> = members
@@ -125,8 +125,8 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(48), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each resource is created after its dependencies, whatever the order of the document, and the JSON form is
-    /// the same program.
+    /// Each resource is created after its dependencies, in any order of the document. The JSON form records the same
+    /// entries as the YAML form.
     #[test]
     fn resources_follow_dependencies_in_yaml_and_json(
         (drawn, order) in any_program().prop_flat_map(|drawn| {

@@ -1,4 +1,4 @@
-//! Tests of secrets that a program embeds in longer strings: no output ever shows them.
+//! Tests of secrets that a program embeds in longer strings: no event, report or log shows the secrets.
 
 use super::source;
 use crate::harness::Harness;
@@ -7,7 +7,7 @@ use state_engine::{Event, Operation, Report, Run};
 use state_manager::{Actor, Environment, LogQuery};
 use std::sync::{Arc, Mutex};
 
-/// A token with special characters at its ends, where a shell splits words.
+/// A token that contains special characters of shells.
 const TOKEN: &str = "s3;k/anary'$x";
 const LINES: &str = "first canary line\nsecond canary line\n";
 const PIN: &str = "12345678";
@@ -79,7 +79,7 @@ resources:
 ";
 
 #[tokio::test]
-async fn secret_in_a_command_is_never_shown_in_its_lifecycle() {
+async fn embedded_secret_is_masked_in_create_read_and_delete() {
     let messages = SecretHarness::new(31).await;
     let job = r#"
   job:
@@ -108,7 +108,7 @@ async fn secret_in_a_command_is_never_shown_in_its_lifecycle() {
     let report = messages.up(&format!("{CONFIG}{job}")).await;
     assert!(report.succeeded(), "{report:?}");
     assert!(messages.run(Operation::Refresh).await.succeeded());
-    // The command fails, and the reason quotes only what is not secret.
+    // The `delete` command fails, and the reason quotes the output of the command without secrets.
     let report = messages.run(Operation::Destroy).await;
     assert_eq!(report.failures.len(), 1, "{report:?}");
     messages.assert_silent().await;
@@ -119,7 +119,7 @@ async fn secret_in_a_command_is_never_shown_in_its_lifecycle() {
 }
 
 #[tokio::test]
-async fn secret_in_lists_and_maps_is_hidden_and_marks_output() {
+async fn secret_in_lists_and_maps_is_masked_and_marks_stdout() {
     let messages = SecretHarness::new(32).await;
     let jobs = r#"
   job:
@@ -145,7 +145,7 @@ async fn secret_in_lists_and_maps_is_hidden_and_marks_output() {
     assert!(all.contains("exit status: 3"), "{all}");
     for job in ["job", "printed"] {
         let marks = &messages.harness.entry(job).unwrap().sensitive_outputs;
-        assert_eq!(*marks, ["/stdout"], "{job} prints it");
+        assert_eq!(*marks, ["/stdout"], "{job} prints a secret");
     }
     messages.run(Operation::Destroy).await;
     messages.assert_silent().await;

@@ -100,7 +100,7 @@ pub(crate) struct Plan {
     kind: Kind,
     specs: Vec<Spec>,
     pub(crate) options: RunOptions,
-    /// One in this many calls fails; none: no call fails.
+    /// One in this many calls fails. No call fails if this is `None`.
     wrong: Option<u64>,
     drift: bool,
     cut: Option<Cut>,
@@ -117,9 +117,9 @@ enum Kind {
 enum Cut {
     /// The store fails at this append.
     Store(usize, Fault),
-    /// The process dies at this append.
+    /// The run is dropped at this append, as in a crash of the process.
     Kill(usize),
-    /// The run is interrupted at this append, this many times.
+    /// The run is interrupted at this append, once or twice.
     Interrupt(usize, u64),
 }
 

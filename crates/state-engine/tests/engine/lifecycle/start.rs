@@ -1,4 +1,4 @@
-//! A random valid snapshot as the start of a lifecycle, and the objects that it describes.
+//! Random valid snapshots that start a lifecycle, and the objects that they describe.
 
 use super::draw::{Random, resource};
 use crate::harness::Harness;
@@ -8,8 +8,8 @@ use state_core::mutation::EditChange;
 use state_core::{Address, Dependency, DeposedKey, Entry, SharedEntry, Uid};
 use std::collections::BTreeMap;
 
-/// Populates the stack with entries in topological order: deposed, tombstones, tainted, protected and missing
-/// ones.
+/// Populates the stack with random entries in topological order. Some are deposed, tombstones, tainted or protected,
+/// and some describe missing objects.
 pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut Vec<String>) {
     let mut names = ["a", "b", "c", "d", "e", "f"];
     random.shuffle(&mut names);
@@ -76,7 +76,7 @@ fn describe(changes: &[EditChange], history: &mut Vec<String>) {
             ];
             let marks: Vec<&str> = marks.iter().filter(|mark| mark.1).map(|mark| mark.0).collect();
             history.push(format!(
-                "begins with {} {:?} {:?} {marks:?} {refers:?}",
+                "starts with {} {:?} {:?} {marks:?} {refers:?}",
                 entry.key(),
                 entry.kind,
                 entry.id
@@ -145,7 +145,7 @@ fn vary_live_entry(harness: &Harness, random: &Random, entry: &mut Entry) {
                 harness.cloud.lose(id);
             }
         }
-        3 => entry.init_errors = vec!["it doesn't answer".to_owned()],
+        3 => entry.init_errors = vec!["the object doesn't answer".to_owned()],
         _ => {}
     }
 }

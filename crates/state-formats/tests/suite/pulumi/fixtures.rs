@@ -21,7 +21,7 @@ fn real_checkpoint_roundtrips_byte_for_byte() {
 }
 
 #[test]
-fn real_checkpoint_is_equal_without_original_text() {
+fn changed_real_checkpoint_differs_only_in_the_changed_field() {
     for name in ["checkpoint-v1.json", "checkpoint-v3.json"] {
         let Some(text) = shared(name) else { return };
         let mut snapshot = import(&text).snapshot;

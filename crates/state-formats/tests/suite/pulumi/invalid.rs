@@ -22,7 +22,8 @@ fn refused(text: &str, part: &str) -> String {
     error
 }
 
-/// Sets one field of the database to an invalid value; the message must contain position and path.
+/// Sets one field of the database (resource 3 of `shop()`) to an invalid value. The message must contain position and
+/// path.
 #[track_caller]
 fn field_refused(key: &str, value: Value, part: &str, below: &str) {
     let mut list = shop();
