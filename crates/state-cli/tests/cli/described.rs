@@ -210,6 +210,8 @@ fn sealing(tour: &mut Tour) {
     tour.go(&["recipients", "add", "--outputs", other]);
     tour.go(&["rekey"]);
     tour.go(&["trust"]);
+    tour.go(&["secret", "scan", "--all"]);
+    tour.go(&["secret", "seal", "--all"]);
     let token = tour.sandbox.write("token.txt", "hunter2");
     for (action, input) in [
         ("encrypt", token),
