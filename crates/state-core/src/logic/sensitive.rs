@@ -29,10 +29,10 @@
 //! ```
 
 mod attributes;
-mod common;
 mod copies;
 mod cover;
 mod fragments;
+mod frequent_values;
 mod limits;
 mod parts;
 mod spelling;

@@ -122,12 +122,17 @@ pub(crate) fn successor(
         generation,
         endorsement: old.endorse(new.id(), generation),
     }));
+    let outputs = before.map(|keys| keys.outputs.clone()).unwrap_or_default();
+    // A removed recipient loses the name too.
+    let mut names = before.map(|keys| keys.names.clone()).unwrap_or_default();
+    names.retain(|named, _| recipients.contains(named) || outputs.contains(named));
     Keys {
         generation,
         since: before.map_or(next, |keys| keys.since),
         files,
         recipients: recipients.to_vec(),
-        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+        outputs,
+        names,
         succession,
     }
 }

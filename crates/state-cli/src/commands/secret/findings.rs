@@ -61,7 +61,7 @@ pub(super) struct Finding {
     pub(super) readers: Readers,
 }
 
-/// Findings by place.
+/// The findings in a state, by place.
 pub(super) type Findings = BTreeMap<Place, Finding>;
 
 /// Examines a state. `stored` is the state as it is in the store, `opened` the same with decrypted values, as far as an

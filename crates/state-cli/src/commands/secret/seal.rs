@@ -26,7 +26,7 @@ const NAMED: usize = 5;
 pub(crate) struct Args {
     /// Places as `secret scan` prints them, or addresses of resources
     ///
-    /// An address stands for every place in the resource that `secret scan` reports.
+    /// An address selects every place in the resource that `secret scan` reports.
     #[arg(value_name = "PLACE", required_unless_present = "all")]
     places: Vec<String>,
     /// All places that `secret scan` reports

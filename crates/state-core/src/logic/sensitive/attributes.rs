@@ -2,7 +2,7 @@
 
 use crate::json::{Json, Kind, View, child_pointer};
 
-/// Returns pointers to the values that a pattern selects. A pattern is a JSON pointer in which `*` stands for any element
+/// Returns pointers to the values that a pattern selects. A pattern is a JSON pointer in which `*` matches any element
 /// of a list and any member of an object. Values that can't hold a secret are left out: null, booleans, and empty
 /// strings, lists and objects.
 ///

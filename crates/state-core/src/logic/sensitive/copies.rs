@@ -1,7 +1,7 @@
 //! Search of a whole snapshot for copies of its secrets.
 
-use super::common::is_common;
 use super::cover::{Path, resolve_existing};
+use super::frequent_values::is_common;
 use super::{SecretStrings, covered_pointers, output_paths, sides, spans_of_output};
 use crate::address::EntryKey;
 use crate::entry::Entry;

@@ -113,7 +113,7 @@ impl Parts {
 
 /// Whether a secret is long enough to be searched for as a part of other strings.
 fn is_long(secret: &str) -> bool {
-    secret.trim().chars().count() >= MIN_PART_CHARS && !super::common::is_common(secret)
+    secret.trim().chars().count() >= MIN_PART_CHARS && !super::frequent_values::is_common(secret)
 }
 
 /// Word and bit of a window in a filter of `words` words, a power of two.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// The list, with comments that begin with `#`.
-const LIST: &str = include_str!("common.txt");
+const LIST: &str = include_str!("frequent_values.txt");
 
 fn values() -> impl Iterator<Item = &'static str> {
     LIST.lines().filter(|line| !line.starts_with('#'))
