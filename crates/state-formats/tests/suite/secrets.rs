@@ -32,9 +32,9 @@ fn shown(snapshot: &Snapshot) -> String {
     let mask = Mask::hide("***");
     let mut text = format!("{:?}", mask.outputs(snapshot));
     for entry in &snapshot.entries {
-        write!(
+        writeln!(
             text,
-            "{} {:?} {:?}\n",
+            "{} {:?} {:?}",
             entry.key(),
             mask.id(entry),
             mask.sides(entry)
