@@ -102,7 +102,7 @@ SHAPES = {
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
     "MOVING": ("name=text nonce=uuid", ""),
     "CLIENTLOCK": ("id=text holder=any", "message=text expires=text"),
-    "KEYS": ("generation=number since=number files=list recipients=list", "outputs=list succession=list"),
+    "KEYS": ("generation=number since=number files=list recipients=list", "outputs=list names=object succession=list"),
     "COLLECTION": ("base=BASE serial=number since=text", "forgotten=[revision]"),
     "COMPACTION": ("start=number end=number digest=digest length=number", ""),
     "WATERMARK": ("slot=number chain=digest", ""),

@@ -93,8 +93,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Recipients(recipients::Command),
     Rekey(rekey::Args),
-    /// Encrypt and decrypt single values with the stack's data key
-    #[command(subcommand)]
+    /// Find and encrypt secrets of a state, and single values
+    #[command(subcommand, visible_alias = "secrets")]
     Secret(secret::Command),
     Trust(trust::Args),
     Identity(identity::Args),

@@ -65,7 +65,7 @@ pub mod testkit;
 pub use contracts::{backend, crypter, sealing};
 pub use format::{envelope, head, history, journal, sealed};
 pub use ids::{address, counter, digest, id, name, revision};
-pub use logic::{dag, diff, mask, merge, repair, sensitive, verify};
+pub use logic::{dag, diff, mask, merge, repair, sensitive, suspects, verify};
 pub use model::{entry, log, moves, mutation, pending, snapshot, update};
 pub use origins::{configuration, deployment, persistent, target};
 

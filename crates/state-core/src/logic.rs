@@ -7,4 +7,5 @@ pub mod merge;
 pub(crate) mod nearest;
 pub mod repair;
 pub mod sensitive;
+pub mod suspects;
 pub mod verify;

@@ -6,6 +6,7 @@ use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
 use crate::native::Native;
 use crate::pulumi::Pulumi;
+use crate::secrets::ADDED_MARKS;
 use crate::terraform::Terraform;
 use crate::unobin::Unobin;
 use crate::verdict::{self, ImportVerdict};
@@ -188,10 +189,11 @@ impl Formats {
     }
 
     /// The [opaque parts](StateFormat::opaque) of the extensions, by format name. In the extensions of a format that
-    /// isn't returned, any part may contain secrets.
+    /// isn't returned, any part may contain secrets. The last item is the record of the marks that an import added.
     pub fn opaque(&self) -> impl Iterator<Item = (&'static str, OpaquePointers<'static>)> {
-        self.iter()
-            .filter_map(|format| Some((format.name(), format.opaque()?)))
+        let formats = self.iter();
+        let of_formats = formats.filter_map(|format| Some((format.name(), format.opaque()?)));
+        of_formats.chain([(ADDED_MARKS, OpaquePointers::default())])
     }
 
     /// Decides whether an imported state may replace the state of a stack.

@@ -44,6 +44,9 @@
 //! original text) may contain secrets that no sensitive path marks. [`Formats::opaque`] lists these parts; a program
 //! that seals snapshots must seal them too.
 //!
+//! The system of a state marks few of its secrets. [`mark_secrets`] marks more: attributes that are known to contain
+//! secrets, and copies of marked values. An export omits these marks.
+//!
 //! A Pulumi state holds its secrets in envelopes, usually encrypted by a secrets provider of Pulumi. An import keeps
 //! the envelopes and marks their paths as sensitive. With the feature `pulumi-secrets`, [`StateFormat::open_secrets`]
 //! decrypts secrets of the passphrase provider.
@@ -57,6 +60,7 @@ mod formats;
 mod layout;
 mod native;
 mod pulumi;
+mod secrets;
 mod terraform;
 mod unobin;
 mod verdict;
@@ -70,6 +74,7 @@ pub use format::{
 pub use formats::{Detected, Formats};
 pub use native::Native;
 pub use pulumi::Pulumi;
+pub use secrets::{MarkedSecrets, add_marks, known_secrets, mark_secrets, readable_fields};
 pub use terraform::Terraform;
 pub use unobin::Unobin;
 pub use verdict::{ImportVerdict, Refusal};

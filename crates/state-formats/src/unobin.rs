@@ -18,6 +18,7 @@ use crate::fields::scan_unlimited;
 use crate::format::{
     Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
+use crate::secrets::declared_marks;
 use crate::verdict::is_untouched;
 use newer::EXTENSION;
 use serde::{Deserialize, Serialize};
@@ -293,7 +294,7 @@ fn write(snapshot: &Snapshot) -> Result<String> {
     out.entries = snapshot
         .entries
         .iter()
-        .map(|entry| to_unobin(entry, uses_later_fields))
+        .map(|entry| to_unobin(entry, facts.is_some(), uses_later_fields))
         .collect::<Result<_>>()?;
     let Some(facts) = facts else {
         return Ok(codec::encode_pretty(&out));
@@ -334,7 +335,7 @@ impl LaterRelease {
 ///
 /// With `uses_later_fields`, the copy also has `external`, which marks data sources, and the extension, which contains
 /// bindings.
-fn to_unobin(entry: &Entry, uses_later_fields: bool) -> Result<SharedEntry> {
+fn to_unobin(entry: &Entry, came_from_unobin: bool, uses_later_fields: bool) -> Result<SharedEntry> {
     let refuse = |reason: &str| Err(EXTENSION.not_exportable(entry.key().to_string(), reason));
     if !entry.is_live() || entry.pending_replacement {
         return refuse(
@@ -350,8 +351,13 @@ fn to_unobin(entry: &Entry, uses_later_fields: bool) -> Result<SharedEntry> {
     }
     let mut copy = Entry::new(entry.address.clone(), entry.entry_type, entry.kind.clone());
     copy.schema_version = entry.schema_version;
-    copy.sensitive_inputs = top_level(&entry.sensitive_inputs);
-    copy.sensitive_outputs = top_level(&entry.sensitive_outputs);
+    // Only a state of unobin has marks that must come back as they were.
+    let [inputs, outputs] = match came_from_unobin {
+        true => declared_marks(entry),
+        false => [entry.sensitive_inputs.clone(), entry.sensitive_outputs.clone()],
+    };
+    copy.sensitive_inputs = top_level(&inputs);
+    copy.sensitive_outputs = top_level(&outputs);
     copy.library.clone_from(&entry.library);
     copy.library_type.clone_from(&entry.library_type);
     copy.configuration.clone_from(&entry.configuration);

@@ -29,6 +29,7 @@ use state_core::mutation::StackOutputs;
 use state_core::{
     Address, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A stack of a store. Cheap to clone. Readers take no lock and never wait for a writer.
@@ -324,13 +325,38 @@ impl Stack {
         Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
-    /// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
+    /// The names that people gave to recipients, by recipient.
+    ///
+    /// # Errors
+    /// As [`Stack::recipients`].
+    pub async fn recipient_names(&self) -> Result<BTreeMap<String, String>> {
+        let keys = rotation::keys(&self.context).await?;
+        Ok(keys.map(|keys| keys.names).unwrap_or_default())
+    }
+
+    /// Wraps the stack's data key to more recipients, and makes a revision that records them. Sealed values are not
+    /// sealed again.
     ///
     /// # Errors
     /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient;
     /// `Locked`.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
-        rotation::add_recipients(&self.context, operation, more).await
+        rotation::add_recipients(&self.context, operation, more, None).await
+    }
+
+    /// Adds one recipient as [`Stack::add_recipients`] does, under a name. A recipient that the stack has already gets
+    /// the name.
+    ///
+    /// # Errors
+    /// As [`Stack::add_recipients`].
+    pub async fn add_named_recipient(
+        &self,
+        operation: &str,
+        recipient: &str,
+        name: &str,
+    ) -> Result<Vec<String>> {
+        let recipient = [recipient.to_owned()];
+        rotation::add_recipients(&self.context, operation, &recipient, Some(name)).await
     }
 
     /// The recipients who can read the stack's published outputs, and nothing else of the stack.

@@ -14,7 +14,6 @@ use crate::target::Target;
 use crate::{repair_steps, store};
 use document::FormatArg;
 use passphrases::{FilePassphrase, Secrets};
-use state_core::head::SealingPolicy;
 use state_core::repair::{self, RepairResult};
 use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
@@ -25,6 +24,10 @@ use summary::{Content, Outcome, Summary};
 /// Import a state from a file
 ///
 /// Creates the store and the stack `default` if they don't exist.
+///
+/// Encrypts the values that the file marks as sensitive, the attributes of about 300 resource types that are known to hold
+/// secrets, and every copy of such a value: in other resources, in outputs, and inside longer strings. The report counts
+/// them and names the fields that stay readable. With `--policy all`, every value is encrypted.
 ///
 /// A stack that isn't empty accepts only a newer state: one with the same lineage and a higher serial. Resources that
 /// are in both states keep their uid, and the previous state stays in the history.
@@ -67,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };
-    let content = Content::of(&source.imported.snapshot);
+    let content = Content::of(&mut source.imported.snapshot);
     let imported = &mut source.imported;
     let work = async |session: &Session| apply(context, args, session, imported).await;
     let (outcome, mut warnings) = match store::run_and_close(session, work).await {
@@ -75,10 +78,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    let done = Summary::new(&source, content, &target, outcome, repaired.as_ref());
-    if target.stack.policy().await? == SealingPolicy::Plaintext {
-        warnings.extend(done.warning());
-    }
+    let policy = target.stack.policy().await?;
+    let done = Summary::new(&source, content, policy, &target, outcome, repaired.as_ref());
+    warnings.extend(done.warnings());
     warnings.extend(target.warnings.iter().cloned());
     context.report("import", &done, warnings, |page| done.print(page))
 }

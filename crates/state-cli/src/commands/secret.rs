@@ -1,5 +1,9 @@
-//! The command `secret`: encrypts and decrypts single values with the stack's data key, for tools that keep such values in
-//! their own configuration.
+//! The command `secret`: finds values of a state that look like secrets, and encrypts them; encrypts and decrypts single
+//! values with the stack's data key, for tools that keep such values in their own configuration.
+
+mod findings;
+mod scan;
+mod seal;
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -25,6 +29,8 @@ pub(crate) enum Command {
     Encrypt(Args),
     /// Decrypt a value from stdin
     Decrypt(Args),
+    Scan(scan::Args),
+    Seal(seal::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -41,40 +47,48 @@ pub(crate) struct Args {
 
 /// Runs a subcommand of `secret`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
+    match command {
+        Command::Scan(args) => scan::run(context, args).await,
+        Command::Seal(args) => seal::run(context, args).await,
+        Command::Encrypt(args) => encrypt(context, args).await,
+        Command::Decrypt(args) => decrypt(context, args).await,
+    }
+}
+
+async fn encrypt(context: &Context, args: &Args) -> CommandResult {
     let given = stdin()?;
     let crypter = crypter(context).await?;
-    match command {
-        Command::Encrypt(Args { name: Some(name), .. }) => {
-            let sealed = crypter.encrypt(name, &given)?;
-            printed(context, &sealed)
-        }
-        Command::Decrypt(Args { name: Some(name), .. }) => {
-            let opened = crypter.decrypt(name, text(&given)?.trim())?;
-            if context.output.json {
-                return printed(context, value(name, &opened)?);
-            }
-            Ok(Report::raw(opened, Vec::new()))
-        }
-        Command::Encrypt(_) => {
-            let values = batch(&given)?;
-            let pairs: Vec<(&str, &[u8])> = values
-                .iter()
-                .map(|(name, value)| (&**name, value.as_bytes()))
-                .collect();
-            let sealed = crypter.encrypt_all(&pairs)?;
-            printed_batch(context, values.keys().zip(sealed))
-        }
-        Command::Decrypt(_) => {
-            let values = batch(&given)?;
-            let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
-            let opened = crypter.decrypt_all(&pairs)?;
-            let opened = values
-                .keys()
-                .zip(&opened)
-                .map(|(name, bytes)| Ok((name, value(name, bytes)?.to_owned())));
-            printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
-        }
+    if let Some(name) = &args.name {
+        let sealed = crypter.encrypt(name, &given)?;
+        return printed(context, &sealed);
     }
+    let values = batch(&given)?;
+    let pairs: Vec<(&str, &[u8])> = values
+        .iter()
+        .map(|(name, value)| (&**name, value.as_bytes()))
+        .collect();
+    let sealed = crypter.encrypt_all(&pairs)?;
+    printed_batch(context, values.keys().zip(sealed))
+}
+
+async fn decrypt(context: &Context, args: &Args) -> CommandResult {
+    let given = stdin()?;
+    let crypter = crypter(context).await?;
+    if let Some(name) = &args.name {
+        let opened = crypter.decrypt(name, text(&given)?.trim())?;
+        if context.output.json {
+            return printed(context, value(name, &opened)?);
+        }
+        return Ok(Report::raw(opened, Vec::new()));
+    }
+    let values = batch(&given)?;
+    let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let opened = crypter.decrypt_all(&pairs)?;
+    let opened = values
+        .keys()
+        .zip(&opened)
+        .map(|(name, bytes)| Ok((name, value(name, bytes)?.to_owned())));
+    printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
 }
 
 /// The stack's crypter. A stack without a data key gets its first one when its writer lock is taken.

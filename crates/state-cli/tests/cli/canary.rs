@@ -139,12 +139,59 @@ impl Worked {
     }
 }
 
-/// Writes the fixture with the canary in place of its secret, and returns the path of the file.
+fn percent_encoded(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    text.bytes()
+        .map(|byte| {
+            if is_plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}
+
+/// Writes the fixture with the canary in place of its secret and in places that nothing marks, and returns the path of
+/// the file.
 fn baited(folder: &Path) -> String {
     let original = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     let escaped = serde_json::to_string(CANARY).unwrap();
     let file = folder.join("shop.tfstate");
-    std::fs::write(&file, original.replace(BEFORE, escaped.trim_matches('"'))).unwrap();
+    let original = original.replace(BEFORE, escaped.trim_matches('"'));
+    // Attributes that Terraform doesn't mark, a copy in a longer string, in JSON and in a URL, and an output.
+    let inside = serde_json::to_string(&format!("a={CANARY} b={escaped}")).unwrap();
+    let url = percent_encoded(CANARY);
+    let resource = |kind: &str, attributes: String| {
+        format!(
+            r#"{{"mode": "managed", "type": "{kind}", "name": "canary",
+            "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
+            "instances": [{{"schema_version": 0, "attributes": {attributes}, "sensitive_attributes": []}}]}},"#
+        )
+    };
+    let more = [
+        resource(
+            "random_password",
+            format!(r#"{{"id": "none", "result": {escaped}}}"#),
+        ),
+        resource(
+            "x_config",
+            format!(r#"{{"id": "c", "text": {inside}, "list": ["x", {escaped}]}}"#),
+        ),
+        resource(
+            "x_url",
+            format!(r#"{{"id": "u", "url": "postgres://anna:{url}@db"}}"#),
+        ),
+    ];
+    let output = format!(r#""outputs": {{ "canary": {{"value": {inside}, "type": "string"}},"#);
+    let state = original
+        .replacen(
+            "\"resources\": [",
+            &format!("\"resources\": [{}", more.concat()),
+            1,
+        )
+        .replacen("\"outputs\": {", &output, 1);
+    std::fs::write(&file, state).unwrap();
     file.to_str().unwrap().to_owned()
 }
 

@@ -206,12 +206,14 @@ fn sealing(tour: &mut Tour) {
     assert!(mine.is_object(), "{mine}");
     tour.go(&["encrypt", "--policy", "sensitive"]);
     let other = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
-    tour.go(&["recipients", "add", other]);
+    tour.go(&["recipients", "add", "--name", "bob", other]);
     tour.go(&["recipients", "list"]);
     tour.go(&["recipients", "remove", other]);
     tour.go(&["recipients", "add", "--outputs", other]);
     tour.go(&["rekey"]);
     tour.go(&["trust"]);
+    tour.go(&["secret", "scan", "--all"]);
+    tour.go(&["secret", "seal", "--all"]);
     let token = tour.sandbox.write("token.txt", "hunter2");
     for (action, input) in [
         ("encrypt", token),

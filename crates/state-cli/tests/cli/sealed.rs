@@ -132,6 +132,35 @@ fn user_without_a_key_lists_but_cannot_decrypt_or_write() {
 }
 
 #[test]
+fn recipient_names_are_listed_recorded_and_removable() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
+    let bob = bob.trim();
+    anna(&["recipients", "add", "--name", "bob", bob]).exits(0);
+    let listed = anna(&["recipients", "list"]).exits(0).stdout;
+    assert!(listed.contains(&format!("{bob}  bob\n")), "{listed}");
+    assert_eq!(listed.matches("(you)").count(), 1, "{listed}");
+    let his = as_user(&sandbox, "bob", &["recipients", "list", "--json"])
+        .exits(0)
+        .data("recipients");
+    assert_eq!(
+        (&his["names"][bob], &his["you"]),
+        (&serde_json::json!("bob"), &serde_json::json!([bob]))
+    );
+    for wrong in ["age1x", "", " x", "a\u{1b}b"] {
+        anna(&["recipients", "add", "--name", wrong, bob]).exits(2);
+    }
+    let mine = anna(&["identity"]).exits(0).stdout;
+    anna(&["recipients", "add", "--name", "bob", mine.trim()]).exits(13);
+    anna(&["recipients", "remove", "bob", "--yes"]).exits(0);
+    let history = anna(&["history"]).exits(0).stdout;
+    for message in [format!("added bob ({bob})"), format!("removed bob ({bob})")] {
+        assert!(history.contains(&message), "{history}");
+    }
+}
+
+#[test]
 fn recipient_reads_and_writes_until_removed() {
     let sandbox = sealed_shop();
     let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
@@ -163,7 +192,8 @@ fn recipient_reads_and_writes_until_removed() {
     )
     .exits(0);
     let removed = removed.data("recipients-remove");
-    assert_eq!(removed["older-revisions"].as_array().unwrap().len(), 2);
+    // The import, the added recipient, and the edit by bob.
+    assert_eq!(removed["older-revisions"].as_array().unwrap().len(), 3);
     as_user(
         &sandbox,
         "bob",
@@ -180,7 +210,8 @@ fn recipient_reads_and_writes_until_removed() {
     as_user(&sandbox, "anna", &["verify", "--deep"]).exits(0);
     assert_eq!(leaks(&sandbox.path().join(".state")), Vec::<String>::new());
     let last = as_user(&sandbox, "anna", &["recipients", "list"]).exits(0).stdout;
-    as_user(&sandbox, "anna", &["recipients", "remove", last.trim(), "--yes"]).exits(4);
+    let last = last.split_whitespace().next().unwrap();
+    as_user(&sandbox, "anna", &["recipients", "remove", last, "--yes"]).exits(4);
 }
 
 #[test]

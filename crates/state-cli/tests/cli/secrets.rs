@@ -1,6 +1,7 @@
 //! Sensitive values are printed only with `--show-secrets`, and in exports.
 
-use crate::sandbox::{Sandbox, fixture, run};
+use crate::sandbox::{Ran, Sandbox, fixture, run};
+use serde_json::json;
 
 const SECRET: &str = "correct horse battery staple";
 
@@ -86,4 +87,169 @@ fn secret_encrypt_without_a_stack_hints_at_stack_new() {
     assert!(text.contains("`statectl stack new NAME`"), "{text}");
     run(&mut sandbox.sealing(&["stack", "new", "default"])).exits(0);
     run(&mut sandbox.sealing(&["secret", "encrypt", "token"])).exits(0);
+}
+
+/// A secret that no list of sensitive attributes names, in three places: as a known attribute, as a copy in a longer string,
+/// and in an output.
+const UNMARKED: &str = "zq7Kp2-w4tch-7he-m1ne";
+
+/// A Terraform state without any sensitive path.
+fn unmarked(sandbox: &Sandbox) -> String {
+    let resource = |kind: &str, name: &str, attributes: serde_json::Value| {
+        json!({
+            "mode": "managed", "type": kind, "name": name, "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
+            "instances": [{ "schema_version": 0, "attributes": attributes, "sensitive_attributes": [] }],
+        })
+    };
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l",
+        "outputs": { "dsn": { "value": format!("postgres://anna:{UNMARKED}@db/shop"), "type": "string" } },
+        "resources": [
+            resource("random_password", "db", json!({ "id": "none", "length": 21, "result": UNMARKED })),
+            resource("x_config", "app", json!({ "id": "c", "file": format!("password={UNMARKED}\n"), "size": 3 })),
+        ],
+        "check_results": null,
+    });
+    sandbox
+        .write("unmarked.tfstate", state.to_string())
+        .to_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Whether any file of the store contains the secret, also in compressed snapshots.
+fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|item| {
+        let path = item.unwrap().path();
+        if path.is_dir() {
+            return store_contains(&path, secret);
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+        }
+        String::from_utf8_lossy(&bytes).contains(secret)
+    })
+}
+
+#[track_caller]
+fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let ran = run(&mut sandbox.sealing(&[arguments, &["--yes"]].concat()));
+    assert!(
+        !ran.stdout.contains(UNMARKED) && !ran.stderr.contains(UNMARKED),
+        "{ran:?}"
+    );
+    ran
+}
+
+#[test]
+fn unmarked_secrets_and_copies_are_sealed_on_import() {
+    let sandbox = Sandbox::new();
+    let file = unmarked(&sandbox);
+    let imported = sealing(&sandbox, &["import", &file, "--json"])
+        .exits(0)
+        .data("import");
+    assert_eq!(imported["sensitive-values"], 3);
+    assert_eq!(
+        (&imported["known-secrets"], &imported["copied-secrets"]),
+        (&json!(1), &json!(2))
+    );
+    let readable = json!({ "random_password": ["id", "length"], "x_config": ["id", "size"] });
+    assert_eq!(imported["not-sensitive"], readable);
+    assert!(!store_contains(&sandbox.path().join(".state"), UNMARKED));
+    for reading in [
+        &["show", "x_config.app"][..],
+        &["outputs"],
+        &["list", "--long"],
+        &["secret", "scan"],
+    ] {
+        sealing(&sandbox, reading).exits(0);
+    }
+    let exported = run(&mut sandbox.sealing(&["export", "--show-secrets"]))
+        .exits(0)
+        .stdout;
+    assert_eq!(exported, std::fs::read_to_string(file).unwrap());
+}
+
+#[test]
+fn import_report_names_what_stays_readable() {
+    let sandbox = Sandbox::new();
+    let file = unmarked(&sandbox);
+    let text = sealing(&sandbox, &["import", &file]).exits(0).stdout;
+    assert!(
+        text.contains("1 known secret attribute and 2 copies of secrets"),
+        "{text}"
+    );
+    assert!(
+        text.contains("random_password (id, length); x_config (id, size)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn scan_names_places_in_plain_text_and_no_values() {
+    let sandbox = Sandbox::new();
+    let file = unmarked(&sandbox);
+    sealing(&sandbox, &["import", &file, "--policy", "plaintext"]).exits(0);
+    let scan = sealing(&sandbox, &["secrets", "scan", "--all", "--json"])
+        .exits(0)
+        .data("secret-scan");
+    let places: Vec<&str> = scan["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| {
+            assert_eq!(one["readable-by"], "store");
+            one["place"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ":/outputs/dsn",
+            "random_password.db:/outputs/result",
+            "x_config.app:/outputs/file"
+        ]
+    );
+    sealing(&sandbox, &["secret", "scan", "--detailed-exitcode"]).exits(3);
+    sealing(&sandbox, &["secret", "seal", "--all"]).exits(13);
+}
+
+#[test]
+fn seal_encrypts_what_scan_finds_and_history_on_request() {
+    let sandbox = Sandbox::new();
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l",
+        "outputs": { "hook": { "value": format!("https://a:{UNMARKED}@example.com"), "type": "string" } },
+        "resources": [{
+            "mode": "managed", "type": "x_user", "name": "a", "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
+            "instances": [{ "schema_version": 0, "attributes": { "id": "a", "db_password": UNMARKED }, "sensitive_attributes": [] }],
+        }],
+        "check_results": null,
+    });
+    let file = sandbox.write("named.tfstate", state.to_string());
+    sealing(&sandbox, &["import", file.to_str().unwrap()]).exits(0);
+    let store = sandbox.path().join(".state");
+    assert!(
+        store_contains(&store, UNMARKED),
+        "no rule of the import knows this attribute"
+    );
+    sealing(&sandbox, &["secret", "scan", "--detailed-exitcode"]).exits(3);
+    sealing(&sandbox, &["secret", "seal", "x_user.nothing"]).exits(10);
+    let sealed = sealing(
+        &sandbox,
+        &["secret", "seal", "x_user.a:/outputs/db_password", "--json"],
+    )
+    .exits(0);
+    assert_eq!(
+        sealed.data("secret-seal")["places"],
+        json!(["x_user.a:/outputs/db_password"])
+    );
+    sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
+    sealing(&sandbox, &["secret", "scan", "--all", "--detailed-exitcode"]).exits(0);
+    assert!(!store_contains(&store, UNMARKED));
+    assert_eq!(
+        sealing(&sandbox, &["secret", "seal", "--all"]).exits(0).stdout,
+        "nothing to encrypt\n"
+    );
 }

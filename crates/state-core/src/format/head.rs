@@ -13,7 +13,7 @@ use crate::model::lock::ClientLock;
 use crate::name::StackName;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The current base of a stack's state, the lock epoch, and the policy under which values are stored.
@@ -196,6 +196,9 @@ pub struct Keys {
     /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// Names that people gave to recipients of the key or of the outputs, by recipient.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, String>,
     /// All key replacements, oldest first. A client that pinned an older key verifies its successors with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub succession: Vec<Succession>,

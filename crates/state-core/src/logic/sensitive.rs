@@ -7,10 +7,13 @@
 //! - Terraform wraps values of dynamic types as `{"value": …, "type": …}`: a missing path segment is looked up in
 //!   `value`.
 //! - A string of at least [`MIN_SECRET_CHARS`] characters that equals a marked one is secret as well, anywhere in the
-//!   inputs and outputs of the same entry, or in the outputs of the stack. A nested object with such a string as a
-//!   key is secret as a whole.
+//!   inputs and outputs of the same entry, or in the outputs of the stack. So is a longer string that contains a marked
+//!   one of at least [`MIN_PART_CHARS`] characters, in plain, JSON or URL spelling, unless the marked one is a common
+//!   word or a cloud region. A nested object with such a string as a key is secret as a whole. A number is treated as
+//!   the string of its digits.
 //!
-//! Names of top-level fields and of outputs are never secret.
+//! Names of top-level fields and of outputs are never secret. An import also searches for copies in other entries, with
+//! [`find_copies`].
 //!
 //! ```
 //! use state_core::sensitive::{SecretStrings, mask};
@@ -25,8 +28,14 @@
 //! # Ok::<(), state_core::json::JsonError>(())
 //! ```
 
+mod attributes;
+mod copies;
 mod cover;
 mod fragments;
+mod frequent_values;
+mod limits;
+mod parts;
+mod spelling;
 
 #[cfg(test)]
 mod tests;
@@ -36,16 +45,31 @@ use crate::json::{Json, ObjectWriter, Properties, View};
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use cover::{CoveredValue, Path, covered, resolve_all};
+use parts::Parts;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::OnceLock;
 
-/// Minimum length of a secret string. Shorter strings often equal unrelated strings, so they are not searched for.
-pub const MIN_SECRET_CHARS: usize = 6;
+pub use attributes::matching_pointers;
+pub use copies::{Copies, Marks, find_copies};
+pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
 
 /// Strings that are marked as secret, for finding their other occurrences. `Debug` shows only their number.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct SecretStrings(BTreeSet<String>);
+#[derive(Clone, Default)]
+pub struct SecretStrings {
+    strings: BTreeSet<String>,
+    /// Index of the strings that are long enough to be parts of others, made at its first use.
+    parts: OnceLock<Parts>,
+}
+
+impl PartialEq for SecretStrings {
+    fn eq(&self, other: &Self) -> bool {
+        self.strings == other.strings
+    }
+}
+
+impl Eq for SecretStrings {}
 
 impl SecretStrings {
     /// Adds all sufficiently long strings under the marked paths of a value.
@@ -58,7 +82,8 @@ impl SecretStrings {
     /// Adds a string if it is long enough.
     pub fn add(&mut self, text: &str) {
         if text.chars().count() >= MIN_SECRET_CHARS {
-            self.0.insert(text.to_owned());
+            self.parts = OnceLock::new();
+            self.strings.insert(text.to_owned());
         }
     }
 
@@ -69,6 +94,8 @@ impl SecretStrings {
             open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
             if let Some(text) = view.as_str() {
                 self.add(&text);
+            } else if let Some(digits) = view.number() {
+                self.add(digits);
             }
         }
     }
@@ -102,34 +129,41 @@ impl SecretStrings {
 
     /// Adds other secret strings, such as those of another version of the same object.
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.parts = OnceLock::new();
+        self.strings.extend(other.strings);
     }
 
     /// Whether a text equals one of the strings.
     pub fn contains(&self, text: &str) -> bool {
-        self.0.contains(text)
+        self.strings.contains(text)
+    }
+
+    /// Whether a text equals one of the strings, or contains one of at least [`MIN_PART_CHARS`] characters.
+    pub fn cover(&self, text: &str) -> bool {
+        let parts = || self.parts.get_or_init(|| Parts::of(self.strings.iter()));
+        !self.is_empty() && (self.contains(text) || parts().occur_in(text))
     }
 
     /// Whether a text contains one of the strings.
     pub fn occur_in(&self, text: &str) -> bool {
-        self.0.iter().any(|secret| text.contains(secret.as_str()))
+        self.strings.iter().any(|secret| text.contains(secret.as_str()))
     }
 
     /// Masks a message: every part of at least [`MIN_SECRET_CHARS`] bytes that also occurs in one of the strings is
     /// replaced. This also hides a secret that was embedded in a longer string.
     pub fn masked_in<'t>(&'t self, text: &'t str, placeholder: &str) -> Cow<'t, str> {
-        fragments::masked(text, self.0.iter(), placeholder)
+        fragments::masked(text, self.strings.iter(), placeholder)
     }
 
     /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.strings.is_empty()
     }
 }
 
 impl fmt::Debug for SecretStrings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretStrings({})", self.0.len())
+        write!(f, "SecretStrings({})", self.strings.len())
     }
 }
 

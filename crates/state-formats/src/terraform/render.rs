@@ -8,6 +8,7 @@ use super::sensitive::sensitive_name;
 use crate::error::{Error, Result};
 use crate::fields::push_token;
 use crate::layout::{self, CompressedText, Printer};
+use crate::secrets::declared_outputs;
 use resources::{Sink, write_resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
@@ -61,6 +62,7 @@ fn frame(snapshot: &Snapshot, facts: &StateFacts, serial: u64) -> String {
 }
 
 fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWriter<'_>) {
+    let marks = declared_outputs(snapshot);
     for (name, value) in &snapshot.outputs {
         let known = facts.outputs.get(name);
         let mut output = outputs.object(name);
@@ -69,7 +71,7 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
             Some(known) => output.raw("type", known.kind.as_str()),
             None => output.raw("type", &cty::type_of(&value.view())),
         };
-        if is_sensitive(snapshot, name) {
+        if is_sensitive(&marks, name) {
             output.bool("sensitive", true);
         }
         write_rest(facts.unknown.outputs.get(name), &mut output);
@@ -80,11 +82,11 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
 
 /// Whether an output is sensitive. Terraform marks whole outputs, so a sensitive path inside an output marks the whole
 /// output.
-fn is_sensitive(snapshot: &Snapshot, name: &str) -> bool {
+fn is_sensitive(marks: &[String], name: &str) -> bool {
     let plain = sensitive_name(name);
     let mut pointer = String::new();
     push_token(&mut pointer, name);
-    snapshot.sensitive_outputs.iter().any(|marked| {
+    marks.iter().any(|marked| {
         let inside = marked.strip_prefix(&*pointer);
         *marked == plain || inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     })

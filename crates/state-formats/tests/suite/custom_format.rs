@@ -46,7 +46,7 @@ fn added_format_is_listed_everywhere() {
         "{error}"
     );
     let opaque: Vec<_> = formats.opaque().map(|(name, _)| name).collect();
-    assert_eq!(opaque, ["terraform", "pulumi", "toy"]);
+    assert_eq!(opaque, ["terraform", "pulumi", "toy", "statectl"]);
     assert_eq!(formats.encrypted_secrets(&snapshot(&formats)), 0);
 }
 

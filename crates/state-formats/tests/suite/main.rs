@@ -13,6 +13,7 @@ pub(crate) mod properties;
 mod pulumi;
 mod refusals;
 mod repairs;
+mod secrets;
 mod support;
 mod toy;
 mod unobin;

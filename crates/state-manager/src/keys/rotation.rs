@@ -22,6 +22,7 @@ use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{
     Base, Error, Head, Result, RevisionId, Serial, Slot, Snapshot, State, UpdateKind, UpdateResult,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,18 +206,28 @@ pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
     Ok(authenticate::head(stack).await?.head.into_value().keys)
 }
 
-/// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
+/// Wraps the stack's data key to more recipients, and makes a revision that records them. Sealed values are not sealed
+/// again.
 pub(crate) async fn add_recipients(
     stack: &StackContext,
     operation: &str,
     more: &[String],
+    name: Option<&str>,
 ) -> Result<Vec<String>> {
     let locked = lock::lock(stack, operation, None).await?;
-    let added = wrap_to_more(&locked, more).await;
-    locked.close_after(added).await
+    let added = wrap_to_more(&locked, more, name).await;
+    let recipients = locked.close_after(added).await?;
+    let added = more.join(", ");
+    let message = match name {
+        Some(name) => format!("added {name} ({added})"),
+        None => format!("added {added}"),
+    };
+    mark_rekeyed(stack, operation, message, None).await?;
+    Ok(recipients)
 }
 
-async fn wrap_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
+/// Wraps the key, and gives the added recipients a name.
+async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>) -> Result<Vec<String>> {
     let stack = &locked.stack;
     let provider = require_provider(stack)?;
     let Some(head) = locked.head.sealed() else {
@@ -226,11 +237,17 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<Strin
     let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
     let recipients = with_more(known.unwrap_or_default(), more);
     let wrapped = provider.wrap(id, Some(&recipients))?;
+    // Named as the head spells the recipient, which may differ from the argument.
+    let spelled = recipients.iter().zip(&wrapped.recipients);
+    let added = spelled.filter(|(given, _)| more.contains(given));
+    let named = added.filter_map(|(_, recipient)| Some((recipient.clone(), name?.to_owned())));
+    let named: BTreeMap<String, String> = named.collect();
     let files = wrapped::store(stack, &*locked.writer, id, &wrapped).await?;
     let change = |head: &mut Head| {
         if let Some(keys) = &mut head.keys {
             keys.files.clone_from(&files);
             keys.recipients.clone_from(&wrapped.recipients);
+            keys.names.extend(named.clone());
         }
         Ok(())
     };

@@ -5,7 +5,7 @@ use state_core::head::SealingPolicy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, Json, Properties};
 use state_encrypt::{GeneratedIdentity, generate_identity};
-use state_manager::{Authenticity, Rekey};
+use state_manager::{Authenticity, Rekey, RevisionKind};
 
 const SECRET: &str = "correct-horse-battery";
 
@@ -60,6 +60,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
         .await
         .unwrap();
     assert_eq!(added, [anna.recipient(), bob.recipient()]);
+    let addition = stack.current_rev().await.unwrap();
     assert_eq!(
         passwords(&as_seen_by(&backend, &bob).await, &first)
             .await
@@ -73,7 +74,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
         ..Rekey::default()
     };
     let rekeyed = stack.rekey("recipients remove", rekey).await.unwrap();
-    assert_eq!(rekeyed.older, [first.clone(), second.clone()]);
+    assert_eq!(rekeyed.older, [first.clone(), addition, second.clone()]);
     let (anna, bob) = (
         as_seen_by(&backend, &anna).await,
         as_seen_by(&backend, &bob).await,
@@ -100,6 +101,41 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
     session.close().await.unwrap();
     assert_eq!(passwords(&anna, &back).await.unwrap(), 1);
     assert!(passwords(&bob, &back).await.is_err());
+}
+
+#[tokio::test]
+async fn names_of_recipients_last_until_the_removal() {
+    let backend = MemoryBackend::default();
+    let (anna, bob) = (generate_identity(), generate_identity());
+    let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    deploy_secret(&stack, "a").await;
+    for (identity, name) in [(&bob, "bob"), (&anna, "anna")] {
+        let add = stack.add_named_recipient("recipients add", identity.recipient(), name);
+        assert_eq!(add.await.unwrap(), [anna.recipient(), bob.recipient()]);
+    }
+    stack.rekey("rekey", Rekey::default()).await.unwrap();
+    let names = stack.recipient_names().await.unwrap();
+    assert_eq!(
+        (&*names[anna.recipient()], &*names[bob.recipient()]),
+        ("anna", "bob")
+    );
+    let history = stack.history().await.unwrap();
+    let messages: Vec<_> = history
+        .iter()
+        .filter_map(|revision| match &revision.kind {
+            RevisionKind::Update(update) => Some(update.message.as_str()),
+            RevisionKind::Detached => None,
+        })
+        .collect();
+    let expected = format!("added bob ({})", bob.recipient());
+    assert!(messages.contains(&expected.as_str()), "{messages:?}");
+    let rekey = Rekey {
+        recipients: Some(vec![anna.recipient().to_owned()]),
+        ..Rekey::default()
+    };
+    stack.rekey("recipients remove", rekey).await.unwrap();
+    assert_eq!(stack.recipient_names().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

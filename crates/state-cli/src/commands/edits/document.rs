@@ -4,6 +4,7 @@ use super::restore;
 use state_core::edits::StateEditor;
 use state_core::verify::{self, Violation};
 use state_core::{Entry, EntryKey, Json, Snapshot, State, codec};
+use state_formats::{add_marks, known_secrets, mark_secrets};
 use std::collections::BTreeMap;
 
 /// A decoded and valid edit.
@@ -37,7 +38,7 @@ pub(super) fn read_entry(
 ) -> Result<Change, Vec<String>> {
     let edited: Entry = serde_json::from_str(text).map_err(|error| vec![error.to_string()])?;
     let mut problems = Vec::new();
-    let new = if show_secrets {
+    let mut new = if show_secrets {
         edited
     } else {
         restore::entry(Some(old), edited, &mut problems)
@@ -45,6 +46,9 @@ pub(super) fn read_entry(
     if !problems.is_empty() {
         return Err(problems);
     }
+    // A value that was written into a known secret attribute must not be stored in plain text.
+    let marks = known_secrets(&new);
+    add_marks(&mut new, marks);
     let mut edits = StateEditor::on(state);
     match edits.put(&old.key(), new) {
         Ok(()) => Ok(Change::Entry(Box::new(edits))),
@@ -83,6 +87,7 @@ pub(super) fn read_snapshot(old: &Snapshot, text: &str, show_secrets: bool) -> R
     }
     problems.extend(lines(&verify::verify(&edited).violations));
     if problems.is_empty() {
+        mark_secrets(&mut edited);
         Ok(Change::Snapshot(Box::new(edited)))
     } else {
         Err(problems)

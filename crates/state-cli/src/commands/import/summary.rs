@@ -2,14 +2,26 @@
 
 use super::document::Source;
 use crate::formats;
-use crate::marks::count;
+use crate::marks::{count, first};
 use crate::render::Page;
 use crate::repair_steps::{self, StepView};
 use crate::target::Target;
 use serde::Serialize;
+use state_core::head::SealingPolicy;
 use state_core::mask::count_sensitive;
 use state_core::repair::RepairResult;
 use state_core::{RevisionId, Snapshot};
+use state_formats::{mark_secrets, readable_fields};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many resources a warning names.
+const MAX_NAMES: usize = 5;
+
+/// How many resource types the text names with their readable fields; the JSON names all of them.
+const MAX_KINDS: usize = 5;
+
+/// How many readable fields of a resource type the text names.
+const MAX_FIELDS: usize = 6;
 
 /// Result of an import.
 pub(super) enum Outcome {
@@ -38,31 +50,51 @@ pub(super) struct Summary<'a> {
     created_store: bool,
     created_stack: bool,
     forced: bool,
+    #[serde(skip)]
+    policy: SealingPolicy,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     repaired: Vec<StepView<'a>>,
 }
 
-/// Counts of a snapshot's content, taken before the import moves the snapshot.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// A description of a snapshot's content, taken before the import moves the snapshot.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Content {
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
+    /// How many of the sensitive values belong to attributes that are known to hold secrets, and aren't marked in the file.
+    known_secrets: usize,
+    /// How many of the sensitive values repeat another one, and aren't marked in the file.
+    copied_secrets: usize,
+    /// Fields that aren't sensitive, by resource type.
+    not_sensitive: BTreeMap<String, BTreeSet<String>>,
+    /// Resources whose address, id or errors contain a sensitive value, which stays readable there.
+    sensitive_names: Vec<String>,
     /// How many of the sensitive values the original system encrypted.
     #[serde(skip)]
     encrypted: usize,
 }
 
 impl Content {
-    /// Counts the content of a snapshot.
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    /// Marks secrets that the file doesn't mark, and describes the content.
+    pub(super) fn of(snapshot: &mut Snapshot) -> Self {
+        let marked = mark_secrets(snapshot);
         Self {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
             sensitive_values: count_sensitive(snapshot),
+            known_secrets: marked.known,
+            copied_secrets: marked.copies,
+            not_sensitive: readable_fields(snapshot),
+            sensitive_names: marked.unmarked.iter().map(ToString::to_string).collect(),
             encrypted: formats::all().encrypted_secrets(snapshot),
         }
+    }
+
+    /// The number of fields that aren't sensitive.
+    fn readable(&self) -> usize {
+        self.not_sensitive.values().map(BTreeSet::len).sum()
     }
 }
 
@@ -71,6 +103,7 @@ impl<'a> Summary<'a> {
     pub(super) fn new(
         source: &'a Source,
         content: Content,
+        policy: SealingPolicy,
         target: &Target,
         outcome: Outcome,
         repaired: Option<&'a RepairResult>,
@@ -94,20 +127,34 @@ impl<'a> Summary<'a> {
             created_store: target.created_store,
             created_stack: target.created_stack,
             forced,
+            policy,
             repaired: repaired.map(repair_steps::steps).unwrap_or_default(),
         }
     }
 
-    /// A warning if secrets were stored in plaintext.
-    pub(super) fn warning(&self) -> Option<String> {
-        let content = self.content;
+    /// Warnings about secrets that are readable in the store.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let content = &self.content;
+        let mut warnings = Vec::new();
+        if !self.changed {
+            return warnings;
+        }
         let plain = content.sensitive_values.saturating_sub(content.encrypted);
-        let what = count(plain, "sensitive value is", "sensitive values are");
-        (self.changed && plain > 0).then(|| {
-            format!(
+        if self.policy == SealingPolicy::Plaintext && plain > 0 {
+            let what = count(plain, "sensitive value is", "sensitive values are");
+            warnings.push(format!(
                 "{what} stored in plaintext, because the stack's policy is `plaintext`; encrypt them with `statectl encrypt`"
-            )
-        })
+            ));
+        }
+        let names = &content.sensitive_names;
+        if !names.is_empty() {
+            let what = count(names.len(), "resource has", "resources have");
+            warnings.push(format!(
+                "{what} a sensitive value in the address, id or error messages, where it stays readable: {}",
+                first(MAX_NAMES, names, ", ")
+            ));
+        }
+        warnings
     }
 
     /// Prints the report as text.
@@ -142,6 +189,7 @@ impl<'a> Summary<'a> {
         if !self.repaired.is_empty() {
             page.field("repaired", count(self.repaired.len(), "step", "steps"));
         }
+        self.print_secrets(page);
         match self.found {
             Some(found) => page.field("format", format_args!("{} (detected: {found})", self.format)),
             None => page.field("format", self.format),
@@ -151,6 +199,38 @@ impl<'a> Summary<'a> {
             page.field(
                 "source lineage",
                 if lineage.is_empty() { "none" } else { lineage },
+            );
+        }
+    }
+
+    fn print_secrets(&self, page: &mut Page) {
+        let content = &self.content;
+        if content.sensitive_values > 0 {
+            let values = count(content.sensitive_values, "value", "values");
+            let known = count(
+                content.known_secrets,
+                "known secret attribute",
+                "known secret attributes",
+            );
+            let copies = count(content.copied_secrets, "copy of a secret", "copies of secrets");
+            page.field(
+                "sensitive",
+                format_args!("{values}, of these {known} and {copies} that the file doesn't mark"),
+            );
+        }
+        if self.policy == SealingPolicy::Sensitive && content.readable() > 0 {
+            let fields = count(content.readable(), "field", "fields");
+            let kinds: Vec<String> = content
+                .not_sensitive
+                .iter()
+                .map(|(kind, fields)| {
+                    let fields: Vec<&String> = fields.iter().collect();
+                    format!("{kind} ({})", first(MAX_FIELDS, &fields, ", "))
+                })
+                .collect();
+            page.field(
+                "readable",
+                format_args!("{fields}: {}", first(MAX_KINDS, &kinds, "; ")),
             );
         }
     }

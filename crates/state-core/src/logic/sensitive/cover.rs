@@ -81,6 +81,12 @@ fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
     Some(here)
 }
 
+/// Returns the values at those paths that exist.
+pub(super) fn resolve_existing<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
+    let there = paths.iter().filter_map(|path| resolve_foreign(root, path));
+    there.collect()
+}
+
 /// Follows one path segment, through any number of wrappers.
 fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
     let mut here = view;
@@ -177,14 +183,17 @@ fn find<'a>(
     found
 }
 
-/// Whether a value itself equals a secret string, or has one among its keys.
+/// Whether a value itself equals or contains a secret string, or has one among its keys.
 fn is_secret(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> bool {
     if secrets.is_empty() {
         return false;
     }
     if let Some(text) = view.as_str() {
-        return secrets.contains(&text);
+        return secrets.cover(&text);
+    }
+    if let Some(digits) = view.number() {
+        return secrets.contains(digits);
     }
     let mut members = view.members().into_iter().flatten();
-    !keys_are_names && members.any(|(key, _)| secrets.contains(&key))
+    !keys_are_names && members.any(|(key, _)| secrets.cover(&key))
 }

@@ -4,7 +4,7 @@
 //! a message and a secret have in common is hidden. A token of that length that is embedded in a marked string is
 //! then never shown completely. In case of doubt, more is hidden rather than less.
 
-use super::MIN_SECRET_CHARS;
+use super::limits::MIN_SECRET_CHARS;
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -226,7 +226,7 @@ proptest! {
         let secrets = SecretStrings::of_entry(&entry);
         let (inputs, outputs) = mask_entry(&entry, "***");
         for (before, after) in [(&entry.inputs, inputs.unwrap()), (&entry.outputs, outputs.unwrap())] {
-            for secret in &secrets.0 {
+            for secret in &secrets.strings {
                 prop_assert!(!after.json().as_str().contains(secret.as_str()));
             }
             let names = |side: &Properties| -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Writes resources and their instances, with the fields in Terraform's order.
 
 use crate::error::Result;
+use crate::secrets::declared_marks;
 use crate::terraform::address::{InstanceAddress, Key, Mode, ResourceAddress};
 use crate::terraform::dependencies::Expansion;
 use crate::terraform::facts::{EXTENSION, EntryFacts, ResourceFacts, Shape, StateFacts, not_exportable};
@@ -226,9 +227,10 @@ fn write_instance(member: &Member<'_>, expanded: &[&Address], mut object: Object
     }
     object.u64("schema_version", entry.schema_version);
     write_attributes(entry, facts, &mut object);
-    if !(facts.no_sensitive_attributes && entry.sensitive_outputs.is_empty()) {
+    let [_, marks] = declared_marks(entry);
+    if !(facts.no_sensitive_attributes && marks.is_empty()) {
         let mut paths = String::new();
-        sensitive::write(&entry.sensitive_outputs, &facts.sensitive_attributes, &mut paths);
+        sensitive::write(&marks, &facts.sensitive_attributes, &mut paths);
         object.raw("sensitive_attributes", &paths);
     }
     let rest = facts.instance.as_ref();

@@ -109,10 +109,12 @@ impl SessionHead {
         let before = self.known().acknowledged.keys.clone();
         let generation = before.as_ref().map_or(1, |keys| keys.generation + 1);
         let since = before.as_ref().map_or(next, |keys| keys.since);
-        let (outputs, mut succession) = match before {
-            Some(keys) => (keys.outputs, keys.succession),
-            None => (Vec::new(), Vec::new()),
+        let (outputs, mut names, mut succession) = match before {
+            Some(keys) => (keys.outputs, keys.names, keys.succession),
+            None => Default::default(),
         };
+        // A removed recipient loses the name too.
+        names.retain(|named, _| recipients.contains(named) || outputs.contains(named));
         succession.extend(self.key.as_deref().map(|old| Succession {
             old: old.id(),
             new: new.id(),
@@ -126,6 +128,7 @@ impl SessionHead {
             files,
             recipients: recipients.to_vec(),
             outputs,
+            names,
             succession,
         }
     }

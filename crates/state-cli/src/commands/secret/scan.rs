@@ -1,0 +1,161 @@
+//! The command `secret scan`: lists values that look like secrets.
+
+use super::findings::{self, Finding, Place, Readers};
+use crate::context::{CommandResult, Context};
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::{StackStatus, count, first};
+use crate::reading::opened;
+use crate::render::{Page, Style};
+use serde::Serialize;
+use state_core::{RevisionId, Snapshot};
+use state_manager::Stack;
+use std::collections::BTreeMap;
+
+/// How many places the text names.
+const MAX_PLACES: usize = 1_000;
+
+/// List values that look like secrets
+///
+/// Recognises attributes that are known to hold secrets, copies of sensitive values, formats of tokens and keys, passwords in
+/// URLs, names of fields, and random text. Prints the place of each value and who can read it, never the value. Encrypt a value
+/// with `statectl secret seal PLACE`.
+///
+/// With an identity, encrypted values are examined too. They are counted, and listed with `--json`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Scan all revisions, not only the latest state
+    #[arg(long)]
+    all: bool,
+    /// Exit with 3 if a value that looks like a secret is stored in plain text
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ScanReport {
+    #[serde(flatten)]
+    status: StackStatus,
+    /// The recipients of the stack, who can read its encrypted values.
+    recipients: Vec<String>,
+    /// How many revisions were scanned; the latest state counts as one.
+    scanned: usize,
+    findings: Vec<FoundSecret>,
+}
+
+/// A value that looks like a secret.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct FoundSecret {
+    place: String,
+    rule: &'static str,
+    readable_by: Readers,
+    /// The revisions that hold the value; empty for a state that is no revision yet.
+    revisions: Vec<RevisionId>,
+}
+
+/// Findings with the revisions that hold them.
+#[derive(Default)]
+struct Scan {
+    found: BTreeMap<(Readers, Place), (Finding, Vec<RevisionId>)>,
+    scanned: usize,
+}
+
+impl Scan {
+    async fn add(
+        &mut self,
+        stack: &Stack,
+        revision: Option<RevisionId>,
+        stored: Snapshot,
+    ) -> Result<(), CliError> {
+        let open = opened(stack, stored.clone()).await?;
+        for (place, finding) in findings::examine(&stored, &open) {
+            let known = self.found.entry((finding.readers, place));
+            let (_, revisions) = known.or_insert_with(|| (finding, Vec::new()));
+            revisions.extend(revision.clone());
+        }
+        self.scanned += 1;
+        Ok(())
+    }
+}
+
+/// Runs the command `secret scan` and returns its report.
+pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
+    let stack = context.store.open_stack().await?;
+    let view = stack.tip().await?;
+    let status = StackStatus::of(&view);
+    let mut scan = Scan::default();
+    scan.add(&stack, status.revision.clone(), view.snapshot()).await?;
+    if args.all {
+        let others = stack.list().await?;
+        for revision in others
+            .into_iter()
+            .filter(|revision| Some(revision) != status.revision.as_ref())
+        {
+            let stored = stack.get(&revision).await?;
+            scan.add(&stack, Some(revision), stored).await?;
+        }
+    }
+    let found = scan
+        .found
+        .into_iter()
+        .map(|((readable_by, place), (finding, revisions))| FoundSecret {
+            place: place.to_string(),
+            rule: finding.rule,
+            readable_by,
+            revisions,
+        });
+    let report = ScanReport {
+        status,
+        recipients: stack.recipients().await?,
+        scanned: scan.scanned,
+        findings: found.collect(),
+    };
+    let is_exposed = report.plain().next().is_some();
+    let warnings = report.status.warnings();
+    let page = context.report("secret-scan", &report, warnings, |page| report.print(page))?;
+    Ok(page.with_code_if(args.detailed_exitcode && is_exposed, ExitCode::Differences))
+}
+
+impl ScanReport {
+    fn plain(&self) -> impl Iterator<Item = &FoundSecret> {
+        self.findings
+            .iter()
+            .filter(|found| found.readable_by == Readers::Store)
+    }
+
+    fn print(&self, page: &mut Page) {
+        let plain: Vec<&FoundSecret> = self.plain().collect();
+        for found in plain.iter().take(MAX_PLACES) {
+            page.styled(Style::Plain, &found.place);
+            let revisions = first(3, &found.revisions, ", ");
+            let revisions = if revisions.is_empty() {
+                "not in a revision yet"
+            } else {
+                &revisions
+            };
+            page.styled(Style::Dim, &format!("  {} ({revisions})", found.rule));
+            page.space("\n");
+        }
+        let more = plain.len().saturating_sub(MAX_PLACES);
+        if more > 0 {
+            page.line(format_args!("and {more} more: list them with `--json`"));
+        }
+        let states = count(self.scanned, "revision", "revisions");
+        let values = count(
+            plain.len(),
+            "value that looks like a secret",
+            "values that look like secrets",
+        );
+        page.line(format_args!(
+            "{values} in {states}, readable by everyone who can read the store"
+        ));
+        let sealed = self.findings.len() - plain.len();
+        if sealed > 0 {
+            let values = count(sealed, "encrypted value", "encrypted values");
+            let recipients = count(self.recipients.len(), "recipient", "recipients");
+            page.line(format_args!("{values}, readable by {recipients}"));
+        }
+    }
+}

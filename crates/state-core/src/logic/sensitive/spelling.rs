@@ -1,0 +1,34 @@
+//! Other spellings of a secret in a longer string: in JSON text and in a URL.
+
+use crate::json::write_string;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The secret as it is written in plain text, in JSON, in the JSON of Go programs such as Terraform, and in a URL.
+/// White space around the secret is removed, as programs do when they read a key from a file.
+pub(super) fn spellings(secret: &str) -> BTreeSet<String> {
+    let plain = secret.trim();
+    let mut json = String::new();
+    write_string(&mut json, plain);
+    // Without the quotes.
+    let json = &json[1..json.len() - 1];
+    let go = json
+        .replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e");
+    BTreeSet::from([plain.to_owned(), go, json.to_owned(), percent_encoded(plain)])
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            // Writing to a string can't fail.
+            _ => _ = write!(encoded, "%{byte:02X}"),
+        }
+    }
+    encoded
+}

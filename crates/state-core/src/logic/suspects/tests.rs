@@ -1,0 +1,121 @@
+//! Tests of the rules for strings that look like secrets.
+
+use super::{Suspicion, suspicion};
+
+/// A token is put together here, so that no scanner takes this file for a leak.
+fn token(prefix: &str, unit: &str, length: usize) -> String {
+    format!(
+        "{prefix}{}",
+        unit.chars().cycle().take(length).collect::<String>()
+    )
+}
+
+#[test]
+fn known_formats_are_recognised_inside_other_text() {
+    for (text, expected) in [
+        (token("AKIA", "IOSFODNN7EXAMPLE", 16), Suspicion::ServiceToken),
+        (token("ghp_", "aB3", 36), Suspicion::ServiceToken),
+        (token("github_pat_", "aB3_", 40), Suspicion::ServiceToken),
+        (token("glpat-", "aB3-x", 20), Suspicion::ServiceToken),
+        (token("xoxb-", "123-abc", 24), Suspicion::ServiceToken),
+        (token("sk_live_", "aB3", 24), Suspicion::ServiceToken),
+        (token("AIza", "aB3-_", 35), Suspicion::ServiceToken),
+        (token("AGE-SECRET-KEY-1", "QPZRY9X8", 58), Suspicion::PrivateKey),
+        (
+            token("-----BEGIN RSA PRIVATE KEY-----\n", "aB", 64),
+            Suspicion::PrivateKey,
+        ),
+        (
+            token("DefaultEndpointsProtocol=https;AccountKey=", "aB3+/", 64),
+            Suspicion::ConnectionString,
+        ),
+        (
+            format!(
+                "{}.{}.{}",
+                token("eyJ", "aB3", 20),
+                token("eyJ", "aB3", 20),
+                token("", "aB3", 20)
+            ),
+            Suspicion::WebToken,
+        ),
+        (
+            "postgres://anna:hunter22@db:5432/shop".to_owned(),
+            Suspicion::UrlPassword,
+        ),
+    ] {
+        assert_eq!(suspicion("value", &text), Some(expected), "{text}");
+        assert_eq!(
+            suspicion("value", &format!("x=\"{text}\" y")),
+            Some(expected),
+            "inside {text}"
+        );
+    }
+}
+
+#[test]
+fn field_names_announce_secrets() {
+    for field in [
+        "password",
+        "db_password",
+        "dbPassword",
+        "client_secret",
+        "apiKey",
+        "auth_token",
+        "secret_string",
+    ] {
+        assert_eq!(
+            suspicion(field, "hunter22"),
+            Some(Suspicion::FieldName),
+            "{field}"
+        );
+    }
+    for field in [
+        "password_length",
+        "secret_arn",
+        "secretArn",
+        "token_type",
+        "secret_id",
+        "user",
+        "key",
+        "0",
+    ] {
+        assert_eq!(suspicion(field, "hunter22"), None, "{field}");
+    }
+    for text in [
+        "",
+        "x",
+        "${var.x}",
+        "***",
+        "arn:aws:secretsmanager:eu-west-1:1:secret:a",
+    ] {
+        assert_eq!(suspicion("password", text), None, "{text}");
+    }
+}
+
+#[test]
+fn random_words_are_suspicious() {
+    assert_eq!(
+        suspicion("v", "q7Zx2Kp9Lm4Vt8Rw3Ny6Bc1D"),
+        Some(Suspicion::RandomText)
+    );
+}
+
+#[test]
+fn ordinary_values_are_not_suspicious() {
+    for text in [
+        "arn:aws:iam::123456789012:role/service-role/my-role",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "projects/my-project/locations/europe-west1/keyRings/ring",
+        "aws_instance.production_web_server_number_12",
+        "ThisIsAnOrdinaryDescriptionInCamelCase2026",
+        "2026-01-01T00:00:00.000000000Z",
+        "https://example.com/path?query=1",
+        "git://example.com:22/repository",
+        "https://anna@example.com",
+        "s3://bucket/key-with-a-long-name/and/folders",
+        "",
+    ] {
+        assert_eq!(suspicion("value", text), None, "{text}");
+    }
+}

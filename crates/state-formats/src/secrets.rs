@@ -1,0 +1,210 @@
+//! Marks secrets that a foreign state doesn't mark itself.
+//!
+//! Terraform lists few sensitive paths, and Pulumi marks only what a program declared. [`mark_secrets`] adds marks for
+//! attributes that are known to hold secrets, and for [copies](state_core::sensitive::find_copies) of marked values. The
+//! added marks are also recorded in `extensions["statectl"]`, because an export must not contain them: the state is
+//! exported byte for byte as it was imported.
+
+mod table;
+
+use crate::extension::Extension;
+use serde::{Deserialize, Serialize};
+use state_core::json::{Kind, Properties, View, child_pointer};
+use state_core::sensitive::{
+    Marks, SecretStrings, covered_pointers, find_copies, matching_pointers, spans_of_output,
+};
+use state_core::{Entry, EntryKey, Json, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Name of the extension that records the added marks. It holds pointers only, no values.
+pub(crate) const ADDED_MARKS: &str = "statectl";
+
+const EXTENSION: Extension = Extension {
+    name: ADDED_MARKS,
+    system: "statectl",
+};
+
+/// The marks that were added to an entry, or to the outputs of a snapshot.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct AddedMarks {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    added_inputs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    added_outputs: Vec<String>,
+}
+
+/// Counts of the values that [`mark_secrets`] marked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkedSecrets {
+    /// Values of attributes that are known to hold secrets.
+    pub known: usize,
+    /// Values that equal or contain a secret.
+    pub copies: usize,
+    /// Entries whose address, id or errors hold a secret that can't be marked, so that it stays readable.
+    pub unmarked: Vec<EntryKey>,
+}
+
+/// Marks the values of attributes that are known to hold secrets, and the copies of all marked values. Values that are
+/// marked already aren't counted.
+///
+/// A caller that stores an imported state calls this function first. A second call changes nothing.
+pub fn mark_secrets(snapshot: &mut Snapshot) -> MarkedSecrets {
+    let mut marked = MarkedSecrets::default();
+    for position in 0..snapshot.entries.len() {
+        let marks = known_secrets(&snapshot.entries[position]);
+        marked.known += marks.inputs.len() + marks.outputs.len();
+        add(snapshot, position, marks);
+    }
+    let copies = find_copies(snapshot);
+    marked.copies = copies.outputs.len();
+    add_output_marks(snapshot, copies.outputs);
+    for (position, marks) in copies.entries {
+        marked.copies += marks.inputs.len() + marks.outputs.len();
+        add(snapshot, position, marks);
+    }
+    marked.unmarked = copies.unmarked;
+    marked
+}
+
+/// Returns the marks for the attributes of an entry that are known to hold secrets, apart from those that are marked.
+pub fn known_secrets(entry: &Entry) -> Marks {
+    let patterns = entry.kind.as_deref().map(table::patterns).unwrap_or_default();
+    if patterns.is_empty() {
+        return Marks::default();
+    }
+    let own = SecretStrings::of_entry(entry);
+    let of = |side: &Option<Properties>, paths: &[String]| match side {
+        Some(side) => {
+            let known = covered_pointers(side.json(), paths, &own);
+            let found = patterns
+                .iter()
+                .flat_map(|pattern| matching_pointers(side.json(), pattern));
+            let is_new = |pointer: &String| !known.iter().any(|outer| is_within(pointer, outer));
+            found.filter(is_new).collect()
+        }
+        None => Vec::new(),
+    };
+    Marks {
+        inputs: of(&entry.inputs, &entry.sensitive_inputs),
+        outputs: of(&entry.outputs, &entry.sensitive_outputs),
+    }
+}
+
+/// Adds marks to an entry, and records that they were added.
+pub fn add_marks(entry: &mut Entry, marks: Marks) {
+    if marks.is_empty() {
+        return;
+    }
+    let mut added: AddedMarks = EXTENSION.of_entry(entry).ok().flatten().unwrap_or_default();
+    added.added_inputs.extend(marks.inputs.iter().cloned());
+    added.added_outputs.extend(marks.outputs.iter().cloned());
+    entry.sensitive_inputs.extend(marks.inputs);
+    entry.sensitive_outputs.extend(marks.outputs);
+    store(&mut entry.extensions, &added);
+}
+
+/// Adds marks to the outputs of a snapshot, and records that they were added.
+fn add_output_marks(snapshot: &mut Snapshot, pointers: Vec<String>) {
+    if pointers.is_empty() {
+        return;
+    }
+    let mut added: AddedMarks = EXTENSION.of_snapshot(snapshot).ok().flatten().unwrap_or_default();
+    added.added_outputs.extend(pointers.iter().cloned());
+    snapshot.sensitive_outputs.extend(pointers);
+    store(&mut snapshot.extensions, &added);
+}
+
+fn add(snapshot: &mut Snapshot, position: usize, marks: Marks) {
+    if !marks.is_empty() {
+        add_marks(Arc::make_mut(&mut snapshot.entries[position]), marks);
+    }
+}
+
+fn store(extensions: &mut state_core::json::JsonMap, added: &AddedMarks) {
+    // Lists of strings can always be written as JSON.
+    if let Ok(json) = EXTENSION.to_json(added) {
+        extensions.insert(EXTENSION.name, json);
+    }
+}
+
+/// The marks of an entry's inputs and outputs without those that were added.
+pub(crate) fn declared_marks(entry: &Entry) -> [Vec<String>; 2] {
+    let added: AddedMarks = EXTENSION.of_entry(entry).ok().flatten().unwrap_or_default();
+    [
+        without(&entry.sensitive_inputs, &added.added_inputs),
+        without(&entry.sensitive_outputs, &added.added_outputs),
+    ]
+}
+
+/// The marks of a snapshot's outputs without those that were added.
+pub(crate) fn declared_outputs(snapshot: &Snapshot) -> Vec<String> {
+    let added: AddedMarks = EXTENSION.of_snapshot(snapshot).ok().flatten().unwrap_or_default();
+    without(&snapshot.sensitive_outputs, &added.added_outputs)
+}
+
+fn without(marks: &[String], added: &[String]) -> Vec<String> {
+    let added: BTreeSet<&String> = added.iter().collect();
+    marks
+        .iter()
+        .filter(|mark| !added.contains(mark))
+        .cloned()
+        .collect()
+}
+
+/// Whether a pointer is another one or leads into its value.
+fn is_within(pointer: &str, outer: &str) -> bool {
+    let rest = pointer.strip_prefix(outer);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Names of the fields whose values no mark covers completely: by resource type, and for the outputs of the stack under
+/// the key `outputs`. Under the policy `sensitive` these values stay readable.
+pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>> {
+    let mut readable: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for entry in &snapshot.entries {
+        let own = SecretStrings::of_entry(entry);
+        let kind = entry.kind.as_deref().unwrap_or_else(|| entry.entry_type.name());
+        for (side, paths) in [
+            (&entry.inputs, &entry.sensitive_inputs),
+            (&entry.outputs, &entry.sensitive_outputs),
+        ] {
+            let Some(side) = side else { continue };
+            let covered: BTreeSet<String> = covered_pointers(side.json(), paths, &own).into_iter().collect();
+            if covered.contains("") {
+                continue;
+            }
+            let fields = side.view().members().into_iter().flatten();
+            let open = fields
+                .filter(|(name, value)| has_content(value) && !covered.contains(&child_pointer("", name)));
+            let names = readable.entry(kind.to_owned()).or_default();
+            open.for_each(|(name, _)| _ = names.insert(name.into_owned()));
+        }
+    }
+    let own = SecretStrings::of_outputs(snapshot);
+    let is_covered = |name: &str| {
+        let spans = spans_of_output(&snapshot.outputs, &snapshot.sensitive_outputs, name, &own);
+        spans.iter().any(|span| span.pointer.is_empty())
+    };
+    let open = snapshot.outputs.iter().filter(|(name, value)| {
+        let value: &Json = value;
+        has_content(&value.view()) && !is_covered(name)
+    });
+    let outputs: BTreeSet<String> = open.map(|(name, _)| name.clone()).collect();
+    if !outputs.is_empty() {
+        readable.entry("outputs".to_owned()).or_default().extend(outputs);
+    }
+    readable.retain(|_, names| !names.is_empty());
+    readable
+}
+
+fn has_content(view: &View<'_>) -> bool {
+    match view.kind() {
+        Kind::Null => false,
+        Kind::Bool | Kind::Number => true,
+        Kind::String => view.as_str().is_some_and(|text| !text.is_empty()),
+        Kind::Array => view.elements().is_some_and(|mut all| all.next().is_some()),
+        Kind::Object => view.members().is_some_and(|mut all| all.next().is_some()),
+    }
+}
