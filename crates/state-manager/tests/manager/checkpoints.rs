@@ -1,7 +1,6 @@
 //! Checkpoints: written in the background when the journal is large, without any change that readers see.
 
 use super::*;
-use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{Backend, Json, Properties};
 
 /// An entry of about this many bytes.
@@ -103,42 +102,6 @@ async fn deploy_heavy(stack: &Stack, prefix: &str) -> Vec<state_core::RevisionId
     }
     drop(session.close().await);
     made
-}
-
-#[tokio::test]
-async fn interrupted_checkpoint_loses_no_revision() {
-    let operations = [Operation::Rotate, Operation::Create, Operation::SwapHead];
-    let mut paged = 0;
-    for operation in operations {
-        for (nth, fault) in (0..4).flat_map(|nth| [(nth, Fault::BeforeEffect), (nth, Fault::AfterEffect)]) {
-            let (backend, stack) = new_stack().await;
-            let mut made = vec![deploy(&stack, &["a"]).await];
-            let faulty = FaultyBackend::new(Arc::new(backend.clone()));
-            let plan = faulty.plan();
-            let cut = Stacks::new(Arc::new(faulty), environment(3));
-            let cut = cut.get(stack.name()).await.unwrap().unwrap();
-            plan.fail(operation, nth, fault);
-            made.extend(deploy_heavy(&cut, "cut").await);
-            drop(cut);
-
-            let what = format!("{operation:?} {nth} {fault:?}");
-            let seen = stack.lock_status().await.unwrap();
-            if seen.holder.is_some() {
-                let session = stack.break_lock("repair", seen.epoch).await.unwrap();
-                session.close().await.unwrap();
-            }
-            let listed = stack.list().await.unwrap();
-            assert!(made.iter().all(|revision| listed.contains(revision)), "{what}");
-            assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
-            let more = deploy_heavy(&stack, "more").await;
-            assert_eq!(more.len(), 4, "{what}");
-            assert_eq!(stack.list().await.unwrap(), [listed, more].concat(), "{what}");
-            assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
-            let head = backend.read_head(stack.lineage()).await.unwrap();
-            paged += head.history.pages.iter().map(|page| page.revisions).sum::<u64>();
-        }
-    }
-    assert!(paged > 24, "{paged} revisions on pages");
 }
 
 #[tokio::test]
