@@ -145,6 +145,7 @@ mod tests {
             files: Vec::new(),
             recipients: Vec::new(),
             outputs: Vec::new(),
+            names: std::collections::BTreeMap::new(),
             succession: vec![replaced(1, 5), replaced(2, 9)],
         });
         let at = |slot| key_at(&head, Slot(slot));
