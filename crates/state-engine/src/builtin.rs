@@ -101,6 +101,12 @@
 //! | `upper` | `true` or `false` | `true` | whether to use upper-case letters |
 //! | → `result` | output, secret | | the generated password |
 //!
+//! # Approval of a command
+//! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or if
+//! the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the arguments,
+//! the directory, `environment` and, for `create` and `update`, `stdin`. It doesn't cover the variables with the state's
+//! data (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate them as code.
+//!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
 //! this process without the variables whose names begin with `STATECTL_` or `STATE_`, the variables of the input

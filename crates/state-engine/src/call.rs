@@ -3,12 +3,14 @@
 //! A call that changes real resources takes a [`DurableIntent`], so it can't be made without a recorded intent.
 
 mod answers;
+mod approving;
 mod ending;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::Answers;
 
+use crate::approval::{CommandApprovals, CommandCall};
 use crate::interrupt::Interrupt;
 use crate::log::{LogBuffer, Logger};
 use crate::provider::{
@@ -62,6 +64,8 @@ pub(crate) struct Preparations {
 /// Calls providers while settling, planning or applying.
 pub(crate) struct Caller {
     pub(crate) registry: Registry,
+    /// The commands that calls may start.
+    pub(crate) approvals: CommandApprovals,
     pub(crate) interrupt: Interrupt,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logger: Logger,
@@ -205,6 +209,10 @@ impl Caller {
             return Ok(answer);
         }
         let provider = self.provider(target).await?;
+        if what == READ {
+            let recorded = question.recorded.as_ref().map(|recorded| &recorded.inputs);
+            self.require_approval(target, recorded.unwrap_or(&question.inputs), CommandCall::Read)?;
+        }
         // `check` and `diff` only compare values. A read must not run after the lock is lost, because another
         // session may be changing the object.
         if what == READ {
@@ -231,6 +239,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &inputs, CommandCall::Create)?;
         // The request carries the id of the durable intent, so that a later read can find the
         // object if the reply is lost.
         let request = CreateRequest {
@@ -253,6 +262,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &inputs, CommandCall::Update)?;
         let request = UpdateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -274,6 +284,7 @@ impl Caller {
         known: RecordedObject,
     ) -> CallResult<()> {
         let provider = self.provider(target).await?;
+        self.require_approval(target, &known.inputs, CommandCall::Delete)?;
         let request = DeleteRequest {
             key: target.key.clone(),
             kind: target.kind.clone(),

@@ -1,5 +1,6 @@
 //! Execution of a plan or a run: the state that all steps share, and the sequence of one step.
 
+mod approving;
 mod dependencies_first;
 mod drive;
 mod existing;
@@ -343,6 +344,9 @@ impl Deployment {
         effect: Effect,
     ) -> (Result<Option<Object>, CallError>, UnknownOutputs) {
         let known = UnknownOutputs::Nothing;
+        if self.is_plan() {
+            self.note_commands(target, &effect);
+        }
         match effect {
             Effect::Record(object) => (Ok(Some(*object)), known),
             Effect::Forget => (Ok(None), known),

@@ -1,5 +1,6 @@
 //! The engine: settles pending operations, plans runs and applies plans.
 
+use crate::approval::UnapprovedCommand;
 use crate::call::{Answers, Caller, Preparations};
 use crate::deployment::Deployment;
 use crate::error::{EngineError, Result};
@@ -9,7 +10,9 @@ use crate::record::Recorder;
 use crate::report::Report;
 use crate::run::{Operation, Run};
 use crate::settle::{self, Settling};
+use crate::source::Source;
 use async_trait::async_trait;
+use state_core::sensitive::SecretStrings;
 use state_core::target::{SnapshotProvider, TargetProvider};
 use state_core::{Address, Error, StackName, State, UpdateResult};
 use state_manager::{Environment, Session, Stacks, UpdateRequest};
@@ -90,9 +93,10 @@ impl Engine {
             run.settled = Some(self.settle(session, &run).await?);
         }
         let plan = self.planned(Basis::locked(session), operation, run).await?;
-        match plan.report.stopped_by {
-            Some(_) => Ok(plan.report),
-            None => self.apply(session, plan).await,
+        // A run that needs an approval ends before it changes anything.
+        match plan.report.stopped_by.is_some() || !plan.run.approvals.is_complete() {
+            true => Ok(plan.report),
+            false => self.apply(session, plan).await,
         }
     }
 
@@ -131,12 +135,43 @@ impl Engine {
         }
     }
 
+    /// Takes the commands of a program for declared, as far as its inputs are known without a state. [`Engine::plan`]
+    /// does the same; a caller that settles pending operations, refreshes or destroys for a program at hand calls this first.
+    pub fn declare(&self, run: &Run, source: &dyn Source) {
+        for goal in source.known_goals() {
+            let commands = run.registry.all_commands(&goal.kind, &goal.inputs);
+            run.approvals.declare(&goal.address, &commands);
+        }
+    }
+
+    /// All commands that the state names and that aren't approved, of entries and of pending operations.
+    ///
+    /// # Errors
+    /// Fails when the state's secrets can't be decrypted.
+    pub async fn unapproved_commands(&self, basis: Basis, run: &Run) -> Result<Vec<UnapprovedCommand>> {
+        let state = basis.open(self.environment.clock.now()).await?;
+        let pending = state.pending().filter_map(|operation| operation.entry.as_ref());
+        let mut found = Vec::new();
+        for entry in state.entries().chain(pending) {
+            let (Some(kind), Some(inputs)) = (&entry.kind, &entry.inputs) else {
+                continue;
+            };
+            let commands = run.registry.all_commands(kind, inputs);
+            let secrets = SecretStrings::of_entry(entry);
+            found.extend(run.approvals.refuse(&entry.key(), commands, &secrets));
+        }
+        Ok(found)
+    }
+
     async fn planned(&self, basis: Basis, mut operation: Operation, run: Run) -> Result<Plan> {
         refuse_unknown_targets(&operation, &run, basis.state())?;
         let settled = run.settled.as_ref();
         let preparations = settled
             .map(|settled| settled.preparations.clone())
             .unwrap_or_default();
+        if let Operation::Update(source) = &operation {
+            self.declare(&run, &**source);
+        }
         let state = basis.open(self.environment.clock.now()).await?;
         let recorder = Recorder::draft(state, &self.environment)?;
         let no_observer = Arc::new(|_: &crate::event::Event| {});
@@ -219,6 +254,7 @@ impl Engine {
     fn caller(&self, stack: &StackName, run: &Run, logger: Logger) -> Caller {
         Caller {
             registry: run.registry.clone(),
+            approvals: run.approvals.clone(),
             interrupt: run.interrupt.clone(),
             clock: Arc::clone(&self.environment.clock),
             logger,

@@ -34,11 +34,15 @@
 //! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
 //! and releases the lock.
 //!
+//! # State is untrusted input
+//! A recorded command runs only if the program declares it or the user approved it: [`CommandApprovals`].
+//!
 //! # What stops a run
 //! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], or a lost lock stops a
 //! run. Steps in flight end and are committed; steps with an unknown outcome stay recorded as pending
 //! operations.
 
+mod approval;
 #[cfg(feature = "builtin")]
 pub mod builtin;
 mod call;
@@ -64,6 +68,7 @@ pub mod settle;
 mod source;
 mod step;
 
+pub use approval::{CommandApprovals, CommandCall, ResourceCommand, UnapprovedCommand};
 pub use deployment::RefreshSource;
 pub use engine::{Engine, StepwiseSnapshots};
 pub use error::{EngineError, Result};

@@ -12,6 +12,7 @@
 //! # Panics
 //! A call that panics counts as a call with an unknown outcome.
 
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::interrupt::Interrupt;
 use crate::kind::{KindDescription, members};
 use crate::log::Logger;
@@ -30,8 +31,15 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine makes
+    /// the call only if the program declares each command or the user approved it (see
+    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs returns none.
+    fn commands(&self, _kind: &str, _inputs: &Properties, _call: CommandCall) -> Vec<ResourceCommand> {
+        Vec::new()
+    }
+
     /// Prepares the provider. Called once per configuration for settling, plan and run together, before every call
-    /// except `describe`.
+    /// except `describe` and `commands`.
     ///
     /// # Errors
     /// The reason why the provider can't be used.

@@ -1,5 +1,6 @@
 //! The registry of providers by resource kind.
 
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::KindDescription;
 use crate::provider::Provider;
 use state_core::Properties;
@@ -58,6 +59,28 @@ impl Registry {
     /// The registered kinds, sorted by name.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.providers.keys().map(String::as_str)
+    }
+
+    /// The commands that a call with these inputs may start; see [`Provider::commands`].
+    pub(crate) fn commands(
+        &self,
+        kind: &str,
+        inputs: &Properties,
+        call: CommandCall,
+    ) -> Vec<ResourceCommand> {
+        let registered = self.get(kind);
+        registered.map_or_else(Vec::new, |it| it.provider.commands(kind, inputs, call))
+    }
+
+    /// All commands of a resource, each once.
+    pub(crate) fn all_commands(&self, kind: &str, inputs: &Properties) -> Vec<ResourceCommand> {
+        let mut all: Vec<ResourceCommand> = Vec::new();
+        for call in CommandCall::ALL {
+            let commands = self.commands(kind, inputs, call).into_iter();
+            let new: Vec<_> = commands.filter(|command| !all.contains(command)).collect();
+            all.extend(new);
+        }
+        all
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&RegisteredProvider> {

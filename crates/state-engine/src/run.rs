@@ -1,5 +1,6 @@
 //! Parameters of a run: the operation, its options and metadata.
 
+use crate::approval::CommandApprovals;
 use crate::event::{Event, Observer};
 use crate::interrupt::Interrupt;
 use crate::registry::Registry;
@@ -42,6 +43,8 @@ impl fmt::Debug for Operation {
 pub struct Run {
     /// The providers, by the kinds of resources that they handle.
     pub registry: Registry,
+    /// The recorded commands that the run may start, beside those of its program. By default none.
+    pub approvals: CommandApprovals,
     /// Options of the run.
     pub options: RunOptions,
     /// Metadata that the history records about the run.
@@ -61,6 +64,7 @@ impl Run {
     pub fn new(registry: Registry) -> Self {
         Self {
             registry,
+            approvals: CommandApprovals::default(),
             options: RunOptions::default(),
             metadata: UpdateMetadata::default(),
             observer: Arc::new(|_: &Event| {}),

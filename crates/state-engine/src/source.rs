@@ -10,6 +10,7 @@ pub use list::{DeclaredResource, ListSource};
 
 use crate::call::CallError;
 use crate::error::Result;
+use crate::goal::Goal;
 use crate::ledger::{Ledger, Registration};
 use crate::provider::ReadResult;
 use async_trait::async_trait;
@@ -99,6 +100,12 @@ pub trait Source: Send {
     /// Returns an error of the program.
     async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         Ok(None)
+    }
+
+    /// The resources whose inputs are known before anything is committed. The engine takes their commands for declared
+    /// before it reads recorded objects.
+    fn known_goals(&self) -> Vec<&Goal> {
+        Vec::new()
     }
 
     /// Restarts the source. The next call of [`Source::next`] must return the first item again, and gets a new ledger.

@@ -6,6 +6,7 @@ mod outcome;
 mod process;
 
 use super::members::{checked_inputs, flag, members, properties, text};
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Any, Command, Flag, Text, TextMap, Texts};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
@@ -13,7 +14,7 @@ use crate::provider::{
     ReadRequest, ReadResult, UpdateRequest,
 };
 use async_trait::async_trait;
-use call::{Call, Subject};
+use call::{Call, Subject, resource_command};
 use outcome::{Outcome, UNFINISHED, command_object, is_unfinished, marked_unfinished};
 use state_core::json::Kind;
 use state_core::{MutationId, Properties};
@@ -79,6 +80,20 @@ pub(super) struct Commands {
 impl Provider for Commands {
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         Some(KIND)
+    }
+
+    fn commands(&self, _kind: &str, inputs: &Properties, call: CommandCall) -> Vec<ResourceCommand> {
+        // `create` and `delete` are followed by `read` when they fail.
+        let names: &[&'static str] = match call {
+            CommandCall::Create => &["create", "read"],
+            CommandCall::Read => &["read"],
+            CommandCall::Update => &["update"],
+            CommandCall::Delete => &["delete", "read"],
+        };
+        let present = names.iter().filter(|name| inputs.get(name).is_some());
+        present
+            .map(|name| resource_command(&self.folder, inputs, name))
+            .collect()
     }
 
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {

@@ -1,6 +1,7 @@
 //! Tests of provider preparation: once per configuration, without blocking other providers, and only under the lock.
 
 use super::{CallError, CallTarget, Caller, Preparations};
+use crate::approval::CommandApprovals;
 use crate::event::Event;
 use crate::interrupt::Interrupt;
 use crate::log::Logger;
@@ -80,6 +81,7 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
     let clock = Arc::new(ManualClock::default());
     Caller {
         registry,
+        approvals: CommandApprovals::default(),
         interrupt: Interrupt::new(),
         clock: clock.clone(),
         logger: Logger::new(clock, Arc::new(|_: &Event| {}), None),

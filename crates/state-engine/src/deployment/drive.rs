@@ -111,6 +111,8 @@ impl Deployment {
 
     fn start_goal(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, in_flight: &mut InFlightSteps) {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
+        // Only here, because later `ignore_changes` replaces inputs of the goal by recorded ones.
+        self.caller.declare(&goal);
         let planned = self.plan_step(goal, ledger);
         match planned.rename {
             // A rename rewrites references in other entries, so no step may be in flight.

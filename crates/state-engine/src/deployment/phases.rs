@@ -44,6 +44,9 @@ impl Deployment {
                 }
             }
         }
+        if !self.may_read(&entries) {
+            return false;
+        }
         let mut source = RefreshSource::new(Arc::clone(self), entries);
         let mut ledger = Ledger::new(StackOutputs::default());
         self.drive(&mut source, &mut ledger).await && self.can_continue()
@@ -124,6 +127,7 @@ impl Deployment {
     async fn delete_undesired(self: &Arc<Self>, mut desired: DesiredResources) {
         desired.needed_by_pending = needed_by_pending(&self.recorder.state());
         match self.plan_deletions(&desired).await {
+            Ok((list, _)) if !self.may_delete(&list) => {}
             Ok((list, pairs)) => self.execute(list, pairs).await,
             Err(error) => self.record_failure(error),
         }

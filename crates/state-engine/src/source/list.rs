@@ -187,6 +187,11 @@ impl Source for ListSource {
         self.outputs.as_ref().map(|outputs| outputs(ledger)).transpose()
     }
 
+    fn known_goals(&self) -> Vec<&Goal> {
+        let known = self.declared.iter().filter(|declared| declared.resolve.is_none());
+        known.map(|declared| &declared.goal).collect()
+    }
+
     fn restart(&mut self) {
         self.left = (0..self.declared.len()).collect();
         self.ready.clone_from(&self.left);

@@ -1,5 +1,6 @@
 //! Tests of the built-in providers with real files, directories and processes.
 
+mod approvals;
 mod commands;
 mod directories;
 mod files;
@@ -11,7 +12,7 @@ mod randoms;
 use state_core::head::SealingPolicy;
 use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
 use state_engine::builtin::registry;
-use state_engine::{Basis, Engine, state_core};
+use state_engine::{Basis, CommandApprovals, Engine, state_core};
 use state_engine::{DeclaredResource, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
 use state_manager::{Actor, Environment, Stack, Stacks};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ struct ProviderHarness {
     stack: Stack,
     name: StackName,
     environment: Environment,
+    /// What the programs of earlier runs declared, as a client that ran them remembers it.
+    approvals: CommandApprovals,
     /// All events as text.
     messages: Arc<Mutex<Vec<String>>>,
 }
@@ -69,6 +72,7 @@ impl ProviderHarness {
             stack,
             name,
             environment,
+            approvals: CommandApprovals::default(),
             messages: Arc::default(),
         }
     }
@@ -97,6 +101,7 @@ impl ProviderHarness {
 
     fn default_run(&self) -> Run {
         let mut run = Run::new(registry(&self.environment, self.folder.path()));
+        run.approvals = self.approvals.clone();
         let messages = Arc::clone(&self.messages);
         run.observer = Arc::new(move |event: &Event| {
             let text = match event {

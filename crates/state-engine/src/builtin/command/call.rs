@@ -2,6 +2,7 @@
 
 use super::outcome::{CommandResult, Outcome};
 use super::process::{Process, ProcessExit, Redactor};
+use crate::approval::ResourceCommand;
 use crate::builtin::members::{flag, members, text, texts, value};
 use crate::log::Logger;
 use crate::provider::CallContext;
@@ -43,7 +44,7 @@ impl<'a> Call<'a> {
         context: &'a CallContext,
     ) -> Self {
         let log = &context.log;
-        let dir = text(inputs, "dir").map_or_else(|| folder.to_owned(), |dir| folder.join(dir));
+        let dir = directory(folder, inputs);
         let own = environment(inputs);
         let mut hidden = Redactor::default();
         own.iter().for_each(|(_, value)| hidden.add(value));
@@ -81,21 +82,14 @@ impl<'a> Call<'a> {
 
     /// Runs one of the commands until it exits.
     pub(super) async fn run(&self, name: &'static str) -> Outcome {
-        let argv = match flag(self.inputs, "shell") {
-            true => {
-                let script = text(self.inputs, name).unwrap_or_default();
-                vec!["sh".to_owned(), "-c".to_owned(), script]
-            }
-            false => texts(self.inputs, name),
-        };
+        let argv = argv(self.inputs, name);
         let mut variables = self.variables.clone();
         variables.push(("STATE_OP".to_owned(), name.to_owned()));
-        let is_fed = matches!(name, "create" | "update");
         let process = Process {
             argv: &argv,
             dir: &self.dir,
             variables: &variables,
-            stdin: text(self.inputs, "stdin").filter(|_| is_fed),
+            stdin: stdin(self.inputs, name),
             hidden: &self.hidden,
             log: self.log,
         };
@@ -120,6 +114,36 @@ impl<'a> Call<'a> {
             },
         }
     }
+}
+
+/// The command that [`Call::run`] starts, for its approval.
+pub(super) fn resource_command(folder: &Path, inputs: &Properties, name: &'static str) -> ResourceCommand {
+    ResourceCommand {
+        name,
+        argv: argv(inputs, name),
+        dir: directory(folder, inputs),
+        environment: environment(inputs),
+        stdin: stdin(inputs, name),
+    }
+}
+
+fn argv(inputs: &Properties, name: &str) -> Vec<String> {
+    match flag(inputs, "shell") {
+        true => {
+            let script = text(inputs, name).unwrap_or_default();
+            vec!["sh".to_owned(), "-c".to_owned(), script]
+        }
+        false => texts(inputs, name),
+    }
+}
+
+fn directory(folder: &Path, inputs: &Properties) -> PathBuf {
+    text(inputs, "dir").map_or_else(|| folder.to_owned(), |dir| folder.join(dir))
+}
+
+fn stdin(inputs: &Properties, name: &str) -> Option<String> {
+    let is_fed = matches!(name, "create" | "update");
+    text(inputs, "stdin").filter(|_| is_fed)
 }
 
 fn environment(inputs: &Properties) -> Vec<(String, String)> {

@@ -1,0 +1,336 @@
+//! Approval of the commands that providers start: a state is untrusted input, so a command that only the state names
+//! doesn't run.
+//!
+//! A provider reports the commands of a call ([`Provider::commands`](crate::Provider::commands)). The engine makes the
+//! call only if each of them is allowed:
+//!
+//! - **declared**: the program of this run declares exactly this command for this resource, or
+//! - **approved**: the caller of the engine approved its digest, because the user did.
+//!
+//! [`CommandApprovals::default`] approves nothing. Refused commands are collected, so that a tool can show them, ask the
+//! user and plan again.
+
+use state_core::sensitive::SecretStrings;
+use state_core::{Address, Digest, EntryKey, Json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The calls of a provider that may start commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum CommandCall {
+    /// [`Provider::create`](crate::Provider::create)
+    Create,
+    /// [`Provider::read`](crate::Provider::read)
+    Read,
+    /// [`Provider::update`](crate::Provider::update)
+    Update,
+    /// [`Provider::delete`](crate::Provider::delete)
+    Delete,
+}
+
+impl CommandCall {
+    /// All calls.
+    pub const ALL: [Self; 4] = [Self::Create, Self::Read, Self::Update, Self::Delete];
+}
+
+/// A command that a provider starts for a resource, with everything that decides what it executes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ResourceCommand {
+    /// Name of the input that contains the command.
+    pub name: &'static str,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The absolute directory in which the command runs.
+    pub dir: PathBuf,
+    /// Environment variables that the resource sets.
+    pub environment: Vec<(String, String)>,
+    /// Standard input that the resource sets.
+    pub stdin: Option<String>,
+}
+
+impl ResourceCommand {
+    /// The digest that an approval names. It covers all fields, so an approval of one command is valid for no other.
+    pub fn digest(&self) -> Digest {
+        let mut digester = Digester::default();
+        digester.add(self.name);
+        digester.add_all(self.argv.iter());
+        digester.add(&self.dir.to_string_lossy());
+        let variables: BTreeMap<_, _> = self.environment.iter().cloned().collect();
+        digester.add_all(variables.iter().flat_map(|(name, value)| [name, value]));
+        digester.add_all(self.stdin.iter());
+        digester.finish()
+    }
+
+    /// A text as a JSON string: unambiguous, on one line.
+    pub fn quote(text: &str) -> String {
+        Json::from_string(text).as_str().to_owned()
+    }
+
+    /// The command with a placeholder in place of secrets.
+    fn masked(&self, secrets: &SecretStrings, placeholder: &str) -> Self {
+        let mask = |text: &String| secrets.masked_in(text, placeholder).into_owned();
+        let variables = self.environment.iter();
+        Self {
+            argv: self.argv.iter().map(mask).collect(),
+            environment: variables
+                .map(|(name, value)| (name.clone(), mask(value)))
+                .collect(),
+            stdin: self.stdin.as_ref().map(mask),
+            ..self.clone()
+        }
+    }
+}
+
+/// Shows no argument and no variable, which may be secret.
+impl fmt::Debug for ResourceCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceCommand")
+            .field("name", &self.name)
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The arguments as JSON strings in brackets: unambiguous, on one line.
+impl fmt::Display for ResourceCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.argv.iter().map(|word| Self::quote(word)).collect();
+        write!(f, "[{}]", words.join(", "))
+    }
+}
+
+/// Encodes fields with their lengths before hashing, so that no two sequences of fields have the same bytes.
+struct Digester(Vec<u8>);
+
+impl Default for Digester {
+    fn default() -> Self {
+        Self(b"statectl resource command 1\0".to_vec())
+    }
+}
+
+impl Digester {
+    fn add(&mut self, text: &str) {
+        self.0.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn add_all<'a>(&mut self, texts: impl Iterator<Item = &'a String>) {
+        let texts: Vec<&String> = texts.collect();
+        self.0.extend_from_slice(&(texts.len() as u64).to_be_bytes());
+        texts.into_iter().for_each(|text| self.add(text));
+    }
+
+    fn finish(self) -> Digest {
+        Digest::of(&self.0)
+    }
+}
+
+/// A command that isn't approved, and the entry whose state names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnapprovedCommand {
+    /// Key of the entry.
+    pub key: EntryKey,
+    /// The digest to approve.
+    pub digest: Digest,
+    /// The command, with secrets.
+    pub command: ResourceCommand,
+    /// The command with a placeholder in place of secrets, for display.
+    pub masked: ResourceCommand,
+}
+
+impl UnapprovedCommand {
+    fn new(key: &EntryKey, command: ResourceCommand, secrets: &SecretStrings) -> Self {
+        Self {
+            key: key.clone(),
+            digest: command.digest(),
+            masked: command.masked(secrets, "(sensitive)"),
+            command,
+        }
+    }
+
+    /// Whether a part of the command is hidden in `masked`.
+    pub fn is_masked(&self) -> bool {
+        self.command != self.masked
+    }
+
+    /// The reason why a call was refused.
+    pub(crate) fn reason(&self) -> String {
+        let name = self.command.name;
+        format!("its `{name}` command comes from the state and isn't approved on this client")
+    }
+}
+
+/// The commands that a run may start. Clones share their content.
+#[derive(Clone, Debug, Default)]
+pub struct CommandApprovals(Arc<Mutex<Decisions>>);
+
+#[derive(Debug, Default)]
+struct Decisions {
+    approved: BTreeSet<Digest>,
+    declared: BTreeSet<(Address, Digest)>,
+    refused: BTreeMap<(EntryKey, &'static str), UnapprovedCommand>,
+}
+
+impl Decisions {
+    /// Whether a command of an entry may run.
+    fn allows(&self, key: &EntryKey, digest: Digest) -> bool {
+        self.approved.contains(&digest) || self.declared.contains(&(key.address.clone(), digest))
+    }
+}
+
+impl CommandApprovals {
+    /// Approves commands by their digests, which [`ResourceCommand::digest`] computes.
+    #[must_use]
+    pub fn of(approved: impl IntoIterator<Item = Digest>) -> Self {
+        let approvals = Self::default();
+        approvals.approve(approved);
+        approvals
+    }
+
+    /// Approves more commands, and forgets that they were refused.
+    pub fn approve(&self, digests: impl IntoIterator<Item = Digest>) {
+        let mut decisions = self.decisions();
+        decisions.approved.extend(digests);
+        let Decisions {
+            approved, refused, ..
+        } = &mut *decisions;
+        refused.retain(|_, command| !approved.contains(&command.digest));
+    }
+
+    /// The commands that were refused so far, by entry.
+    pub fn refused(&self) -> Vec<UnapprovedCommand> {
+        self.decisions().refused.values().cloned().collect()
+    }
+
+    /// Digests of all commands that the program declares. A user who runs a program approves its commands.
+    pub fn declared(&self) -> BTreeSet<Digest> {
+        self.decisions()
+            .declared
+            .iter()
+            .map(|(_, digest)| *digest)
+            .collect()
+    }
+
+    /// Whether nothing was refused.
+    pub fn is_complete(&self) -> bool {
+        self.decisions().refused.is_empty()
+    }
+
+    /// Records the commands that the program declares for a resource.
+    pub(crate) fn declare(&self, address: &Address, commands: &[ResourceCommand]) {
+        let declared = commands.iter().map(|command| (address.clone(), command.digest()));
+        self.decisions().declared.extend(declared);
+    }
+
+    /// Returns the commands of an entry that may not run, and records that they were refused.
+    pub(crate) fn refuse(
+        &self,
+        key: &EntryKey,
+        commands: Vec<ResourceCommand>,
+        secrets: &SecretStrings,
+    ) -> Vec<UnapprovedCommand> {
+        let mut decisions = self.decisions();
+        let commands = commands.into_iter();
+        let refused = commands.filter(|command| !decisions.allows(key, command.digest()));
+        let refused: Vec<_> = refused
+            .map(|command| UnapprovedCommand::new(key, command, secrets))
+            .collect();
+        for command in &refused {
+            let place = (key.clone(), command.command.name);
+            decisions.refused.insert(place, command.clone());
+        }
+        refused
+    }
+
+    fn decisions(&self) -> MutexGuard<'_, Decisions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CommandApprovals, ResourceCommand, UnapprovedCommand};
+    use state_core::EntryKey;
+    use state_core::sensitive::SecretStrings;
+
+    fn command() -> ResourceCommand {
+        ResourceCommand {
+            name: "delete",
+            argv: vec!["rm".to_owned(), "-r".to_owned(), "data".to_owned()],
+            dir: "/srv".into(),
+            environment: vec![("A".to_owned(), "1".to_owned())],
+            stdin: None,
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_command_changes_its_digest() {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+        let with = |change: fn(&mut ResourceCommand)| {
+            let mut command = command();
+            change(&mut command);
+            command
+        };
+        let others = [
+            with(|it| it.name = "read"),
+            ResourceCommand {
+                argv: texts(&["rm", "-r"]),
+                ..command()
+            },
+            ResourceCommand {
+                argv: texts(&["rm", "-rdata"]),
+                ..command()
+            },
+            ResourceCommand {
+                argv: texts(&["rm", "-", "rdata"]),
+                ..command()
+            },
+            with(|it| it.dir = "/".into()),
+            with(|it| it.environment.clear()),
+            ResourceCommand {
+                environment: pair("A", "2"),
+                ..command()
+            },
+            ResourceCommand {
+                environment: pair("A1", ""),
+                ..command()
+            },
+            with(|it| it.stdin = Some(String::new())),
+        ];
+        for other in &others {
+            assert_ne!(other.digest(), command().digest(), "{other:?}");
+        }
+        assert_eq!(command().digest(), command().digest());
+    }
+
+    #[test]
+    fn declaration_is_valid_for_its_resource_only() {
+        let key = |name: &str| EntryKey::live(name.parse().unwrap());
+        let approvals = CommandApprovals::default();
+        let digest = command().digest();
+        approvals.declare(&key("a").address, &[command()]);
+        let refused = |name: &str| approvals.refuse(&key(name), vec![command()], &SecretStrings::default());
+        assert!(refused("a").is_empty() && approvals.is_complete());
+        assert_eq!(refused("b").len(), 1);
+        assert_eq!(approvals.refused(), refused("b"));
+        approvals.approve([digest]);
+        assert!(refused("b").is_empty() && approvals.is_complete());
+    }
+
+    #[test]
+    fn masked_command_hides_secrets_and_keeps_its_digest() {
+        let mut secrets = SecretStrings::default();
+        secrets.add("hunter22");
+        let mut secret = command();
+        secret.argv.push("--token=hunter22".to_owned());
+        let key = EntryKey::live("a".parse().unwrap());
+        let refused = UnapprovedCommand::new(&key, secret.clone(), &secrets);
+        assert!(refused.is_masked());
+        assert!(!refused.masked.to_string().contains("hunter22"));
+        assert_eq!(refused.digest, secret.digest());
+    }
+}

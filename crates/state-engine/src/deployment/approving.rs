@@ -1,0 +1,58 @@
+//! Checks of a phase before it begins: if one recorded command isn't approved, none of the phase runs.
+
+use super::{Deployment, Effect, StepError};
+use crate::approval::{CommandCall, UnapprovedCommand};
+use crate::call::CallTarget;
+use crate::planner::{DeletionMethod, PlannedDeletion};
+use state_core::{Entry, Properties, SharedEntry};
+
+impl Deployment {
+    /// Whether all objects may be read. Otherwise reports a failure for each that may not.
+    pub(super) fn may_read(&self, entries: &[SharedEntry]) -> bool {
+        let refused = entries
+            .iter()
+            .filter(|entry| self.refuses(entry, CommandCall::Read));
+        refused.count() == 0
+    }
+
+    /// Whether all objects of a list may be deleted. Otherwise reports a failure for each that may not. A plan deletes
+    /// nothing, so that it only records the commands that need approval.
+    pub(super) fn may_delete(&self, list: &[PlannedDeletion]) -> bool {
+        let deleted = list.iter().filter(|item| item.method == DeletionMethod::Delete);
+        let refused = deleted.filter(|item| match self.is_plan() {
+            true => {
+                drop(self.unapproved(&item.entry, CommandCall::Delete));
+                false
+            }
+            false => self.refuses(&item.entry, CommandCall::Delete),
+        });
+        refused.count() == 0
+    }
+
+    /// Records the commands of a planned effect that need approval.
+    pub(super) fn note_commands(&self, target: &CallTarget, effect: &Effect) {
+        let (inputs, call) = match effect {
+            Effect::Create(inputs) => (inputs, CommandCall::Create),
+            Effect::Update { inputs, .. } => (inputs, CommandCall::Update),
+            Effect::Delete(recorded) => (&recorded.inputs, CommandCall::Delete),
+            Effect::Record(_) | Effect::Forget => return,
+        };
+        drop(self.caller.unapproved(target, inputs, call));
+    }
+
+    fn refuses(&self, entry: &Entry, call: CommandCall) -> bool {
+        let refused = self.unapproved(entry, call);
+        if refused.is_empty() {
+            return false;
+        }
+        let reasons = refused.iter().map(UnapprovedCommand::reason).collect();
+        self.record_failure(StepError::early(&entry.key(), reasons));
+        true
+    }
+
+    fn unapproved(&self, entry: &Entry, call: CommandCall) -> Vec<UnapprovedCommand> {
+        let nothing = Properties::empty();
+        let inputs = entry.inputs.as_ref().unwrap_or(&nothing);
+        self.caller.unapproved(&CallTarget::entry(entry), inputs, call)
+    }
+}

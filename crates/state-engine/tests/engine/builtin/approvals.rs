@@ -1,0 +1,253 @@
+//! A command that only the state names doesn't run.
+
+use super::{ProviderHarness, goal, refusals, shell, update};
+use state_engine::settle::{Decision, Decisions};
+use state_engine::{Basis, CommandApprovals, Goal, Operation, Report, Run};
+
+/// A resource whose commands each leave a line in `log`.
+fn job() -> Goal {
+    shell(&[
+        ("create", "echo create >> log"),
+        ("read", "echo read >> log"),
+        ("update", "echo update >> log"),
+        ("delete", "echo delete >> log"),
+        ("stdin", "a"),
+    ])
+}
+
+impl ProviderHarness {
+    /// A run on a client that has never run the program.
+    fn strange_run(&self) -> Run {
+        let mut run = self.default_run();
+        run.approvals = CommandApprovals::default();
+        run
+    }
+
+    /// A harness whose state names the commands of `job`, with an empty log.
+    async fn with_recorded_job() -> Self {
+        let harness = Self::new().await;
+        harness.done(&[job()]).await;
+        harness.put("log", "");
+        harness
+    }
+
+    #[track_caller]
+    fn assert_nothing_ran(&self, report: &Report) {
+        assert!(
+            refusals(report).contains("isn't approved on this client"),
+            "{report:?}"
+        );
+        assert_eq!(self.text("log"), "");
+    }
+}
+
+#[tokio::test]
+async fn refresh_runs_no_command_that_only_the_state_names() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let report = harness.run(Operation::Refresh, harness.strange_run()).await;
+    harness.assert_nothing_ran(&report);
+    assert!(report.revision.is_none(), "the run ended before it began");
+}
+
+#[tokio::test]
+async fn destroy_runs_no_command_that_only_the_state_names() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let run = harness.strange_run();
+    let approvals = run.approvals.clone();
+    let report = harness.run(Operation::Destroy, run).await;
+    assert_eq!(harness.text("log"), "");
+    assert!(report.revision.is_none(), "the run ended before it began");
+    let mut refused: Vec<_> = approvals.refused().iter().map(|it| it.command.name).collect();
+    refused.sort_unstable();
+    assert_eq!(refused, ["delete", "read"]);
+    assert!(harness.entry("job").await.is_some());
+}
+
+#[tokio::test]
+async fn update_deletes_with_no_unapproved_command() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let report = harness.run(update(&[]), harness.strange_run()).await;
+    assert_eq!(harness.text("log"), "");
+    assert!(report.revision.is_none());
+}
+
+#[tokio::test]
+async fn unapproved_plan_is_not_executed_when_applied_anyway() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let session = harness.stack.lock("test").await.unwrap();
+    let planned = harness
+        .engine
+        .plan(Basis::locked(&session), Operation::Destroy, harness.strange_run());
+    let report = harness
+        .engine
+        .apply(&session, planned.await.unwrap())
+        .await
+        .unwrap();
+    session.close().await.unwrap();
+    harness.assert_nothing_ran(&report);
+    assert!(harness.entry("job").await.is_some());
+}
+
+#[tokio::test]
+async fn one_unapproved_command_stops_the_whole_refresh() {
+    let harness = ProviderHarness::new().await;
+    let mut other = job();
+    other.address = "other".parse().unwrap();
+    harness.done(&[job(), other]).await;
+    harness.put("log", "");
+    let run = harness.strange_run();
+    let read = harness.approvals_of("job", "read").await;
+    run.approvals.approve([read]);
+    // The digest is of the same command, so the other resource may read too.
+    assert!(harness.run(Operation::Refresh, run).await.succeeded());
+    assert_eq!(harness.text("log"), "read\nread\n");
+}
+
+impl ProviderHarness {
+    /// The digest of a recorded command.
+    async fn approvals_of(&self, address: &str, name: &str) -> state_engine::state_core::Digest {
+        let basis = Basis::tip(&self.stack).await.unwrap();
+        let found = self.engine.unapproved_commands(basis, &self.strange_run()).await;
+        let found = found.unwrap();
+        let its = |it: &&state_engine::UnapprovedCommand| {
+            it.key.address.as_str() == address && it.command.name == name
+        };
+        found.iter().find(its).unwrap().digest
+    }
+}
+
+#[tokio::test]
+async fn approved_command_runs_and_no_other() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let run = harness.strange_run();
+    run.approvals
+        .approve([harness.approvals_of("job", "delete").await]);
+    let refused = harness.run(Operation::Destroy, run.clone()).await;
+    assert_eq!(harness.text("log"), "", "`read` follows a failed delete");
+    assert!(refused.revision.is_none());
+    run.approvals.approve([harness.approvals_of("job", "read").await]);
+    assert!(harness.run(Operation::Destroy, run).await.succeeded());
+    assert_eq!(harness.text("log"), "delete\n");
+}
+
+#[tokio::test]
+async fn approval_is_not_valid_for_a_changed_command() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let approved = [
+        harness.approvals_of("job", "delete").await,
+        harness.approvals_of("job", "read").await,
+    ];
+    for (input, value) in [
+        ("delete", r#""echo forged >> log""#),
+        ("dir", r#""/""#),
+        ("environment", r#"{"BASH_ENV":"log"}"#),
+    ] {
+        let forged = ProviderHarness::new().await;
+        let mut goal = job();
+        let inputs = goal.inputs.json().as_str().to_owned();
+        let others = inputs.replace(r#""delete":"echo delete >> log","#, "");
+        let inputs = match input {
+            "delete" => others,
+            _ => inputs,
+        };
+        let inputs = format!(r#"{},"{input}":{value}}}"#, inputs.trim_end_matches('}'));
+        goal.inputs = self::goal("job", "command", &inputs).inputs;
+        forged.record(goal).await;
+        let run = forged.strange_run();
+        run.approvals.approve(approved);
+        let report = forged.run(Operation::Destroy, run).await;
+        assert!(report.revision.is_none(), "{input}");
+    }
+}
+
+impl ProviderHarness {
+    /// Records a resource without running its commands.
+    async fn record(&self, goal: Goal) {
+        let session = self.stack.lock("test").await.unwrap();
+        let mut entry = state_engine::state_core::Entry::leaf(goal.address, &goal.kind);
+        entry.inputs = Some(goal.inputs);
+        entry.id = Some("forged".to_owned());
+        let request = state_manager::UpdateRequest::new(state_engine::state_core::UpdateKind::Edit);
+        let update = session.start_update(request).await.unwrap();
+        let mutation = update
+            .begin(state_manager::Intent::create(entry.clone()))
+            .await
+            .unwrap();
+        let succeeded = state_engine::state_core::Outcome::Succeeded;
+        mutation.end(succeeded, Some(entry), Vec::new()).await.unwrap();
+        update
+            .finish(state_engine::state_core::UpdateResult::Succeeded)
+            .await
+            .unwrap();
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn program_at_hand_declares_its_commands() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let mut run = harness.strange_run();
+    run.options.refresh = true;
+    assert!(harness.run(update(&[job()]), run).await.succeeded());
+    assert_eq!(harness.text("log"), "read\n");
+}
+
+#[tokio::test]
+async fn declared_command_does_not_allow_another_in_the_state() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let mut run = harness.strange_run();
+    run.options.refresh = true;
+    let changed = shell(&[("create", "echo create >> log"), ("read", "echo other >> log")]);
+    let report = harness.run(update(&[changed]), run).await;
+    harness.assert_nothing_ran(&report);
+}
+
+#[tokio::test]
+async fn ignored_change_runs_no_recorded_command() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let mut goal = shell(&[
+        ("create", "echo create >> log"),
+        ("update", "echo mine >> log"),
+        ("stdin", "b"),
+    ]);
+    goal.options.ignore_changes = vec!["update".to_owned()];
+    let report = harness.run(update(&[goal]), harness.strange_run()).await;
+    assert_eq!(harness.text("log"), "");
+    assert!(report.revision.is_none());
+}
+
+#[tokio::test]
+async fn settling_runs_no_command_that_only_the_state_names() {
+    let harness = ProviderHarness::new().await;
+    let gone = harness
+        .up(&[shell(&[
+            ("create", "exit 1"),
+            ("read", "echo read >> log; exit 75"),
+        ])])
+        .await;
+    assert_eq!(gone.pending.len(), 1, "{gone:?}");
+    harness.put("log", "");
+    let mut run = harness.strange_run();
+    run.decisions = Decisions::default();
+    assert_eq!(run.decisions.otherwise, Decision::Ask);
+    let approvals = run.approvals.clone();
+    let session = harness.stack.lock("test").await.unwrap();
+    harness.engine.settle(&session, &run).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(harness.text("log"), "");
+    assert_eq!(approvals.refused().len(), 1);
+    let pending = harness.stack.tip().await.unwrap().state.pending().count();
+    assert_eq!(pending, 1, "the outcome stays unknown");
+}
+
+#[tokio::test]
+async fn preview_lists_commands_that_need_approval() {
+    let harness = ProviderHarness::with_recorded_job().await;
+    let run = harness.strange_run();
+    let approvals = run.approvals.clone();
+    let basis = Basis::tip(&harness.stack).await.unwrap();
+    let plan = harness.engine.plan(basis, Operation::Destroy, run).await.unwrap();
+    assert!(plan.report().succeeded(), "{plan:?}");
+    assert!(!approvals.is_complete());
+    assert_eq!(harness.text("log"), "");
+}
