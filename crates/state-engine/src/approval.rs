@@ -21,18 +21,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CommandCall {
-    /// [`Provider::create`](crate::Provider::create)
+    /// A call of [`Provider::create`](crate::Provider::create).
     Create,
-    /// [`Provider::read`](crate::Provider::read)
+    /// A call of [`Provider::read`](crate::Provider::read).
     Read,
-    /// [`Provider::update`](crate::Provider::update)
+    /// A call of [`Provider::update`](crate::Provider::update).
     Update,
-    /// [`Provider::delete`](crate::Provider::delete)
+    /// A call of [`Provider::delete`](crate::Provider::delete).
     Delete,
 }
 
 impl CommandCall {
-    /// All calls.
+    /// All calls that may start commands.
     pub const ALL: [Self; 4] = [Self::Create, Self::Read, Self::Update, Self::Delete];
 }
 

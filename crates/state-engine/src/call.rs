@@ -459,19 +459,3 @@ impl CallTarget {
         }
     }
 }
-
-impl Question {
-    fn new(
-        target: &CallTarget,
-        recorded: Option<RecordedObject>,
-        inputs: Properties,
-        unknown: BTreeSet<String>,
-    ) -> Self {
-        Self {
-            kind: target.kind.clone(),
-            recorded,
-            inputs,
-            unknown,
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! Cache of provider answers: filled by the plan, used by the run that executes it.
 
-use super::RecordedObject;
+use super::{CallTarget, RecordedObject};
 use crate::provider::{CheckedInputs, Diff, ReadResult};
 use state_core::{EntryKey, LogLine, Properties};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +14,22 @@ pub(super) struct Question {
     pub(super) recorded: Option<RecordedObject>,
     pub(super) inputs: Properties,
     pub(super) unknown: BTreeSet<String>,
+}
+
+impl Question {
+    pub(super) fn new(
+        target: &CallTarget,
+        recorded: Option<RecordedObject>,
+        inputs: Properties,
+        unknown: BTreeSet<String>,
+    ) -> Self {
+        Self {
+            kind: target.kind.clone(),
+            recorded,
+            inputs,
+            unknown,
+        }
+    }
 }
 
 /// The cached answers, by provider method.
