@@ -3,6 +3,8 @@
 
 #[cfg(feature = "azure")]
 mod azure;
+#[cfg(feature = "client")]
+mod connector;
 #[cfg(feature = "gcp")]
 mod gcs;
 mod machine;
@@ -23,6 +25,10 @@ use std::time::Duration;
 
 /// Time limit for opening a connection.
 const CONNECT: &str = "5 seconds";
+
+/// [`CONNECT`] as a duration.
+#[cfg(feature = "client")]
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of the HTTP client. It is longer than any request, because [`Options::request_timeout`] sets the actual
 /// limit.
@@ -167,6 +173,20 @@ fn is_plain(object: &str, endpoint: Option<&str>) -> Result<bool> {
     }
     let reason = "plain http is allowed for loopback only, because it exposes the state; use https://";
     Err(Error::invalid(object, reason))
+}
+
+/// Refuses a text that becomes part of a host name: with `/`, `#` or `@` in it, requests and their credentials would go to
+/// another host.
+///
+/// # Errors
+/// `Invalid`, without the text, which may be a password in the wrong place.
+fn require_host_label(scheme: &str, field: &str, text: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return Ok(());
+    }
+    let reason = format!("`{field}` may contain only letters, digits, `-`, `.` and `_`");
+    Err(Error::invalid(format!("backend {scheme}://"), reason))
 }
 
 /// Returns the error for an invalid configuration. The client's message names keys, not values.

@@ -1,7 +1,8 @@
 //! The backend `az://container/prefix`: Azure Blob Storage.
 
+use super::connector::Connector;
 use super::machine::MachineCredentials;
-use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, require_host_label, retry, text, unbuilt};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ClientConfigKey, ObjectStore};
 use state_core::backend::BackendType;
@@ -40,6 +41,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
 
 fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn ObjectStore>> {
     install_tls();
+    require_host_label("az", "container", container)?;
     let object = format!("backend az://{container}");
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
     let given = [
@@ -51,6 +53,9 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
             builder = builder.with_config(key, value);
         }
     }
+    if let Some(account) = builder.get_config_value(&AzureConfigKey::AccountName) {
+        require_host_label("az", "account", &account)?;
+    }
     let given = EndpointChoice {
         endpoint: text(configuration, "endpoint"),
         emulator: configuration.boolean("emulator"),
@@ -59,6 +64,7 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
     builder = with_endpoint(&object, builder, given, azurite.as_deref())?
         .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
         .with_config(AzureConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
+        .with_http_connector(Connector)
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: MicrosoftAzureBuilder| builder.build().map_err(|error| unbuilt(&object, error));

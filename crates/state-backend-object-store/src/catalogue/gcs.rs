@@ -1,7 +1,8 @@
 //! The backend `gs://bucket/prefix`: Google Cloud Storage, whose conditions compare generations instead of ETags.
 
+use super::connector::Connector;
 use super::machine::MachineCredentials;
-use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, require_host_label, retry, text, unbuilt};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
 use state_core::Result;
@@ -33,6 +34,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
 
 fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
     install_tls();
+    require_host_label("gs", "bucket", bucket)?;
     let object = format!("backend gs://{bucket}");
     let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
     if let Some(path) = configuration.path("service-account") {
@@ -50,6 +52,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
             GoogleConfigKey::Client(ClientConfigKey::AllowHttp),
             plain.to_string(),
         )
+        .with_http_connector(Connector)
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: GoogleCloudStorageBuilder| builder.build().map_err(|error| unbuilt(&object, error));

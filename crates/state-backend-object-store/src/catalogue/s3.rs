@@ -1,7 +1,8 @@
 //! The backend `s3://bucket/prefix`: Amazon S3 and compatible servers.
 
+use super::connector::Connector;
 use super::machine::MachineCredentials;
-use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, require_host_label, retry, text, unbuilt};
 use crate::etags::UnquotedEtags;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
@@ -49,6 +50,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
 
 fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
     install_tls();
+    require_host_label("s3", "bucket", bucket)?;
     let object = format!("backend s3://{bucket}");
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     let given = [
@@ -62,6 +64,9 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
             builder = builder.with_config(key, value);
         }
     }
+    if let Some(region) = builder.get_config_value(&AmazonS3ConfigKey::Region) {
+        require_host_label("s3", "region", &region)?;
+    }
     builder = with_endpoint(&object, builder, text(configuration, "endpoint"))?;
     if let Some(path_style) = configuration.boolean("path-style") {
         builder = builder.with_virtual_hosted_style_request(!path_style);
@@ -72,6 +77,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
             CONNECT,
         )
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
+        .with_http_connector(Connector)
         .with_retry(retry());
     let asks_machine = !has_credentials(&builder);
     let build = |builder: AmazonS3Builder| builder.build().map_err(|error| unbuilt(&object, error));

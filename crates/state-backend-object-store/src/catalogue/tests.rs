@@ -95,6 +95,32 @@ fn invalid_configuration_is_refused_without_a_request() {
 
 #[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
 #[test]
+fn text_that_would_change_the_host_is_refused() {
+    for other in [
+        "CANARY.example/",
+        "CANARY.example#",
+        "a@CANARY.example",
+        "a:CANARY@b",
+        "a?CANARY",
+        "a\\CANARY",
+    ] {
+        for (scheme, field, rest) in [
+            ("s3", "bucket", ("region", "r")),
+            ("s3", "region", ("bucket", "b")),
+            ("gs", "bucket", ("endpoint", "https://gcs.example")),
+            ("az", "container", ("account", "a")),
+            ("az", "account", ("container", "c")),
+        ] {
+            let refused = kind(scheme).open([(field, other), rest], Opening::Existing, None);
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid, "{scheme} {field} {other}");
+            assert!(!format!("{refused:?} {refused}").contains("CANARY"), "{refused}");
+        }
+    }
+}
+
+#[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
+#[test]
 fn every_scheme_has_a_valid_schema() {
     let kinds = backend_types().unwrap();
     let names: Vec<_> = kinds.iter().map(BackendType::name).collect();
