@@ -1,6 +1,6 @@
 //! Registry of backend types: the built-in ones, and those that an embedder registers.
 
-use crate::contracts::store_url::StoreUrl;
+use crate::contracts::store_url::{StoreUrl, without_userinfo};
 use state_core::backend::{BackendType, OpenRequest, Opening};
 use state_core::configuration::{ConfigurationType, FieldKind, FieldType};
 use state_core::{Backend, Crypter, Error, MemoryBackend, Result};
@@ -145,10 +145,23 @@ impl BackendRegistry {
         )
     }
 
-    /// A URL as it may be printed: without its secret or unknown parameters.
+    /// The configuration values that a URL contains, by field: its location and its parameters.
+    ///
+    /// # Errors
+    /// As [`BackendRegistry::open`], for the URL alone.
+    pub fn configured(&self, url: &str) -> Result<BTreeMap<String, String>> {
+        let url = StoreUrl::parse(url)?;
+        let kind = self
+            .get(&url.scheme)
+            .ok_or_else(|| self.no_such_type(&url.scheme))?;
+        Ok(url.given(kind.location())?.into_iter().collect())
+    }
+
+    /// A URL as it may be printed: without user name and password, and without its secret or unknown parameters.
     pub fn shown(&self, url: &str) -> String {
+        let url = without_userinfo(url);
         let Some((bare, query)) = url.split_once('?') else {
-            return url.to_owned();
+            return url.into_owned();
         };
         let kind = bare.split_once("://").and_then(|(scheme, _)| self.get(scheme));
         let is_open = |part: &&str| {

@@ -1,6 +1,7 @@
 //! Parser for the URL of a store: `scheme://location?key=value&key=value`.
 
 use state_core::{Error, Result};
+use std::borrow::Cow;
 
 /// The parts of a store's URL, percent-decoded.
 #[derive(Clone, PartialEq, Eq)]
@@ -78,9 +79,28 @@ impl StoreUrl {
     }
 }
 
+/// A URL without user name and password. No built-in backend takes them there, but people write them, and messages must
+/// not repeat them. The path of a file may contain any of these characters.
+pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| *scheme != "file") else {
+        return Cow::Borrowed(url);
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if let Some((_, host)) = authority.rsplit_once('@') {
+        return Cow::Owned(format!("{scheme}://{host}{path}"));
+    }
+    // `user:password` with a `/`, `?` or `#` in the password: everything up to the last `@` may belong to it.
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit());
+    match (authority.split_once(':'), rest.rsplit_once('@')) {
+        (Some((_, port)), Some((_, host))) if !is_port(port) => Cow::Owned(format!("{scheme}://{host}")),
+        _ => Cow::Borrowed(url),
+    }
+}
+
 /// A URL without its parameters, as messages print it.
 fn shown(url: &str) -> String {
-    let bare = url.split_once('?').map_or(url, |(bare, _)| bare);
+    let url = without_userinfo(url);
+    let bare = url.split_once('?').map_or(&*url, |(bare, _)| bare);
     bare.escape_debug().to_string()
 }
 
@@ -109,7 +129,7 @@ fn decode(text: &str) -> std::result::Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreUrl, file_url};
+    use super::{StoreUrl, file_url, without_userinfo};
     use proptest::prelude::*;
 
     fn given(url: &str, location: &[&str]) -> Result<Vec<(String, String)>, String> {
@@ -155,6 +175,23 @@ mod tests {
             assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");
         }
         assert!(given("memory://x", &[]).unwrap_err().contains("only parameters"));
+    }
+
+    #[test]
+    fn printed_url_contains_no_user_and_no_password() {
+        for (url, printed) in [
+            ("s3://bucket/a@b", "s3://bucket/a@b"),
+            ("s3://me:hunter2@bucket/x", "s3://bucket/x"),
+            ("s3://me:hun@ter2@bucket", "s3://bucket"),
+            ("s3://hunter2@bucket?region=r", "s3://bucket?region=r"),
+            ("s3://me:hun/ter2@bucket/x", "s3://bucket/x"),
+            ("s3://me:hun?ter2@bucket/x", "s3://bucket/x"),
+            ("kv://host:8500/a@b", "kv://host:8500/a@b"),
+            ("file:///srv/a:b@c/d", "file:///srv/a:b@c/d"),
+            ("/srv/a@b", "/srv/a@b"),
+        ] {
+            assert_eq!(without_userinfo(url), printed, "{url}");
+        }
     }
 
     proptest! {
