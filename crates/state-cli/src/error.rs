@@ -10,7 +10,7 @@ use state_manager::UnresolvedRevision;
 use std::error::Error as _;
 
 /// The error of a command.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct CliError {
     #[serde(skip)]
     pub(crate) code: ExitCode,
@@ -29,7 +29,7 @@ pub(crate) struct CliError {
 }
 
 /// One problem of a document. Line and column are 0 if unknown.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct ProblemView {
     line: u64,
     column: u64,

@@ -39,6 +39,8 @@ pub enum ExitCode {
     Indeterminate = 18,
     /// The store can't be reached, or denies access.
     Unreachable = 19,
+    /// The state names a command, or a path or project setting was found, that the user hasn't approved: run `statectl trust`.
+    Unapproved = 20,
     /// The command was interrupted by a signal.
     Interrupted = 130,
 }
@@ -62,6 +64,7 @@ Exit codes:
        not found                                    the lock
    11  locked by another client                 18  outcome unknown: run `pending list`
    12  can't decrypt or authenticate            19  store unreachable or access denied
+                                                20  not approved: run `statectl trust`
                                                130  interrupted";
 
 impl From<ErrorKind> for ExitCode {
@@ -93,7 +96,7 @@ mod tests {
     use super::{ExitCode, TABLE};
 
     /// All exit codes in ascending order.
-    const ALL: [ExitCode; 16] = [
+    const ALL: [ExitCode; 17] = [
         ExitCode::Done,
         ExitCode::Failed,
         ExitCode::Usage,
@@ -109,6 +112,7 @@ mod tests {
         ExitCode::Fenced,
         ExitCode::Indeterminate,
         ExitCode::Unreachable,
+        ExitCode::Unapproved,
         ExitCode::Interrupted,
     ];
 

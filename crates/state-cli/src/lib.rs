@@ -6,6 +6,7 @@
 //!
 //! The exit codes are part of the public contract: wrappers may match on [`ExitCode`].
 
+mod approvals;
 mod commands;
 mod context;
 mod entry;
@@ -18,6 +19,7 @@ mod identities;
 mod marks;
 mod origin;
 mod output;
+mod ownership;
 mod progress;
 mod prompt;
 mod query;
@@ -29,6 +31,7 @@ mod settings;
 mod signals;
 mod store;
 mod target;
+mod trusted;
 
 pub use exit::ExitCode;
 

@@ -16,6 +16,7 @@ use file::{File, PROJECT_FILE, Profile};
 use state_core::StackName;
 use state_core::mask::Mask;
 use state_manager::BackendRegistry;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -143,6 +144,8 @@ pub(crate) enum Origin {
         path: String,
         /// Name of the profile; none for the part outside of profiles.
         profile: Option<String>,
+        /// Whether this is the project's file, which may come from anyone.
+        is_project: bool,
     },
 }
 
@@ -161,6 +164,10 @@ pub(crate) struct Sources {
     pub(crate) stack: Setting,
     /// Paths of the files that were read, the nearest first.
     pub(crate) files: Vec<String>,
+    /// Endpoints that the user's own file names.
+    pub(crate) own_endpoints: BTreeSet<String>,
+    /// The error for the project's file, if that isn't trusted. It ends the commands that use a store.
+    pub(crate) refused: Option<Box<CliError>>,
 }
 
 impl Setting {
@@ -170,6 +177,7 @@ impl Setting {
             origin: Origin::File {
                 path: file.path.clone(),
                 profile: profile.map(str::to_owned),
+                is_project: file.is_project,
             },
         }
     }
@@ -181,7 +189,7 @@ impl Settings {
     /// # Errors
     /// [`Usage`](crate::ExitCode::Usage) for an invalid file, and for a profile that is in no file.
     pub(crate) fn resolve(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
-        let files = file::read_all(&file::here()?)?;
+        let (files, refused) = file::read_all(&file::here()?)?;
         let given = |id: &str, value: Option<String>| Setting {
             origin: match matches.value_source(id) {
                 Some(ValueSource::CommandLine) => Origin::Flag,
@@ -195,6 +203,8 @@ impl Settings {
             backend: given("backend", self.backend.clone()),
             stack: given("stack", self.stack.as_ref().map(StackName::short)),
             files: files.iter().map(|file| file.path.clone()).collect(),
+            own_endpoints: files.iter().flat_map(File::own_endpoints).collect(),
+            refused: refused.map(Box::new),
         };
         sources.choose(&files)?;
         self.backend.clone_from(&sources.backend.value);
@@ -244,7 +254,8 @@ impl Sources {
             }
         }
         let profile = self.profile.value.as_deref();
-        if let Some(name) = profile {
+        // The profile may be in a file that isn't trusted and was left out.
+        if let Some(name) = profile.filter(|_| self.refused.is_none()) {
             require_profile(files, name)?;
         }
         if self.backend.value.is_none() {

@@ -1,11 +1,14 @@
 //! Opens the store and the stack that the settings name.
 
+mod named;
+
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::identities::Keys;
 use crate::output::{Output, line_to_stderr};
-use crate::settings::file::{here, state_folder};
-use crate::settings::{Settings, quoted, shown, url_of};
+use crate::settings::file::here;
+use crate::settings::{Settings, quoted, shown};
+use crate::trusted::state_folder;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{
@@ -14,6 +17,8 @@ use state_manager::{
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+pub(crate) use named::require_own_store;
 
 /// The folder of the default store.
 pub(crate) const FOLDER: &str = ".state";
@@ -38,14 +43,14 @@ impl Opener {
     /// The location of the store: as named by the user, else the nearest `.state` in this or a parent folder, else `.state`
     /// in this folder.
     pub(crate) fn location(&self) -> Result<StoreLocation, CliError> {
-        if let Some(backend) = &self.settings.backend {
-            return Ok(StoreLocation {
-                url: url_of(backend),
-                found: None,
-            });
+        if let Some(url) = self.named()? {
+            return Ok(StoreLocation { url, found: None });
         }
         let here = here()?;
         let nearest = here.ancestors().find(|folder| is_store(&folder.join(FOLDER)));
+        if let Some(folder) = nearest {
+            require_own_store(&folder.join(FOLDER))?;
+        }
         let url = match nearest.filter(|folder| **folder != *here) {
             Some(folder) => url_of_folder(&folder.join(FOLDER))?,
             None => format!("file://{FOLDER}"),
@@ -113,10 +118,7 @@ impl Opener {
         if let Some(flag) = flags.find(|config| config.key == field) {
             return Some(flag.value.clone());
         }
-        let (_, parameters) = asked.split_once('?')?;
-        let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
-        let (_, value) = pairs.find(|(key, _)| *key == field)?;
-        Some(value.to_owned())
+        BackendRegistry::default().configured(asked).ok()?.remove(field)
     }
 
     /// The store with the user's identities, which decrypt its stacks.

@@ -108,6 +108,9 @@ pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
 }
 
 async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
+    if !matches!(kind, Words::Kinds) && !context.store.may_complete() {
+        return Ok(Vec::new());
+    }
     Ok(match kind {
         Words::Stacks => {
             let names = context.store.open().await?.names().await?;

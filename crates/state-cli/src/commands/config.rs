@@ -1,7 +1,7 @@
 //! The command `config`: the settings in effect and their sources.
 
 use crate::context::{CommandResult, Context};
-use crate::settings::{Origin, Setting};
+use crate::settings::{Origin, Setting, shown};
 use serde::Serialize;
 
 /// All subcommands of `statectl config`.
@@ -39,11 +39,11 @@ impl Line {
             Origin::Default => ("default", None, None),
             Origin::Flag => ("flag", Some(flag.to_owned()), None),
             Origin::Environment => ("environment", Some(variable.to_owned()), None),
-            Origin::File { path, profile } => ("file", Some(path.clone()), profile.clone()),
+            Origin::File { path, profile, .. } => ("file", Some(path.clone()), profile.clone()),
         };
         Self {
             key,
-            value: setting.value.clone(),
+            value: setting.value.as_deref().map(shown),
             origin,
             source,
             profile,
@@ -63,7 +63,7 @@ impl Line {
 pub(crate) fn run(context: &Context, command: &Command) -> CommandResult {
     let Command::Show { origin } = command;
     let settings = &context.settings.sources;
-    let shown = ConfigReport {
+    let report = ConfigReport {
         files: settings.files.clone(),
         settings: vec![
             Line::new("profile", "--profile", "STATECTL_PROFILE", &settings.profile),
@@ -71,8 +71,8 @@ pub(crate) fn run(context: &Context, command: &Command) -> CommandResult {
             Line::new("stack", "--stack", "STATECTL_STACK", &settings.stack),
         ],
     };
-    context.report("config", &shown, Vec::new(), |page| {
-        for line in &shown.settings {
+    context.report("config", &report, Vec::new(), |page| {
+        for line in &report.settings {
             let value = line.value.as_deref().unwrap_or("-");
             if *origin {
                 page.line(format_args!("{} = {value}  # {}", line.key, line.describe()));

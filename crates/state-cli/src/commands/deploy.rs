@@ -20,6 +20,7 @@ use crate::identities::NewStack;
 use crate::output::Report;
 use crate::store;
 use crate::target::Target;
+pub(crate) use document::registry;
 use document::{Document, ProgramArgs};
 use flags::{Flags, PendingAnswers, ScopeArgs};
 use outcome::Outcome;

@@ -3,7 +3,8 @@
 use crate::context::{CommandResult, Context};
 use crate::identities::NewStack;
 use crate::settings;
-use crate::store::FOLDER;
+use crate::settings::file::here;
+use crate::store::{self, FOLDER};
 use serde::Serialize;
 
 /// Create a store
@@ -24,9 +25,15 @@ struct InitReport {
 
 /// Runs the command `init` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let url = match &context.settings.backend {
-        Some(backend) => settings::url_of(backend),
-        None => format!("file://{FOLDER}"),
+    let url = match context.store.named()? {
+        Some(url) => url,
+        None => {
+            let folder = here()?.join(FOLDER);
+            if folder.exists() {
+                store::require_own_store(&folder)?;
+            }
+            format!("file://{FOLDER}")
+        }
     };
     let (_, created) = context.store.connect_or_make(&url).await?;
     let (_, warnings) = args.sealing.policy.prepare(&context.store.keys)?;

@@ -1,4 +1,8 @@
-//! The command `trust`: shows what this client remembers of a stack, and accepts a changed stack or pins its data key.
+//! The command `trust`: shows what this client remembers of a stack, accepts a changed stack or pins its data key, and
+//! approves commands and paths.
+
+mod commands;
+mod path;
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
@@ -7,6 +11,7 @@ use crate::store;
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
 use state_manager::{Authenticity, KnownStacks, StackPin, Stacks};
+use std::path::PathBuf;
 
 /// Show, accept or pin the trusted state of a stack
 ///
@@ -14,7 +19,10 @@ use state_manager::{Authenticity, KnownStacks, StackPin, Stacks};
 /// is refused if its data key is not authenticated, if its history went back, or if another stack took its name. Run
 /// `trust` to compare, and `trust --accept` to accept the stack as it is now.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    subject: Option<Subject>,
     /// Accept the stack as it is now
     ///
     /// Replaces what this client remembers of the stack. Ask the other users of the stack first whether the change was
@@ -26,6 +34,26 @@ pub(crate) struct Args {
     /// Use this before the first access to a stack, with a key id from one of its users.
     #[arg(long, value_name = "KEY-ID")]
     key: Option<KeyId>,
+}
+
+/// What can be approved beside the stack itself.
+#[derive(Debug, clap::Subcommand)]
+enum Subject {
+    /// Approve the commands that the state names
+    ///
+    /// A state may come from anyone, and resources of kind `command` name programs in it. `refresh` and `destroy` run only
+    /// those that a program of yours declared on this client, or that you approve here. Lists each unapproved command
+    /// with its resource and arguments and asks. An approval is valid for exactly this command, directory, environment
+    /// and stack. `--yes` approves all of them without a question.
+    Commands,
+    /// Accept a store or settings file that others can change
+    ///
+    /// A `.state` folder or `statectl.toml` that is found in this folder or a parent folder must belong to you, and only you
+    /// may be able to write it. This accepts another one, once.
+    Path {
+        /// The folder or file, as the error names it
+        path: PathBuf,
+    },
 }
 
 #[derive(Serialize)]
@@ -52,6 +80,11 @@ struct CurrentStack {
 
 /// Runs the command `trust` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
+    match &args.subject {
+        Some(Subject::Commands) => return commands::run(context).await,
+        Some(Subject::Path { path }) => return path::run(context, path),
+        None => {}
+    }
     let place = context.store.location()?;
     let stacks = context.store.open().await?;
     let Some(name) = context.store.choose(&stacks).await? else {
@@ -60,10 +93,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let object = format!("stack {}", name.short());
     let Some(known_stacks) = context.store.known_stacks(&stacks.url(), &place.url) else {
-        let message = "cannot remember trusted stacks: there is no home folder";
-        return Err(
-            CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder that you own")
-        );
+        return Err(no_memory(object));
     };
     let lineage = lineage_of(&stacks, &name).await?;
     if let Some(key) = args.key {
@@ -102,6 +132,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             key(found.key)
         ));
     })
+}
+
+/// The error for a client that can't remember what it trusts.
+fn no_memory(object: String) -> CliError {
+    let message = "cannot remember what is trusted: there is no home folder";
+    CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder that you own")
 }
 
 /// The lineage of the stack with this name, whether the stack is trusted or not.

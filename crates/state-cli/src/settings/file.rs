@@ -10,9 +10,11 @@
 //! ```
 
 use crate::error::CliError;
+use crate::ownership;
 use serde::Deserialize;
-use state_manager::file_url;
+use state_manager::{BackendRegistry, file_url};
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Name of the project's configuration file.
@@ -42,6 +44,8 @@ pub(super) struct Profile {
 /// A configuration file after parsing. Relative paths of stores were made absolute.
 pub(super) struct File {
     pub(super) path: String,
+    /// Whether this is the project's file, which may come from anyone.
+    pub(super) is_project: bool,
     /// The profile that is used unless the command line selects one.
     pub(super) profile: Option<String>,
     pub(super) outside: Profile,
@@ -49,13 +53,13 @@ pub(super) struct File {
 }
 
 impl File {
-    fn read(path: &Path) -> Result<Self, CliError> {
+    fn read(path: &Path, file: fs::File, is_project: bool) -> Result<Self, CliError> {
         let Document {
             profile,
             backend,
             stack,
             mut profiles,
-        } = read_document(path)?;
+        } = read_document(path, file)?;
         let mut outside = Profile { backend, stack };
         let folder = path.parent().unwrap_or(Path::new(""));
         for settings in profiles.values_mut().chain([&mut outside]) {
@@ -63,11 +67,30 @@ impl File {
         }
         Ok(Self {
             path: path.display().to_string(),
+            is_project,
             profile,
             outside,
             profiles,
         })
     }
+}
+
+impl File {
+    /// The endpoints that the user's own file names. What a project's file names isn't the user's choice.
+    pub(super) fn own_endpoints(&self) -> Vec<String> {
+        let backends = self.profiles.values().chain([&self.outside]);
+        let backends = backends.filter_map(|settings| settings.backend.as_deref());
+        let backends = backends.filter(|_| !self.is_project);
+        backends.filter_map(endpoint_of).collect()
+    }
+}
+
+/// The endpoint that the URL of a store names.
+pub(crate) fn endpoint_of(url: &str) -> Option<String> {
+    let mut configured = BackendRegistry::default().configured(url).ok()?;
+    configured
+        .remove("endpoint")
+        .filter(|endpoint| !endpoint.is_empty())
 }
 
 /// The URL of a store; a path becomes a `file` URL.
@@ -88,18 +111,26 @@ fn absolute(folder: &Path, url: &str) -> String {
     }
 }
 
-/// The configuration files for a working folder: the project's file first, then the user's.
-pub(super) fn read_all(here: &Path) -> Result<Vec<File>, CliError> {
+/// The configuration files for a working folder: the project's file first, then the user's. A project's file that isn't
+/// trusted is left out, and the error for it is returned beside the others.
+pub(super) fn read_all(here: &Path) -> Result<(Vec<File>, Option<CliError>), CliError> {
     let project = here.ancestors().map(|folder| folder.join(PROJECT_FILE));
     let project = project.into_iter().find(|path| path.is_file());
     let user = user_folder()
         .map(|folder| folder.join(USER_FILE))
         .filter(|path| path.is_file());
-    project
-        .into_iter()
-        .chain(user)
-        .map(|path| File::read(&path))
-        .collect()
+    let mut files = Vec::new();
+    let mut refused = None;
+    if let Some(path) = project {
+        match ownership::open_own_settings(&path) {
+            Ok(file) => files.push(File::read(&path, file, true)?),
+            Err(error) => refused = Some(error),
+        }
+    }
+    if let Some(path) = user {
+        files.push(File::read(&path, open(&path)?, false)?);
+    }
+    Ok((files, refused))
 }
 
 /// The user's configuration folder, by the XDG Base Directory Specification.
@@ -114,9 +145,13 @@ pub(crate) fn user_folder() -> Option<PathBuf> {
         .or_else(|| of("HOME").map(|home| home.join(".config")))
 }
 
-fn read_document(path: &Path) -> Result<Document, CliError> {
+fn open(path: &Path) -> Result<fs::File, CliError> {
+    fs::File::open(path).map_err(|source| CliError::io(path.display().to_string(), &source))
+}
+
+fn read_document(path: &Path, file: fs::File) -> Result<Document, CliError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|source| CliError::io(name.clone(), &source))?;
+    let text = std::io::read_to_string(file).map_err(|source| CliError::io(name.clone(), &source))?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
@@ -139,7 +174,7 @@ pub(crate) struct Remembered {
 pub(crate) fn remembered() -> Result<Remembered, CliError> {
     let path = user_file()?;
     let backend = if path.is_file() {
-        read_document(&path)?.backend
+        read_document(&path, open(&path)?)?.backend
     } else {
         None
     };
@@ -209,16 +244,6 @@ fn user_file() -> Result<PathBuf, CliError> {
 /// A store's URL; a relative path is resolved against the working folder.
 pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
     Ok(absolute(&here()?, url))
-}
-
-/// The user's state folder, by the XDG Base Directory Specification.
-pub(crate) fn state_folder() -> Option<PathBuf> {
-    let of = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
-    of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))
 }
 
 /// The working folder of the process.

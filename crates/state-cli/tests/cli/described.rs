@@ -195,6 +195,8 @@ fn deploying(tour: &mut Tour) {
     for command in ["preview", "up", "refresh", "destroy"] {
         tour.go(&[command, "--stack", "deployed"]);
     }
+    tour.go(&["trust", "commands", "--stack", "deployed"]);
+    tour.go(&["trust", "path", ".state"]);
     tour.go(&["stack", "rm", "deployed"]);
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod across;
+mod approvals;
 mod backends;
 mod canary;
 mod changes;
@@ -26,6 +27,7 @@ mod kinds;
 mod locks;
 mod login;
 mod logs;
+mod ownership;
 mod programs;
 mod pulumi;
 mod reading;
@@ -36,6 +38,7 @@ mod sealed;
 mod secrets;
 mod stores;
 mod trusted;
+mod unasked;
 mod unobin;
 mod unreliable;
 mod waiting;

@@ -129,7 +129,7 @@ impl Document {
 }
 
 /// The providers of all resource kinds.
-pub(super) fn registry(context: &Context) -> Result<Registry, CliError> {
+pub(crate) fn registry(context: &Context) -> Result<Registry, CliError> {
     Ok(builtin::registry(&context.environment, &here()?))
 }
 

@@ -7,6 +7,7 @@ use super::live::LiveProgress;
 use super::outcome::{self, Outcome, Settlement, untouched};
 use super::tree;
 use super::unfinished::UnfinishedWork;
+use crate::approvals::{self, Approvals};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::origin;
@@ -16,7 +17,9 @@ use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName};
 use state_engine::settle::Settling;
-use state_engine::{Basis, Engine, Event, Interrupt, Observer, Operation, Plan, Run, UpdateMetadata};
+use state_engine::{
+    Basis, Engine, Event, Interrupt, ListSource, Observer, Operation, Plan, Run, UpdateMetadata,
+};
 use state_manager::{Session, Stack, Stacks};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -104,10 +107,19 @@ impl<'a> Deploy<'a> {
         let basis = Basis::tip(&stack).await?;
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
-        let plan = self.plan(name, basis, self.run()?).await?;
+        let approvals = Approvals::of_stack(stack.lineage())?;
+        let plan = self.plan(name, basis, self.run(&approvals)?).await?;
+        let refused = approvals.of_run.refused();
+        if !refused.is_empty() && !plan.report().succeeded() {
+            return Err(approvals::refusal(&object(name), &refused, untouched(&[])));
+        }
         let mut seen = Outcome::planned(self.context, name, plan.report());
         if let Some(holder) = holder {
             seen.note_holder(&holder, update_open);
+        }
+        if !refused.is_empty() {
+            let error = approvals::refusal(&object(name), &refused, "nothing was run");
+            seen.warnings.push(error.message);
         }
         if self.flags.answers_something() {
             let warning = "a preview resolves no pending operations: `--clear-pending` and `--import-pending` have no effect";
@@ -158,11 +170,15 @@ impl<'a> Deploy<'a> {
             live: Arc::clone(live),
             heard: Mutex::default(),
         });
-        let settling = self.settle(session, &heard).await;
+        let approvals = Approvals::of_stack(session.stack().lineage())?;
+        let settling = self.settle(session, &heard, &approvals).await;
         let settled = heard.take();
         let resolved = describe_all(&settled);
         let mut done = match settling {
-            Ok(settling) => self.plan_and_apply(session, live, settling, settled).await,
+            Ok(settling) => {
+                self.plan_and_apply(session, live, &approvals, settling, settled)
+                    .await
+            }
             Err(error) => Err(error),
         };
         // A store may report a write after a takeover as a write with unknown outcome. The lock shows the real reason.
@@ -181,31 +197,51 @@ impl<'a> Deploy<'a> {
 
     /// Resolves pending operations of earlier runs. Does nothing if the run can't be confirmed later, so that a refused
     /// command changes nothing.
-    async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
+    async fn settle(
+        &self,
+        session: &Session,
+        heard: &Arc<Settlements>,
+        approvals: &Approvals,
+    ) -> Result<Settling, CliError> {
         let decisions = self.flags.decisions(&session.state())?;
         if session.state().pending().next().is_none() || !self.context.prompt.can_ask() {
             return Ok(Settling::default());
         }
-        let mut run = self.run()?;
+        let name = session.stack().name();
+        let mut run = self.run(approvals)?;
         run.observer = heard.clone();
         run.decisions = decisions;
-        Ok(self.engine.settle(session, &run).await?)
+        if let Some(source) = self.source(name).await? {
+            self.engine.declare(&run, &source);
+        }
+        loop {
+            let settling = self.engine.settle(session, &run).await?;
+            if !self.approve(&object(name), approvals, untouched(&[])).await? {
+                return Ok(settling);
+            }
+        }
     }
 
     async fn plan_and_apply(
         &self,
         session: &Session,
         live: &Arc<LiveProgress>,
+        approvals: &Approvals,
         settling: Settling,
         settled: Vec<Settlement>,
     ) -> Result<Outcome, CliError> {
         let name = session.stack().name();
         let object = object(name);
         let untouched = untouched(&settled);
-        let mut run = self.run()?;
-        run.observer = live.clone();
-        run.settled = Some(settling);
-        let plan = self.plan(name, Basis::locked(session), run).await?;
+        let plan = loop {
+            let mut run = self.run(approvals)?;
+            run.observer = live.clone();
+            run.settled = Some(settling.clone());
+            let plan = self.plan(name, Basis::locked(session), run).await?;
+            if self.interrupt.is_stopping() || !self.approve(&object, approvals, untouched).await? {
+                break plan;
+            }
+        };
         let mut seen = Outcome::planned(self.context, name, plan.report());
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
@@ -213,6 +249,9 @@ impl<'a> Deploy<'a> {
         // If the state is marked as invalidated, even an empty plan is applied: the run checks every resource, and its
         // revision clears the mark.
         let is_done = !seen.changed && session.state().invalidated().is_none();
+        if is_done && seen.succeeded() {
+            seen.warnings.extend(approvals.remember_declared());
+        }
         if is_done || !seen.succeeded() {
             seen.finish_unapplied(session.state().current().cloned(), settled);
             return Ok(seen);
@@ -223,14 +262,19 @@ impl<'a> Deploy<'a> {
         if seen.changed && !is_confirmed {
             self.confirm(&object, &seen, untouched).await?;
         }
+        // Before the run: a crash must not leave the user without the approval of what the run has recorded.
+        let mut warnings: Vec<String> = approvals.remember_declared().into_iter().collect();
         live.begin(seen.steps.len());
         let before = session.state();
         let report = self.engine.apply(session, plan).await;
         live.end();
+        // Inputs that were unknown before the run are declared now.
+        warnings.extend(approvals.remember_declared().filter(|_| warnings.is_empty()));
         let report = report?;
         let unfinished = UnfinishedWork::compare(self.goal, &before, &session.state(), &report);
         let mut done = Outcome::done(self.context, name, report);
         done.settled = settled;
+        done.warnings.extend(warnings);
         unfinished.add_to(&mut done, &seen.steps);
         Ok(done)
     }
@@ -243,13 +287,7 @@ impl<'a> Deploy<'a> {
             Goal::Refresh => Operation::Refresh,
             Goal::Destroy => Operation::Destroy,
             Goal::Update(document) => {
-                // Without an identity that decrypts the data key, only encrypted configuration values are missing: the
-                // program reports which ones.
-                let crypter = match self.stacks.crypter(name).await {
-                    Err(error) if error.kind() == ErrorKind::Sealed => None,
-                    other => Some(other?),
-                };
-                let source = document.source(crypter.as_deref()).await?;
+                let source = self.source_of(document, name).await?;
                 known.extend(source.addresses().cloned());
                 Operation::Update(Box::new(source))
             }
@@ -259,8 +297,33 @@ impl<'a> Deploy<'a> {
         Ok(self.engine.plan(basis, operation, run).await?)
     }
 
-    fn run(&self) -> Result<Run, CliError> {
+    /// The program of the run, if it has one.
+    async fn source(&self, name: &StackName) -> Result<Option<ListSource>, CliError> {
+        match self.goal {
+            Goal::Refresh | Goal::Destroy => Ok(None),
+            Goal::Update(document) => self.source_of(document, name).await.map(Some),
+        }
+    }
+
+    async fn source_of(&self, document: &Document, name: &StackName) -> Result<ListSource, CliError> {
+        // Without an identity that decrypts the data key, only encrypted configuration values are missing: the program
+        // reports which ones.
+        let crypter = match self.stacks.crypter(name).await {
+            Err(error) if error.kind() == ErrorKind::Sealed => None,
+            other => Some(other?),
+        };
+        document.source(crypter.as_deref()).await
+    }
+
+    async fn approve(&self, object: &str, approvals: &Approvals, untouched: &str) -> Result<bool, CliError> {
+        approvals
+            .ask(self.context, &self.interrupt, object, untouched)
+            .await
+    }
+
+    fn run(&self, approvals: &Approvals) -> Result<Run, CliError> {
         let mut run = Run::new(document::registry(self.context)?);
+        run.approvals = approvals.of_run.clone();
         run.options.timeout = Some(self.flags.bounds.timeout);
         run.interrupt = self.interrupt.clone();
         Ok(run)

@@ -1,0 +1,163 @@
+//! The commands of a state that the user approved, for a run: loaded from the client's memory, extended by a question or
+//! by a program that the user runs.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::count;
+use crate::render::Page;
+use crate::trusted::TrustedCommands;
+use state_core::{Digest, Lineage};
+use state_engine::{CommandApprovals, Interrupt, ResourceCommand, UnapprovedCommand};
+use std::collections::BTreeSet;
+
+/// The approvals for one stack.
+pub(crate) struct Approvals {
+    /// The approvals in the form that the engine checks.
+    pub(crate) of_run: CommandApprovals,
+    /// None without a home folder: approvals then last for one command.
+    memory: Option<TrustedCommands>,
+}
+
+impl Approvals {
+    /// Loads the approvals for a stack.
+    ///
+    /// # Errors
+    /// If the client's memory can't be read.
+    pub(crate) fn of_stack(lineage: Lineage) -> Result<Self, CliError> {
+        let memory = TrustedCommands::of_stack(lineage);
+        let approved = match &memory {
+            Some(memory) => memory.digests()?,
+            None => BTreeSet::new(),
+        };
+        Ok(Self {
+            of_run: CommandApprovals::of(approved),
+            memory,
+        })
+    }
+
+    /// Whether approvals outlast this command.
+    pub(crate) const fn are_kept(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Approves commands, for this run and later ones.
+    ///
+    /// # Errors
+    /// If the client's memory can't be written.
+    pub(crate) fn approve(&self, commands: &[UnapprovedCommand]) -> Result<(), CliError> {
+        let digests: Vec<Digest> = commands.iter().map(|command| command.digest).collect();
+        self.of_run.approve(digests.iter().copied());
+        self.memory
+            .as_ref()
+            .map_or(Ok(()), |memory| memory.approve(digests))
+    }
+
+    /// Asks about the commands that a run was refused. Returns whether the user approved them now; then the run must be
+    /// planned again. `--yes` doesn't approve commands: it is given before they are known.
+    ///
+    /// # Errors
+    /// [`ExitCode::Unapproved`] if commands were refused and the user can't be asked.
+    pub(crate) async fn ask(
+        &self,
+        context: &Context,
+        interrupt: &Interrupt,
+        object: &str,
+        untouched: &str,
+    ) -> Result<bool, CliError> {
+        let refused = self.of_run.refused();
+        if refused.is_empty() {
+            return Ok(false);
+        }
+        let prompt = &context.prompt;
+        if prompt.yes || !prompt.can_ask() {
+            return Err(refusal(object, &refused, untouched));
+        }
+        let shows_secrets = context.settings.show_secrets;
+        context
+            .output
+            .announce(|page| print(page, &refused, shows_secrets));
+        if hides_parts(&refused, shows_secrets) {
+            return Err(hidden(object));
+        }
+        let question = question(object, &refused);
+        prompt
+            .confirm_unless(interrupt, object, &question, untouched)
+            .await?;
+        self.approve(&refused)?;
+        Ok(true)
+    }
+
+    /// Remembers the commands of the program that the user runs, so that `refresh` and `destroy` may run them later without
+    /// the program. Returns a warning if that fails, because the run itself doesn't depend on it.
+    pub(crate) fn remember_declared(&self) -> Option<String> {
+        let remembered = self.memory.as_ref()?.approve(self.of_run.declared());
+        let error = remembered.err()?;
+        Some(format!(
+            "can't remember the commands of the program: {}",
+            error.message
+        ))
+    }
+}
+
+/// Prints commands, each with its resource and everything that decides what it executes.
+pub(crate) fn print(page: &mut Page, commands: &[UnapprovedCommand], shows_secrets: bool) {
+    for unapproved in commands {
+        let command = shown(unapproved, shows_secrets);
+        page.line(format_args!("  {}: {} {command}", unapproved.key, command.name));
+        page.line(format_args!("      in {}", command.dir.display()));
+        for (name, value) in &command.environment {
+            page.line(format_args!(
+                "      with {name}={}",
+                ResourceCommand::quote(value)
+            ));
+        }
+        if let Some(stdin) = &command.stdin {
+            page.line(format_args!("      reading {}", ResourceCommand::quote(stdin)));
+        }
+    }
+}
+
+/// The command as it may be shown.
+pub(crate) const fn shown(unapproved: &UnapprovedCommand, shows_secrets: bool) -> &ResourceCommand {
+    match shows_secrets {
+        true => &unapproved.command,
+        false => &unapproved.masked,
+    }
+}
+
+/// Whether parts of a command would be hidden from the user who is asked about it.
+pub(crate) fn hides_parts(commands: &[UnapprovedCommand], shows_secrets: bool) -> bool {
+    !shows_secrets && commands.iter().any(UnapprovedCommand::is_masked)
+}
+
+/// The question whether commands may run.
+pub(crate) fn question(object: &str, commands: &[UnapprovedCommand]) -> String {
+    let commands = count(commands.len(), "command", "commands");
+    format!("Allow the state of {object} to run {commands} on this machine?")
+}
+
+/// The error for commands that aren't approved.
+pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &str) -> CliError {
+    let named: Vec<String> = commands
+        .iter()
+        .take(3)
+        .map(|unapproved| format!("{} of {}", unapproved.command.name, unapproved.key))
+        .collect();
+    let more = match commands.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "the state names commands that aren't approved on this client ({}{more}); {untouched}",
+        named.join(", ")
+    );
+    CliError::new(ExitCode::Unapproved, object, &message)
+        .with_hint("review and approve them with `statectl trust commands`")
+}
+
+/// The error for a question about commands of which the user would see only parts.
+pub(crate) fn hidden(object: &str) -> CliError {
+    let message = "parts of the commands are secret and hidden, so they can't be reviewed";
+    CliError::refused(object, message).with_hint("show them with `statectl trust commands --show-secrets`")
+}

@@ -1,0 +1,163 @@
+//! The ownership rule for stores and settings that a command finds by itself, as git's `safe.directory`: they must
+//! belong to the user, and only the user may write them.
+//!
+//! A folder above the working folder may belong to anyone, and its `.state` or `statectl.toml` would decide which state a
+//! command reads and where it sends requests. `statectl trust path PATH` accepts such a path once. A store that the user
+//! names (`--backend`, the environment, the user's own settings) isn't checked.
+//!
+//! Only Unix has these modes; access control lists aren't read.
+
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::settings::quoted;
+use crate::trusted::TrustedPaths;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The bits of a mode that let the group or everyone write.
+const SHARED_WRITE: u32 = 0o022;
+
+/// The users whose files are trusted.
+#[derive(Clone, Copy, Debug)]
+struct Owners {
+    user: u32,
+    /// With sudo: the user who called it.
+    caller: Option<u32>,
+}
+
+impl Owners {
+    fn of_process() -> Self {
+        let user = rustix::process::geteuid().as_raw();
+        let caller = std::env::var("SUDO_UID").ok();
+        Self::new(user, caller.as_deref())
+    }
+
+    /// Only root may act for another user: for others, `SUDO_UID` is a variable that anyone can set.
+    fn new(user: u32, caller: Option<&str>) -> Self {
+        let caller = caller.filter(|_| user == 0);
+        Self {
+            user,
+            caller: caller.and_then(|caller| caller.parse().ok()),
+        }
+    }
+
+    /// The reason why a file with this owner and mode isn't trusted.
+    fn objection(self, owner: u32, mode: u32, is_link: bool) -> Option<String> {
+        if owner != self.user && Some(owner) != self.caller {
+            return Some(format!(
+                "it belongs to the user with the id {owner}, and you are {}",
+                self.user
+            ));
+        }
+        // The mode of a symbolic link has no meaning.
+        let who = match mode & SHARED_WRITE {
+            0 => return None,
+            _ if is_link => return None,
+            shared if shared & 0o002 != 0 => "everyone",
+            _ => "its group",
+        };
+        Some(format!("{who} can write it (mode {:04o})", mode & 0o7777))
+    }
+}
+
+/// Refuses a store that was found unless it belongs to the user alone or was accepted. `parts` are the files and folders
+/// that are checked; missing ones are left out.
+///
+/// # Errors
+/// [`ExitCode::Unapproved`] with the command that accepts the store.
+pub(crate) fn require_own_store(store: &Path, parts: &[&Path]) -> Result<(), CliError> {
+    for part in parts {
+        match std::fs::metadata(part) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            target => require_own(
+                "store",
+                store,
+                part,
+                &target.map_err(|error| unreadable(part, &error))?,
+            )?,
+        }
+    }
+    Ok(())
+}
+
+/// Opens a settings file that was found, under the same rule. The owner is that of the opened file, so no other user
+/// can exchange it after the check.
+///
+/// # Errors
+/// Like [`require_own_store`].
+pub(crate) fn open_own_settings(path: &Path) -> Result<File, CliError> {
+    let open = || File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (target, file) = open().map_err(|error| unreadable(path, &error))?;
+    require_own("settings", path, path, &target)?;
+    Ok(file)
+}
+
+/// Checks one part of a found path. `target` is what the part leads to.
+fn require_own(what: &str, path: &Path, part: &Path, target: &Metadata) -> Result<(), CliError> {
+    let owners = Owners::of_process();
+    let of = |found: &Metadata| owners.objection(found.uid(), found.mode(), found.is_symlink());
+    // A symbolic link decides where the rest is read, so both its owner and the owner of its target count.
+    let link = std::fs::symlink_metadata(part).map_err(|error| unreadable(part, &error))?;
+    let Some(objection) = of(&link).or_else(|| of(target)) else {
+        return Ok(());
+    };
+    if TrustedPaths::of_user().is_some_and(|trusted| trusted.contains(path)) {
+        return Ok(());
+    }
+    let place = match part == path {
+        true => String::new(),
+        false => format!("{}: ", part.display()),
+    };
+    let object = format!("{what} {}", path.display());
+    let message = format!("not trusted: {place}{objection}");
+    Err(
+        CliError::new(ExitCode::Unapproved, object, &message).with_hint(format!(
+            "if you trust its content, run `statectl trust path {}`",
+            quoted(&path.display().to_string())
+        )),
+    )
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::io(path.display().to_string(), error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owners;
+
+    #[test]
+    fn foreign_owner_and_shared_writing_are_refused() {
+        let me = Owners::new(1000, None);
+        assert_eq!(me.objection(1000, 0o100_644, false), None);
+        assert_eq!(me.objection(1000, 0o40_700, false), None);
+        assert_eq!(me.objection(1000, 0o120_777, true), None);
+        for (owner, mode, is_link, part) in [
+            (0, 0o100_600, false, "id 0"),
+            (1001, 0o40_700, false, "id 1001"),
+            (1001, 0o120_777, true, "id 1001"),
+            (1000, 0o100_664, false, "its group"),
+            (1000, 0o40_777, false, "everyone"),
+            (1000, 0o41_777, false, "everyone"),
+        ] {
+            let objection = me.objection(owner, mode, is_link).unwrap();
+            assert!(objection.contains(part), "{objection}");
+        }
+    }
+
+    #[test]
+    fn sudo_caller_is_an_owner_for_root_only() {
+        let root = Owners::new(0, Some("1000"));
+        assert_eq!(root.objection(1000, 0o600, false), None);
+        assert_eq!(root.objection(0, 0o600, false), None);
+        assert!(root.objection(1001, 0o600, false).is_some());
+        assert!(
+            Owners::new(1001, Some("1000"))
+                .objection(1000, 0o600, false)
+                .is_some()
+        );
+        assert!(Owners::new(0, Some("x")).objection(1000, 0o600, false).is_some());
+    }
+}

@@ -1,0 +1,174 @@
+//! Commands that only the state names: no command of `statectl` runs them without an approval.
+
+use crate::sandbox::{Ran, Sandbox, run};
+
+const PROGRAM: &str = "\
+resources:
+  job:
+    kind: command
+    inputs:
+      create: [sh, -c, 'echo create >> ran']
+      read: [sh, -c, 'echo read >> ran']
+      delete: [sh, -c, 'echo delete >> ran', \"\\u001b[2J\"]
+";
+
+/// A sandbox in which the user ran a program with commands, and no command since.
+fn deployed() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PROGRAM);
+    sandbox.run(&["up", "--yes"]).exits(0);
+    sandbox.write("ran", "");
+    sandbox
+}
+
+/// Runs `statectl` on a client that has never seen the program.
+fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let mut command = sandbox.command(arguments);
+    run(command.env("XDG_STATE_HOME", sandbox.path().join("other-client")))
+}
+
+fn ran(sandbox: &Sandbox) -> String {
+    std::fs::read_to_string(sandbox.path().join("ran")).unwrap()
+}
+
+#[test]
+fn state_runs_no_command_on_a_client_that_did_not_approve() {
+    let sandbox = deployed();
+    for arguments in [
+        &["refresh", "--yes"][..],
+        &["refresh", "--preview"],
+        &["refresh"],
+        &["destroy", "--yes"],
+        &["destroy"],
+        &["destroy", "--refresh", "--yes"],
+        &["refresh", "--yes", "--json"],
+    ] {
+        let refused = elsewhere(&sandbox, arguments).exits(20);
+        let shown = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(shown.contains("trust commands"), "{arguments:?}: {refused:?}");
+        assert!(
+            shown.contains("stack default") && shown.contains("job"),
+            "{refused:?}"
+        );
+        assert_eq!(ran(&sandbox), "", "{arguments:?}");
+    }
+    assert_eq!(sandbox.history().len(), 1, "nothing was recorded");
+}
+
+#[test]
+fn update_deletes_with_no_unapproved_command() {
+    let sandbox = deployed();
+    sandbox.write("empty.yaml", "resources: {}\n");
+    let refused = elsewhere(&sandbox, &["up", "empty.yaml", "--yes"]).exits(20);
+    assert!(refused.stderr.contains("delete of job"), "{refused:?}");
+    assert_eq!(ran(&sandbox), "");
+    let shown = elsewhere(&sandbox, &["preview", "empty.yaml"]).exits(0);
+    assert!(shown.stderr.contains("aren't approved"), "{shown:?}");
+}
+
+#[test]
+fn approval_is_asked_once_and_kept_for_this_client() {
+    let sandbox = deployed();
+    let asked = elsewhere(&sandbox, &["trust", "commands"]).exits(4);
+    assert!(
+        asked
+            .stderr
+            .contains(r#"delete ["sh", "-c", "echo delete >> ran", "\u001b[2J"]"#),
+        "{asked:?}"
+    );
+    assert!(!asked.stderr.contains('\u{1b}'), "{asked:?}");
+    elsewhere(&sandbox, &["refresh", "--yes"]).exits(20);
+    let approved = elsewhere(&sandbox, &["trust", "commands", "--yes", "--json"]).exits(0);
+    let approved = approved.data("trust-commands");
+    assert_eq!(approved["approved"].as_array().unwrap().len(), 3, "{approved}");
+    elsewhere(&sandbox, &["refresh", "--yes"]).exits(0);
+    elsewhere(&sandbox, &["destroy", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\ndelete\n");
+    let again = elsewhere(&sandbox, &["trust", "commands"]).exits(0);
+    assert!(again.stdout.contains("no unapproved commands"), "{again:?}");
+}
+
+#[test]
+fn own_program_approves_its_commands_for_later() {
+    let sandbox = deployed();
+    sandbox.run(&["refresh", "--yes"]).exits(0);
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\ndelete\n");
+}
+
+#[test]
+fn program_at_hand_may_refresh_its_own_resources() {
+    let sandbox = deployed();
+    elsewhere(&sandbox, &["up", "--refresh", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\n");
+    elsewhere(&sandbox, &["destroy", "--yes"]).exits(0);
+}
+
+#[test]
+fn approval_in_another_folder_is_not_valid() {
+    let sandbox = deployed();
+    let below = sandbox.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let mut command = sandbox.command(&["destroy", "--yes"]);
+    run(command.current_dir(&below)).exits(20);
+    assert_eq!(ran(&sandbox), "");
+}
+
+#[test]
+fn secret_command_is_hidden_and_not_approved_unseen() {
+    let sandbox = Sandbox::new();
+    let program = PROGRAM.replace("'echo read >> ran'", "'echo ${config.token} > /dev/null'");
+    sandbox.write(
+        "state.yaml",
+        format!("config: {{ token: {{ type: string, secret: true }} }}\n{program}"),
+    );
+    sandbox
+        .run(&["up", "--yes", "--config", "token=hunter22hunter"])
+        .exits(0);
+    for arguments in [&["trust", "commands"][..], &["trust", "commands", "--json"]] {
+        let refused = elsewhere(&sandbox, arguments).exits(4);
+        let shown = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(
+            !shown.contains("hunter22") && shown.contains("--show-secrets"),
+            "{refused:?}"
+        );
+    }
+    let shown = elsewhere(&sandbox, &["trust", "commands", "--show-secrets"]).exits(4);
+    assert!(shown.stderr.contains("hunter22"), "{shown:?}");
+}
+
+#[test]
+fn approvals_are_private_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = deployed();
+    let folder = sandbox.path().join("user-state/statectl/trusted/commands");
+    let stack = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(
+        std::fs::metadata(&stack).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    for file in std::fs::read_dir(stack).unwrap() {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn imported_state_runs_no_command() {
+    let author = deployed();
+    let native = author
+        .run(&["export", "--format", "native", "--show-secrets"])
+        .exits(0);
+    let victim = Sandbox::new();
+    victim.write("ran", "");
+    let file = victim.write("state.json", native.stdout);
+    victim.run(&["import", file.to_str().unwrap()]).exits(0);
+    for arguments in [&["refresh", "--yes"][..], &["destroy", "--yes"]] {
+        let refused = victim.run(arguments).exits(20);
+        assert!(
+            refused.stderr.contains("aren't approved on this client"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(ran(&victim), "");
+}

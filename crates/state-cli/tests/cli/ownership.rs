@@ -1,0 +1,106 @@
+//! Stores and settings that are found: they must belong to the user alone.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use state_core::testkit::run::skip;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Runs `statectl` in a folder below the sandbox's.
+fn below(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let folder = sandbox.path().join("a/b");
+    std::fs::create_dir_all(&folder).unwrap();
+    run(sandbox.command(arguments).current_dir(folder))
+}
+
+#[track_caller]
+fn assert_refused(ran: Ran, object: &Path) {
+    let ran = ran.exits(20);
+    let hint = format!("trust path {}`", object.display());
+    assert!(ran.stderr.contains(&hint), "{ran:?}");
+}
+
+#[test]
+fn store_that_others_can_write_is_refused_until_accepted() {
+    for mode in [0o770, 0o707] {
+        let sandbox = Sandbox::with_shop();
+        let store = sandbox.path().canonicalize().unwrap().join(".state");
+        set_mode(&store, mode);
+        assert_refused(sandbox.run(&["list"]), &store);
+        assert_refused(below(&sandbox, &["list"]), &store);
+        assert_refused(sandbox.run(&["destroy", "--yes"]), &store);
+    }
+}
+
+#[test]
+fn accepted_path_is_used_and_named_store_is_not_checked() {
+    let sandbox = Sandbox::with_shop();
+    let store = sandbox.path().canonicalize().unwrap().join(".state");
+    set_mode(&store, 0o770);
+    sandbox.run(&["list", "--backend", ".state"]).exits(0);
+    run(sandbox.command(&["list"]).env("STATECTL_BACKEND", &store)).exits(0);
+    sandbox.run(&["trust", "path", ".state"]).exits(4);
+    assert_refused(sandbox.run(&["list"]), &store);
+    sandbox.run(&["trust", "path", ".state", "--yes"]).exits(0);
+    sandbox.run(&["list"]).exits(0);
+    below(&sandbox, &["list"]).exits(0);
+}
+
+#[test]
+fn settings_that_others_can_write_are_refused_until_accepted() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.write(
+        "statectl.toml",
+        "stack = \"default\"\nprofile = \"p\"\n[profiles.p]\n",
+    );
+    let settings = sandbox.path().canonicalize().unwrap().join("statectl.toml");
+    set_mode(&settings, 0o666);
+    assert_refused(below(&sandbox, &["list"]), &settings);
+    assert_refused(sandbox.run(&["init"]), &settings);
+    assert_refused(sandbox.run(&["list", "--profile", "p"]), &settings);
+    sandbox.run(&["kinds"]).exits(0);
+    sandbox.run(&["list", "--backend", ".state"]).exits(0);
+    sandbox.run(&["trust", "path", "statectl.toml", "--yes"]).exits(0);
+    below(&sandbox, &["list"]).exits(0);
+}
+
+#[test]
+fn store_of_another_owner_is_refused() {
+    let sandbox = Sandbox::with_shop();
+    let store = sandbox.path().canonicalize().unwrap().join(".state");
+    if std::os::unix::fs::chown(&store, Some(12_345), None).is_err() {
+        return skip("root", "a store of another owner");
+    }
+    assert_refused(sandbox.run(&["list"]), &store);
+    run(sandbox.command(&["list"]).env("SUDO_UID", "12345")).exits(0);
+    assert_refused(run(sandbox.command(&["list"]).env("SUDO_UID", "1")), &store);
+}
+
+#[test]
+fn project_settings_lead_to_no_store_of_others() {
+    let sandbox = Sandbox::with_shop();
+    let store = sandbox.path().canonicalize().unwrap().join(".state");
+    sandbox.write("statectl.toml", "backend = \".state\"\n");
+    sandbox.run(&["list"]).exits(0);
+    set_mode(&store, 0o770);
+    assert_refused(sandbox.run(&["list"]), &store);
+}
+
+#[test]
+fn exchanged_symbolic_link_is_not_the_accepted_path() {
+    let sandbox = Sandbox::with_shop();
+    let real = sandbox.path().join("real");
+    std::fs::rename(sandbox.path().join(".state"), &real).unwrap();
+    set_mode(&real, 0o770);
+    std::os::unix::fs::symlink(&real, sandbox.path().join(".state")).unwrap();
+    sandbox.run(&["trust", "path", ".state", "--yes"]).exits(0);
+    sandbox.run(&["list"]).exits(0);
+    let other = Sandbox::with_shop();
+    set_mode(&other.path().join(".state"), 0o770);
+    std::fs::remove_file(sandbox.path().join(".state")).unwrap();
+    std::os::unix::fs::symlink(other.path().join(".state"), sandbox.path().join(".state")).unwrap();
+    sandbox.run(&["list"]).exits(20);
+}

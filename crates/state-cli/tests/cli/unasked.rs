@@ -1,0 +1,146 @@
+//! Requests without the user's request: a project's settings send no credentials anywhere, and completion sends no request.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+const KEYS: [(&str, &str); 3] = [
+    ("AWS_ACCESS_KEY_ID", "CANARY"),
+    ("AWS_SECRET_ACCESS_KEY", "CANARY"),
+    ("AWS_REGION", "r"),
+];
+
+/// Starts a server that hears requests and answers each with 404.
+fn server() -> (String, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or_default();
+            drop(sender.send(String::from_utf8_lossy(&request[..length]).into_owned()));
+            drop(
+                stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            );
+        }
+    });
+    (endpoint, requests)
+}
+
+fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = sandbox.command(arguments);
+    for name in [
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AZURE_STORAGE_ENDPOINT",
+    ] {
+        command.env_remove(name);
+    }
+    run(command.envs(KEYS).envs(variables.iter().copied()))
+}
+
+#[test]
+fn project_settings_send_credentials_to_no_endpoint() {
+    let (endpoint, requests) = server();
+    for parameter in ["endpoint", "endp%6fint"] {
+        let sandbox = Sandbox::new();
+        sandbox.write(
+            "statectl.toml",
+            format!("backend = \"s3://states?{parameter}={endpoint}\"\n"),
+        );
+        for arguments in [
+            &["list"][..],
+            &["init"],
+            &["up", "--yes"],
+            &["refresh"],
+            &["doctor"],
+            &["stack", "ls"],
+        ] {
+            sandbox.write("state.yaml", "resources: {}\n");
+            let refused = with_keys(&sandbox, arguments, &[]).exits(20);
+            assert!(
+                refused.stderr.contains("statectl.toml names the endpoint"),
+                "{refused:?}"
+            );
+            assert!(refused.stderr.contains("--backend"), "{refused:?}");
+        }
+    }
+    assert_eq!(requests.try_iter().count(), 0);
+}
+
+#[test]
+fn endpoint_that_the_user_names_too_is_used() {
+    let (endpoint, requests) = server();
+    let sandbox = Sandbox::new();
+    let url = format!("s3://states?endpoint={endpoint}");
+    sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
+    let heard = || requests.try_iter().count() > 0;
+    with_keys(&sandbox, &["list"], &[("AWS_ENDPOINT_URL", &endpoint)]).exits(10);
+    assert!(heard(), "named by the environment");
+    with_keys(&sandbox, &["list", "--backend", &url], &[]).exits(10);
+    assert!(heard(), "named by the command line");
+    let config = format!("endpoint={endpoint}");
+    with_keys(&sandbox, &["list", "--backend-config", &config], &[]).exits(10);
+    assert!(heard(), "named by the command line");
+    std::fs::create_dir_all(sandbox.path().join("user-config/statectl")).unwrap();
+    sandbox.write(
+        "user-config/statectl/config.toml",
+        format!("[profiles.mine]\nbackend = \"{url}\"\n"),
+    );
+    with_keys(&sandbox, &["list"], &[]).exits(10);
+    assert!(heard(), "named by the user's settings");
+}
+
+#[test]
+fn completion_sends_no_request_for_a_project() {
+    let (endpoint, requests) = server();
+    let sandbox = Sandbox::new();
+    sandbox.write("statectl.toml", "backend = \"s3://states\"\n");
+    for kind in ["stacks", "addresses", "revisions", "outputs", "operations"] {
+        let variables = [("AWS_ENDPOINT_URL", &*endpoint)];
+        let offered = with_keys(&sandbox, &["__words", kind], &variables).exits(0);
+        assert_eq!((&*offered.stdout, &*offered.stderr), ("", ""));
+    }
+    assert_eq!(requests.try_iter().count(), 0);
+}
+
+#[test]
+fn disabled_certificate_check_is_refused_with_a_way_out() {
+    let sandbox = Sandbox::new();
+    let url = "s3://states?endpoint=https://127.0.0.1:1";
+    for arguments in [&["list", "--backend", url][..], &["doctor", url]] {
+        let variables = [("AWS_ALLOW_INVALID_CERTIFICATES", "true")];
+        let refused = with_keys(&sandbox, arguments, &variables).exits(2);
+        assert!(refused.stderr.contains("SSL_CERT_FILE"), "{refused:?}");
+        assert!(
+            refused.stderr.contains("ALLOW_INVALID_CERTIFICATES"),
+            "{refused:?}"
+        );
+    }
+}
+
+#[test]
+fn message_repeats_no_user_and_no_password_of_a_url() {
+    let sandbox = Sandbox::new();
+    for url in [
+        "s3://me:CANARY@states",
+        "s3://CANARY@states/x",
+        "s3://me:CAN/ARY@states",
+        "kv://me:CANARY@host",
+    ] {
+        for arguments in [
+            &["list"][..],
+            &["list", "--json"],
+            &["init"],
+            &["doctor"],
+            &["config", "show"],
+            &["whoami"],
+        ] {
+            let ran = with_keys(&sandbox, &[arguments, &["--backend", url]].concat(), &[]);
+            let shown = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(!shown.contains("CANARY"), "{url}: {ran:?}");
+        }
+    }
+}
