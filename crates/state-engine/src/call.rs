@@ -246,7 +246,7 @@ impl Caller {
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
         self.require_approval(target, &inputs, CommandCall::Create)?;
-        // The request carries the id of the durable intent, so a later read can find the object of a lost reply.
+        // The request carries the id of the durable intent, so that a later read can find the object if the reply is lost.
         let request = CreateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),

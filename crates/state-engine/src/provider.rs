@@ -39,7 +39,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Prepares the provider. Called once per configuration for settling, plan and run together, before every call
-    /// except `describe`.
+    /// except `describe` and `commands`.
     ///
     /// # Errors
     /// The reason why the provider can't be used.
