@@ -383,7 +383,7 @@ pub(crate) async fn run_and_close<T>(
 /// Closes a session and releases its writer lock. Returns a warning if that fails.
 ///
 /// # Errors
-/// [`ExitCode::Undecipherable`] if somebody else changed the stack meanwhile: a warning would be overlooked.
+/// [`ExitCode::Undecipherable`] if another process changed the stack meanwhile: a warning would be overlooked.
 pub(crate) async fn close(session: Session) -> Result<Option<String>, CliError> {
     let Err(error) = session.close().await else {
         return Ok(None);

@@ -4,7 +4,7 @@ use state_core::{Error, KeyId, Result, RevisionId};
 
 /// What the stacks of a store must be, according to a caller who knows it from elsewhere. The default demands nothing.
 ///
-/// A key excludes a stack that somebody else made or forged, and a revision excludes an earlier state and another
+/// A key excludes a stack that was made or forged without this key, and a revision excludes an earlier state and another
 /// history up to that revision. Neither reveals that the store was taken back to a state at or after that revision: only
 /// a client that [remembers](crate::KnownStacks) a later one can.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -223,9 +223,9 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// Stores the stack that has a name; none removes the name.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
-    /// Tells the user that a holder of the data key changed the policy or the recipients of a stack since this client
-    /// last saw it. Returns whether the user was told: then the change is remembered and not reported again. The default
-    /// tells nobody and returns true.
+    /// Reports to the user that a holder of the data key changed the policy or the recipients of a stack since this
+    /// client last saw it. Returns whether the change was shown: then it is remembered and not reported again. The
+    /// default shows nothing and returns true.
     fn report(&self, _stack: &StackName, _change: &SealingChange) -> bool {
         true
     }

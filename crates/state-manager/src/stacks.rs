@@ -26,6 +26,7 @@ use crate::stack::Stack;
 use crate::transfer::copy::{self, CopyReport};
 use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
+use crate::write::renaming;
 use crate::write::snapshots;
 use state_core::backend::{Opening, StoreCheck};
 use state_core::crypter::CrypterProvider;
@@ -267,7 +268,7 @@ impl Stacks {
     pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
         let stack = names::require(&self.context, from).await?;
         let locked = lock::lock(&stack, "stack rename", None).await?;
-        naming::rename(&self.context, locked, to).await
+        renaming::rename(&self.context, locked, to).await
     }
 
     /// As [`Stacks::rename`], for a caller that holds the stack's lock. The lock is released afterwards.
@@ -275,7 +276,7 @@ impl Stacks {
     /// # Errors
     /// `Conflict` when the new name is taken.
     pub async fn rename_held(&self, session: Session, to: &StackName) -> Result<()> {
-        naming::rename(&self.context, session.into_locked(), to).await
+        renaming::rename(&self.context, session.into_locked(), to).await
     }
 
     /// Removes a stack. Its stored data stays until it is collected, but no writer can write to the stack again, not

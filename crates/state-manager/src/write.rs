@@ -9,7 +9,7 @@
 //! | `session_history` | the pages of the history, and the documents that are on no page yet |
 //! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
 //! | `edits`, `snapshots` | changes that are one revision each; whole snapshots that replace the state |
-//! | `naming` | stack names: create, rename, remove |
+//! | `naming`, `renaming` | stack names: create, rename, remove |
 //! | `log_buffer`, `spool` | logs of updates; results that could not be recorded |
 
 pub(crate) mod checkpointer;
@@ -20,6 +20,7 @@ pub(crate) mod naming;
 pub(crate) mod opening;
 pub(crate) mod provider_result;
 pub(crate) mod queue;
+pub(crate) mod renaming;
 pub(crate) mod session_history;
 pub(crate) mod snapshots;
 pub(crate) mod spool;

@@ -8,7 +8,7 @@ use state_core::{ErrorKind, Head};
 use state_manager::Authenticity;
 use std::collections::BTreeMap;
 
-/// The attacker's recipient.
+/// The recipient that the attacker adds to forged heads.
 const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
 
 /// A change of the head that no holder of the key made.

@@ -14,7 +14,7 @@ fn is_key(object: &str) -> bool {
     object.contains("keys/") && object.ends_with(".age")
 }
 
-/// A key file that is wrapped to somebody else.
+/// A key file that is wrapped to a foreign recipient.
 fn foreign(scenario: &Scenario) -> Vec<u8> {
     let identity = generate_identity();
     let identities = Identities::parse("identity", identity.file()).expect("a good identity");

@@ -100,7 +100,7 @@ fn stack_of_another_program_needs_adopt() {
     assert_eq!(addresses(&sandbox, "prod"), ["two"]);
     up(&sandbox, "two", &["--stack", "prod"]).exits(0);
     up(&sandbox, "one", &["--stack", "prod"]).exits(4);
-    // An empty stack belongs to nobody.
+    // An empty stack has no owner.
     up(&sandbox, "two", &["--stack", "prod"]).exits(0);
     sandbox.run(&["destroy", "--yes", "--stack", "prod"]).exits(0);
     up(&sandbox, "one", &["--stack", "prod"]).exits(0);

@@ -8,8 +8,8 @@ use super::State;
 /// The program or tool whose resources a state contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackOwner {
-    /// Nobody: the state is empty, or no program was recorded.
-    Nobody,
+    /// No owner: the state is empty, or no program was recorded.
+    None,
     /// The program with this name; empty for programs without a name.
     Program(String),
     /// Another tool, whose state was imported, such as `terraform`.
@@ -20,7 +20,7 @@ impl StackOwner {
     /// Whether an update of a program with this name (empty: a program without a name) may change the stack.
     pub fn accepts(&self, program: &str) -> bool {
         match self {
-            Self::Nobody => true,
+            Self::None => true,
             Self::Program(owner) => owner == program,
             Self::Tool(_) => false,
         }
@@ -31,7 +31,7 @@ impl State {
     /// The owner of the resources. A recorded program precedes the tool that the state came from: it adopted the stack.
     pub fn owner(&self) -> StackOwner {
         if self.is_empty() && self.pending.is_empty() && self.incoming.is_empty() {
-            return StackOwner::Nobody;
+            return StackOwner::None;
         }
         if let Some(program) = &self.header.program {
             return StackOwner::Program(program.clone());
@@ -40,7 +40,7 @@ impl State {
         let extensions = self.header.extensions.iter().map(|(system, _)| system);
         match systems.map(String::as_str).chain(extensions).next() {
             Some(system) => StackOwner::Tool(system.to_owned()),
-            None => StackOwner::Nobody,
+            None => StackOwner::None,
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(State::from_snapshot(lineage, &snapshot).unwrap().owner(), owner);
         snapshot.program = None;
         let unowned = State::from_snapshot(lineage, &snapshot).unwrap().owner();
-        assert!(unowned == StackOwner::Nobody && unowned.accepts("other"));
+        assert!(unowned == StackOwner::None && unowned.accepts("other"));
         let foreign = ForeignSerial::after_import(None, 7, Serial(1));
         snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
         let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();
@@ -87,6 +87,6 @@ mod tests {
         assert!(!imported.accepts("") && !imported.accepts("terraform"));
         snapshot.entries.clear();
         let empty = State::from_snapshot(lineage, &snapshot).unwrap().owner();
-        assert_eq!(empty, StackOwner::Nobody, "nothing can be deleted");
+        assert_eq!(empty, StackOwner::None, "nothing can be deleted");
     }
 }

@@ -68,8 +68,8 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     Err(distrusted(stack, reason))
 }
 
-/// Checks the policy of a stack that had no data key when this client last saw it. Nobody can change the policy of such
-/// a stack without giving it a key.
+/// Checks the policy of a stack that had no data key when this client last saw it. The policy of such
+/// a stack changes only when the stack gets a key.
 fn require_policy(stack: &StackContext, head: &Head, pin: &StackPin) -> Result<()> {
     match &pin.sealing {
         Some(sealing) if head.key_id.is_none() && sealing.policy != head.policy => {

@@ -20,7 +20,7 @@ pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Re
     }
     let whole = whole_journal(stack).await?;
     if !passes(&whole, journal) {
-        // Read twice, and the second read doesn't continue the first: a collection, or somebody shows two histories.
+        // Read twice, and the second read doesn't continue the first: a collection ran, or the store shows two histories.
         let reason = format!("its journal changed while revision {expected} was looked up; try again");
         return Err(Error::conflict(stack.object(), reason));
     }

@@ -1,16 +1,12 @@
 //! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
-use crate::intent::UpdateRequest;
 use crate::known_stacks::StackPin;
-use crate::lock;
 use crate::read::{name_memory, names};
-use crate::write::checkpointer::Publication;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{PendingRename, SealingPolicy};
-use state_core::state::LoadedSnapshots;
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName, UpdateKind};
+use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
 
 /// The outcome of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,30 +120,8 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     Ok(Removal::Removed)
 }
 
-/// Renames a locked stack. Its lock is released afterwards.
-pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &StackName) -> Result<()> {
-    let (from, lineage) = (locked.stack.name().clone(), locked.stack.lineage());
-    let publishes = Publication::of(&locked.head.current()).is_some();
-    let renamed = rename_locked(store, &locked, to).await;
-    locked.close_after(renamed).await?;
-    if publishes {
-        publish_under(&store.stack(to.clone(), lineage), &from).await?;
-    }
-    Ok(())
-}
-
-/// Makes a revision after a rename. Published outputs count for one name only, and each revision publishes them again.
-async fn publish_under(stack: &StackContext, from: &StackName) -> Result<()> {
-    let locked = lock::lock(stack, "stack rename", None).await?;
-    let request =
-        UpdateRequest::new(UpdateKind::Rename).with_message(format!("renamed from {}", from.short()));
-    let made = locked
-        .commit(request, LoadedSnapshots::new(), |_| Ok(Vec::new()))
-        .await;
-    locked.close_after(made).await.map(drop)
-}
-
-async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackName) -> Result<()> {
+/// Gives a locked stack a new name.
+pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackName) -> Result<()> {
     let stack = &locked.stack;
     let known = store.backend().read_name(to).await?;
     if let Some(pointer) = &known

@@ -92,7 +92,7 @@ fn unexpected_key_exits_12_and_unexpected_revision_13() {
     anna(&["stack", "new", "other", "--expect-key", key]).exits(12);
     anna(&["stack", "new", "other", "--expect-revision", revision]).exits(13);
     anna(&["list", "--expect-key", "no-key"]).exits(2);
-    // Without an identity nobody can tell who wrote the stack.
+    // Without an identity the client can't authenticate the stack.
     as_user(&sandbox, "eve", &["list", "--expect-key", key]).exits(12);
     as_user(&sandbox, "eve", &["list", "--expect-revision", revision]).exits(0);
     anna(&[

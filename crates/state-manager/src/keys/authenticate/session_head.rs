@@ -1,5 +1,5 @@
 //! The head of a locked stack. Every swap compares the head that it replaces with the one that this session
-//! authenticated or wrote, so that nobody else's change is signed.
+//! authenticated or wrote, so that the session signs its own changes only.
 
 use super::{Authenticated, OpenedHead, Sealed};
 use crate::keys::proof::Proof;

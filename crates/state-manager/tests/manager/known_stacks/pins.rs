@@ -103,7 +103,7 @@ async fn policy_of_a_new_stack_is_pinned_before_its_first_key() {
     change_head(&root, stack.lineage(), |head| {
         head.policy = SealingPolicy::Plaintext
     });
-    client.refuses("a policy that nobody signed").await;
+    client.refuses("an unsigned policy").await;
     change_head(&root, stack.lineage(), |head| {
         head.policy = SealingPolicy::Sensitive
     });
@@ -203,7 +203,7 @@ async fn stack_with_another_key_than_expected_is_refused() {
     let blind = Client::new(&root, None);
     assert_eq!(kind_of(&expecting(&blind, &[key], None)).await, refused);
 
-    // A stack that somebody else made under the same lineage, and a plain one.
+    // A stack that another client made under the same lineage, and a plain one.
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     let honest = folder.path().join("honest");
