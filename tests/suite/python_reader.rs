@@ -147,7 +147,7 @@ fn python_reader_takes_only_pages_that_the_head_names() {
     refused(folder.path(), "shop/production", DAMAGED, ".page");
     put(&target, bytes);
     let planted = target.with_file_name("00000000000000000009-0123456789abcdef.page");
-    put(&planted, b"nobody names it");
+    put(&planted, b"no head names it");
     assert_eq!(listed(folder.path(), "shop/production").len(), 44);
 }
 

@@ -18,7 +18,7 @@ pub(crate) const MAX_LENGTH: u64 = 4 << 20;
 struct HistoryPage {
     /// Makes the bytes unique. A delayed deletion of an unused page can then never hit one that a head names.
     nonce: Nonce,
-    /// Oldest first.
+    /// The documents of the revisions, oldest first.
     revisions: Vec<RevisionDocument>,
 }
 

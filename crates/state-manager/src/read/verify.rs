@@ -28,7 +28,7 @@ pub struct VerifyReport {
     /// Number of resources in the tip.
     pub entries: u64,
     /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or a
-    /// merge of pages left them, or somebody else added them. Only a deep verification lists them.
+    /// merge of pages left them, or another writer of the store added them. Only a deep verification lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreferenced: Vec<String>,
     /// Violations of integrity rules, and notes.

@@ -56,7 +56,7 @@ pub(crate) struct CheckpointTask {
     /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
     /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Seals published outputs.
+    /// Policy and key with which outputs are published.
     pub(crate) seal: SessionSealer,
     pub(crate) head: Arc<SessionHead>,
     /// Recipients of the published outputs; none if nothing is published.
