@@ -5,6 +5,9 @@
 
 use super::State;
 
+/// The extension in which an import stores the sensitive marks that it added. It belongs to no other tool.
+const ADDED_MARKS: &str = "statectl";
+
 /// The program or tool whose resources a state contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackOwner {
@@ -38,7 +41,8 @@ impl State {
         }
         let systems = self.header.foreign_serials.keys();
         let extensions = self.header.extensions.iter().map(|(system, _)| system);
-        match systems.map(String::as_str).chain(extensions).next() {
+        let mut tools = systems.map(String::as_str).chain(extensions);
+        match tools.find(|system| *system != ADDED_MARKS) {
             Some(system) => StackOwner::Tool(system.to_owned()),
             None => StackOwner::None,
         }
@@ -47,12 +51,12 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::StackOwner;
+    use super::{ADDED_MARKS, StackOwner};
     use crate::mutation::{Edit, EditChange};
     use crate::snapshot::ForeignSerial;
     use crate::state::{LoadedSnapshots, State};
     use crate::{
-        Entry, Lineage, MutationId, Record, Serial, Timestamp, Uid, UpdateId, UpdateInfo, UpdateKind,
+        Entry, Json, Lineage, MutationId, Record, Serial, Timestamp, Uid, UpdateId, UpdateInfo, UpdateKind,
     };
 
     #[test]
@@ -80,6 +84,11 @@ mod tests {
         snapshot.program = None;
         let unowned = State::from_snapshot(lineage, &snapshot).unwrap().owner();
         assert!(unowned == StackOwner::None && unowned.accepts("other"));
+        snapshot
+            .extensions
+            .insert(ADDED_MARKS, Json::parse("{}").unwrap());
+        let marked = State::from_snapshot(lineage, &snapshot).unwrap().owner();
+        assert_eq!(marked, StackOwner::None, "added marks are of no other tool");
         let foreign = ForeignSerial::after_import(None, 7, Serial(1));
         snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
         let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();

@@ -1,6 +1,7 @@
 //! Known stacks: a client detects a store that was exchanged, forged or rolled back.
 
 mod pins;
+mod replaced_files;
 
 use super::*;
 use state_core::head::{Keys, Succession};
@@ -354,72 +355,6 @@ async fn rolled_back_store_is_reported_and_not_written() {
         client.stacks().trust(&name).await.unwrap();
         client.write().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn any_replaced_file_is_detected_or_has_no_effect() {
-    let folder = tempfile::tempdir().unwrap();
-    let anna = generate_identity();
-    let (root, foreign) = (folder.path().join("store"), folder.path().join("foreign"));
-    make(&root, 1, keys(1, &anna)).await;
-    make(&foreign, 2, strangers_keys(&anna)).await;
-    let client = Client::of(&root, &anna);
-    // Puts the first revision on a page of the history, in both stores.
-    for client in [&client, &Client::of(&foreign, &anna)] {
-        let stack = client.stack().await.unwrap();
-        stack.rekey("rekey", Rekey::default()).await.unwrap();
-    }
-    let stack = client.stack().await.unwrap();
-    let first = client.deploy("b").await;
-    let request = UpdateRequest::new(UpdateKind::Rollback);
-    let earlier = folder.path().join("earlier");
-    copy(&root, &earlier);
-    // Makes a snapshot, and later versions of the head and of other files.
-    let session = stack.lock("rollback").await.unwrap();
-    session.rollback(request, &first).await.unwrap();
-    session.close().await.unwrap();
-    client.deploy("c").await;
-    let honest = folder.path().join("honest");
-    copy(&root, &honest);
-    let shown = client.stack().await.unwrap().tip().await.unwrap().snapshot();
-
-    let (ours, theirs) = (files_below(&honest), files_below(&foreign));
-    let mut tried = 0;
-    for file in &ours {
-        let kind = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
-        let same_kind = |other: &&PathBuf| kind(other) == kind(file);
-        let older = Some(earlier.join(file)).filter(|path| path.exists());
-        let strange = theirs.iter().find(same_kind).map(|path| foreign.join(path));
-        for other in older.into_iter().chain(strange) {
-            let bytes = std::fs::read(&other).unwrap();
-            if bytes == std::fs::read(honest.join(file)).unwrap() {
-                continue;
-            }
-            put_in_place(&root, &honest);
-            std::fs::write(root.join(file), bytes).unwrap();
-            tried += 1;
-            let seen = async {
-                let stack = client.stack().await?;
-                stack.history().await?;
-                stack.verify(true).await?;
-                stack.tip().await
-            };
-            // A derived or unread file may be replaced without an error. Then the client must show the honest state.
-            match seen.await {
-                Ok(view) if view.regression.is_none() => {
-                    assert_eq!(
-                        view.snapshot(),
-                        shown,
-                        "{} from {}",
-                        file.display(),
-                        other.display()
-                    );
-                }
-                _ => {}
-            }
-        }
-    }
-    assert!(tried > 10, "{tried}");
 }
 
 fn files_below(root: &Path) -> Vec<PathBuf> {
