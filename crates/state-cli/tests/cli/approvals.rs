@@ -117,7 +117,7 @@ fn approval_in_another_folder_is_not_valid() {
 #[test]
 fn secret_command_is_hidden_and_not_approved_unseen() {
     let sandbox = Sandbox::new();
-    let program = PROGRAM.replace("'echo read >> ran'", "'echo ${config.token} > /dev/null'");
+    let program = format!("{PROGRAM}      environment: {{ TOKEN: '${{config.token}}' }}\n");
     sandbox.write(
         "state.yaml",
         format!("config: {{ token: {{ type: string, secret: true }} }}\n{program}"),

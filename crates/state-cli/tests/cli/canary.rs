@@ -273,7 +273,10 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
     worked.looks();
     worked.meets_a_stranger(outside.path());
 
-    assert!(search(worked.sandbox.path()) > 20);
+    let files = search(worked.sandbox.path());
+    // Head, locks, names, 3 segments, 3 snapshots, 2 keys, the client's memory: fewer files would mean that the search
+    // missed the store.
+    assert!(files >= 15, "{files} files");
     // Verify the search itself: it must find an encoded secret.
     let proof = base64(format!("x{CANARY}").as_bytes());
     worked.sandbox.write("proof", format!("..{proof}.."));

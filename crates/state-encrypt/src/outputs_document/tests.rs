@@ -116,7 +116,8 @@ fn error_for_a_malformed_document_contains_no_content() {
         assert!(!format!("{refused} {refused:?}").contains("hunter2"), "{refused}");
     }
     let text = String::from_utf8(document(3, SealingPolicy::All, &[]).encode()).unwrap();
-    let newer = text.replace("\"format\":1", "\"format\":2");
+    let newer = text.replace("\"format\":2", "\"format\":3");
+    assert_ne!(newer, text);
     let refused = OutputsDocument::decode(newer.as_bytes()).unwrap_err();
-    assert!(refused.to_string().contains("version 2"), "{refused}");
+    assert!(refused.to_string().contains("version 3"), "{refused}");
 }

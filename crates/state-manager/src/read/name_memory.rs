@@ -78,7 +78,7 @@ async fn require_released(
                 true => Err(refused(
                     name,
                     before,
-                    "the store doesn't contain that stack any more",
+                    "the store doesn't contain that stack any more: it was deleted without its key, or a foreign store replaced it",
                 )),
                 false => Ok(()),
             };

@@ -196,17 +196,17 @@ fn internal_secrets_are_not_inherited_by_commands() {
 #[tokio::test]
 async fn marked_secret_is_in_neither_logs_nor_reasons() {
     let harness = ProviderHarness::new().await;
-    let inputs = r#"{"create":["canary-program"]}"#;
+    let inputs = r#"{"create":["true"],"dir":"no/canary-folder"}"#;
     let mut unstarted = goal("other", "command", inputs);
-    unstarted.sensitive_inputs.push("/create/0".to_owned());
+    unstarted.sensitive_inputs.push("dir".to_owned());
     let mut path = goal("page", "file", r#"{"content":"","path":"no/canary-path"}"#);
     path.sensitive_inputs.push("path".to_owned());
     let mut echo = goal(
         "echo",
         "command",
-        r#"{"create":["sh","-c","echo $0 >&2","canary-argument"]}"#,
+        r#"{"create":["sh","-c","echo $X >&2"],"environment":{"X":"canary-argument"}}"#,
     );
-    echo.sensitive_inputs.push("/create/3".to_owned());
+    echo.sensitive_inputs.push("/environment/X".to_owned());
     let mut run = harness.default_run();
     run.options.continue_on_error = true;
     let report = harness.run(update(&[unstarted, path, echo]), run).await;

@@ -86,20 +86,17 @@ async fn embedded_secret_is_masked_in_create_read_and_delete() {
     kind: command
     inputs:
       shell: true
+      environment:
+        BEARER: "bearer ${config.token} of ${config.pin}"
+        TEXT: "${config.lines}"
+        BOTH: "${config.token} ${config.pin}"
       create: |
-        cat > /dev/null; cat >&2 <<'END'
-        plain words
-        bearer ${config.token} of ${config.pin}
-        ${config.lines}
-        END
-      read: |
-        cat >&2 <<'END'
-        looks ${config.token} ${config.pin}
-        END
+        cat > /dev/null
+        echo "plain words" >&2
+        printf '%s\n' "$BEARER" "$TEXT" >&2
+      read: printf 'looks %s\n' "$BOTH" >&2
       delete: |
-        cat >&2 <<'END'
-        away ${config.token} ${config.pin}
-        END
+        printf 'away %s\n' "$BOTH" >&2
         exit 7
   other:
     kind: command
@@ -125,17 +122,18 @@ async fn secret_in_lists_and_maps_is_masked_and_marks_stdout() {
   job:
     kind: command
     inputs:
-      create: [sh, -c, 'printf "%s\n" "$0" "$STATE_INPUTS" >&2; echo "got $0"', "${config.token}+${config.pin}"]
+      environment: { BOTH: "${config.token}+${config.pin}" }
+      create: [sh, -c, 'printf "%s\n" "$BOTH" "$STATE_INPUTS" >&2; echo "got $BOTH"']
       triggers: { deep: ["pin=${config.pin}", { a: "x ${config.token}" }] }
   printed:
     kind: command
-    inputs: { shell: true, create: "cat <<'END'\n${config.token}\nEND" }
+    inputs: { shell: true, create: printf '%s' "$TOKEN", environment: { TOKEN: "${config.token}" } }
   absent:
     kind: command
-    inputs: { create: ["/no/${config.token}/program"] }
+    inputs: { create: ["true"], dir: "/no/${config.token}" }
   left:
     kind: command
-    inputs: { create: [sh, -c, 'echo "left $0" >&2; exit 3', "a ${config.token}"] }
+    inputs: { create: [sh, -c, 'echo "left $TEXT" >&2; exit 3'], environment: { TEXT: "a ${config.token}" } }
 "#;
     let report = messages.up(&format!("{CONFIG}{jobs}")).await;
     assert_eq!(report.failures.len(), 2, "{report:?}");
