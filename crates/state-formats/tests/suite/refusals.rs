@@ -283,7 +283,11 @@ fn instance_fields_of_wrong_type_are_refused() {
         "a dependency must be a string",
         ".dependencies[0]",
     );
-    instance_refused("\"dependencies\": [\"\"]", "must not be empty", ".dependencies[0]");
+    instance_refused(
+        "\"dependencies\": [\"\"]",
+        "must not be empty",
+        ".dependencies[0]",
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::source;
 use crate::harness::Harness;
 use state_engine::builtin::registry;
-use state_engine::{Event, Operation, Report, Run};
+use state_engine::{CommandApprovals, Event, Operation, Report, Run};
 use state_manager::{Actor, Environment, LogQuery};
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +17,8 @@ struct SecretHarness {
     harness: Harness,
     folder: tempfile::TempDir,
     messages: Arc<Mutex<String>>,
+    /// Remembers the commands that a program declared, as a client does.
+    approvals: CommandApprovals,
 }
 
 impl SecretHarness {
@@ -25,6 +27,7 @@ impl SecretHarness {
             harness: Harness::new(seed).await,
             folder: tempfile::tempdir().unwrap(),
             messages: Arc::default(),
+            approvals: CommandApprovals::default(),
         }
     }
 
@@ -33,6 +36,7 @@ impl SecretHarness {
             &Environment::system(Actor::default()),
             self.folder.path(),
         ));
+        run.approvals = self.approvals.clone();
         run.options.timeout = None;
         run.options.continue_on_error = true;
         let messages = Arc::clone(&self.messages);
@@ -127,7 +131,7 @@ async fn secret_in_lists_and_maps_is_masked_and_marks_stdout() {
       triggers: { deep: ["pin=${config.pin}", { a: "x ${config.token}" }] }
   printed:
     kind: command
-    inputs: { shell: true, create: printf '%s' "$TOKEN", environment: { TOKEN: "${config.token}" } }
+    inputs: { shell: true, create: 'echo "got $TOKEN"', environment: { TOKEN: "${config.token}" } }
   absent:
     kind: command
     inputs: { create: ["true"], dir: "/no/${config.token}" }

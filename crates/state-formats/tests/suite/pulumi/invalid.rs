@@ -167,7 +167,12 @@ fn invalid_reference_is_refused_with_its_path() {
         "a URN must be a string",
         ".propertyDependencies.a[0]",
     );
-    field_refused("dependencies", json!([""]), "must not be empty", ".dependencies[0]");
+    field_refused(
+        "dependencies",
+        json!([""]),
+        "must not be empty",
+        ".dependencies[0]",
+    );
     field_refused(
         "dependencies",
         json!(["a\u{1}"]),
