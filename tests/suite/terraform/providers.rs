@@ -39,10 +39,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
         let new = import(&session, &second).await;
         for (revision, state) in [(&old, &first), (&new, &second)] {
             let snapshot = stack.get(revision).await.expect("an imported revision");
-            assert!(
-                export(&snapshot) == *state,
-                "{terraform}: {revision} is exported byte for byte"
-            );
+            assert!(export(&snapshot) == *state, "{terraform}: {revision}");
         }
         let request = UpdateRequest::new(UpdateKind::Rollback);
         session.rollback(request, &old).await.expect("it rolls back");

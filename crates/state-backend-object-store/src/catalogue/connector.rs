@@ -90,8 +90,8 @@ mod tests {
 
     /// Starts a server that gives every request this answer. The receiver gets the requests.
     fn server(answer: String) -> (u16, Receiver<String>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("the bound address").port();
         let (sender, requests) = channel();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {

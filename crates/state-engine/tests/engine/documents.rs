@@ -146,13 +146,11 @@ async fn value_derived_from_a_secret_is_secret_at_its_path() {
     );
 
     let found = outputs(&harness).await;
+    let nested = r#"{"inside":{"password":"the password","user":"anna"}}"#;
     let expected = [
         ("open", r#""in the open""#),
         ("token", r#""the very token""#),
-        (
-            "nested",
-            r#"{"inside":{"password":"the password","user":"anna"}}"#,
-        ),
+        ("nested", nested),
         ("marked", r#""in the open""#),
         ("carried", r#""pepper""#),
     ];

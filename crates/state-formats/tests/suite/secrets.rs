@@ -19,7 +19,7 @@ fn state(resources: &[(&str, &str, &str)], outputs: &str) -> String {
             "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
             "instances": [{{"schema_version": 0, "attributes": {attributes}, "sensitive_attributes": []}}]}}"#
         )
-        .unwrap();
+        .expect("a String accepts every write");
     }
     format!(
         r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {outputs},
@@ -39,7 +39,7 @@ fn shown(snapshot: &Snapshot) -> String {
             mask.id(entry),
             mask.sides(entry)
         )
-        .unwrap();
+        .expect("a String accepts every write");
     }
     text
 }

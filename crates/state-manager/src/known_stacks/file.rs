@@ -220,7 +220,7 @@ fn list_names(folder: &Path) -> std::io::Result<Vec<StackName>> {
     let mut names = Vec::new();
     for project in children(folder)? {
         for stack in children(&folder.join(&project))? {
-            names.extend(StackName::new(&*project, &*stack).ok());
+            names.extend(StackName::new(&project, &stack).ok());
         }
     }
     names.sort();

@@ -354,7 +354,7 @@ async fn deleted_revision_leaves_its_page_with_the_next_collection() {
     retention.grace = std::time::Duration::ZERO;
     let before = session.stack().tip().await.unwrap().head.history.pages;
     let report = session.collect(&retention).await.unwrap();
-    assert_eq!(report.forgotten, [first.clone()]);
+    assert_eq!(report.forgotten, std::slice::from_ref(&first));
     let after = session.stack().tip().await.unwrap().head.history.pages;
     assert_eq!((before[0].revisions, after[0].revisions), (2, 1));
     let pages = state_core::Backend::list(&backend, stack.lineage(), state_core::backend::ObjectKind::Update);

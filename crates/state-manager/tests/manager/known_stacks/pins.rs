@@ -19,9 +19,12 @@ async fn signed_change_of_recipients_is_reported_once() {
     other.write().await.unwrap();
     let stack = other.stack().await.unwrap();
     let (bobs, carls) = (bob.recipient().to_owned(), carl.recipient().to_owned());
-    stack.add_recipients("add", &[bobs.clone()]).await.unwrap();
     stack
-        .add_output_recipients("add", &[carls.clone()])
+        .add_recipients("add", std::slice::from_ref(&bobs))
+        .await
+        .unwrap();
+    stack
+        .add_output_recipients("add", std::slice::from_ref(&carls))
         .await
         .unwrap();
     let all = Rekey {
@@ -65,14 +68,14 @@ async fn unsigned_change_of_recipients_is_refused_and_not_pinned() {
                 .as_mut()
                 .unwrap()
                 .recipients
-                .push("age1stranger".to_owned())
+                .push("age1stranger".to_owned());
         },
         |head| {
             head.keys
                 .as_mut()
                 .unwrap()
                 .outputs
-                .push("age1stranger".to_owned())
+                .push("age1stranger".to_owned());
         },
         |head| head.policy = SealingPolicy::Plaintext,
     ];
@@ -101,11 +104,11 @@ async fn policy_of_a_new_stack_is_pinned_before_its_first_key() {
     let client = Client::of(&root, &generate_identity());
     let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await.unwrap();
     change_head(&root, stack.lineage(), |head| {
-        head.policy = SealingPolicy::Plaintext
+        head.policy = SealingPolicy::Plaintext;
     });
     client.refuses("an unsigned policy").await;
     change_head(&root, stack.lineage(), |head| {
-        head.policy = SealingPolicy::Sensitive
+        head.policy = SealingPolicy::Sensitive;
     });
     client.write().await.unwrap();
     assert!(head_of(&client).await.key_id.is_some());
