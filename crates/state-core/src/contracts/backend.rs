@@ -7,7 +7,7 @@
 //! # Contract
 //! - **Durable:** when a writing method returns `Ok`, the effect survives a crash of all machines.
 //! - **Fenced:** after [`Backend::acquire`] has returned to a new lock holder, an append of an older holder either
-//!   fails with [`Error::Fenced`](crate::Error::Fenced) and stays invisible, or was already part of the journal that
+//!   fails with [`Error::Fenced`] and stays invisible, or was already part of the journal that
 //!   the new holder received.
 //! - **Idempotent:** [`Writer::create`] of an existing name succeeds if the bytes are equal and returns a conflict
 //!   otherwise.
@@ -15,7 +15,7 @@
 //!   chain.
 //! - **Collected:** a store that can delete deletes only the items it is asked to delete, never an item that its head
 //!   names, and never journal frames from the head's floor on. A read before the floor returns
-//!   [`Error::Collected`](crate::Error::Collected), whether or not the bytes still exist.
+//!   [`Error::Collected`], whether or not the bytes still exist.
 //! - **Explicit outcome:** a failed write reports whether it had no effect or its outcome is unknown.
 //! - **Cancellation:** dropping a future leaves a step either complete or without effect, never partial.
 
