@@ -121,7 +121,7 @@ fn compare_documents(
         }
     }
     match made.keys().find(|id| tip.lists(id)) {
-        Some(missing) => differs(missing, "it lacks a revision that the journal contains"),
+        Some(missing) => differs(missing, "a revision that the journal contains is missing"),
         None => Ok(()),
     }
 }
