@@ -83,12 +83,21 @@ impl<'a> Parser<'a> {
                 Token::Punctuation('#') => {
                     let attribute = self.attribute();
                     if attribute.is_test_only {
-                        if attribute.is_inner {
-                            self.modules[index] = Module::default();
-                            self.skip_module(braces);
-                            return;
+                        match (attribute.is_inner, braces) {
+                            (false, _) => self.skip_item(),
+                            // In a function or an impl: only that block is for tests.
+                            (true, 1..) => self.skip_block(),
+                            (true, 0) => {
+                                // The path stays: without it an inline module would count as the file's own module.
+                                let path = std::mem::take(&mut self.modules[index].path);
+                                self.modules[index] = Module {
+                                    path,
+                                    ..Module::default()
+                                };
+                                self.skip_block();
+                                return;
+                            }
                         }
-                        self.skip_item();
                     }
                     is_exported_macro |= attribute.is_macro_export;
                     continue;
@@ -313,8 +322,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Moves to the brace that closes the current module.
-    fn skip_module(&mut self, mut braces: usize) {
+    /// Moves to the brace that closes the current block or module.
+    fn skip_block(&mut self) {
+        let mut braces = 0_usize;
         while let Some(token) = self.peek(0) {
             match token {
                 Token::Open('{') => braces += 1,
