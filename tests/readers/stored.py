@@ -88,7 +88,8 @@ def canonical(value):
 
 # Members of strict objects: required, optional. A name in capitals says which shape the value has.
 SHAPES = {
-    "NAME": ("name=text target=TARGET nonce=uuid", ""),
+    "NAME": ("name=text target=TARGET nonce=uuid", "tags=object"),
+    "MOVEDTO": ("lineage=uuid name=text", ""),
     "META": ("lineage=uuid", ""),
     "HEAD": (
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
@@ -97,7 +98,9 @@ SHAPES = {
         "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
-    "HISTORY": ("", "pages=[PAGE]"),
+    "HISTORY": ("", "index=INDEX pages=[PAGE]"),
+    "INDEX": ("first=number pages=number digest=digest length=number", ""),
+    "HISTORYINDEX": ("nonce=uuid pages=[PAGE]", ""),
     "PAGE": ("first=number revisions=number digest=digest length=number", ""),
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
     "MOVING": ("name=text nonce=uuid", ""),
@@ -127,7 +130,8 @@ SHAPES = {
     "EDIT": ("id=uuid changes=[EDITCHANGE]", ""),
     "PUT": ("target=object entry=entry", ""),
     "RESOLVE": ("id=uuid resolution=RESOLUTION", ""),
-    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", ""),
+    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", "log=LOG"),
+    "LOG": ("digest=digest length=number", ""),
     "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
     "INVALIDATION": ("update=uuid since=text", ""),
@@ -146,7 +150,7 @@ SHAPES = {
 
 # Values with alternatives: name and shape, or the name alone.
 ALTERNATIVES = {
-    "TARGET": "lineage=uuid removed moved-to=text",
+    "TARGET": "lineage=uuid removed=uuid moved-to=MOVEDTO",
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
     "MOVED": "in=PEER out=PEER",
     "CHANGE": "same=entry replace=object refresh=REFRESH remove-pending-replace=object outputs=OUTPUTS",

@@ -8,9 +8,11 @@
 //! ```
 
 mod history;
+mod name;
 mod session_head;
 
 pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
+pub(crate) use name::named;
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};

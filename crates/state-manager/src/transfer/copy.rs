@@ -13,6 +13,7 @@ use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_core::sealing::StackKey;
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
-    point_to(store, &name, source.lineage()).await?;
+    point_to(store, source, whole.journal.key.as_deref()).await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
@@ -108,13 +109,21 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
 }
 
 /// Binds the name to the copy. From here on the copy can be found.
-async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> Result<()> {
+async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn StackKey>) -> Result<()> {
+    let (name, lineage) = (source.name(), source.lineage());
     let known = store.backend().read_name(name).await?;
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         return Ok(());
     }
-    let target = NameTarget::Lineage(lineage);
-    naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
+    let mut pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
+    if key.is_none()
+        && let Some(original) = source.backend().read_name(name).await?
+        && original.lineage() == Some(lineage)
+    {
+        // Without the key nothing can be signed, and the original's tags are valid in any store.
+        pointer = original;
+    }
+    naming::swap_pointer(store.backend(), known, pointer, key).await
 }
 
 /// Reads the whole stack. If `to` is given, each object is also written to it. Objects are listed after the journal was

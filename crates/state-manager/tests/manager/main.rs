@@ -30,6 +30,7 @@ mod revisions;
 mod rotation;
 mod sealed;
 mod sessions;
+mod signed_names;
 #[cfg(unix)]
 mod spooling;
 mod store_features;
