@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod bound_logs;
 mod checkpoints;
 mod client_locks;
 mod collecting;
