@@ -281,7 +281,7 @@ fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("it is written");
 }
 
-/// The kind of a file; None for locks, and for logs, which no digest covers.
+/// The kind of a file; None for files whose damage is not tested here.
 fn kind(path: &Path) -> Option<&'static str> {
     let text = path.to_str().expect("UTF-8");
     let kinds = [

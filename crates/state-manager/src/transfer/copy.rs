@@ -6,7 +6,7 @@
 //! head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
+use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
 use crate::read::names;
 use crate::write::naming;
@@ -132,17 +132,18 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
     let (from, lineage) = (stack.backend(), stack.lineage());
     let journal = whole_journal(stack).await?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
+    let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
         // A page that the head doesn't name is no part of the stack.
-        names.retain(|name| kind != ObjectKind::Update || journal.head.history.names(name));
+        names.retain(|name| kind != ObjectKind::Update || pages.names(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
     }
     require_bases(&journal.head, &objects)?;
-    require_pages(&journal.head, &objects)?;
+    require_pages(lineage, &pages, &objects)?;
     Ok(StackContents {
         journal,
         before: Tail {
@@ -198,20 +199,20 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Checks that the pages of the history are among the objects, as the head names them.
-fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
-    for page in &head.history.pages {
+/// Checks that the pages of the history are among the objects, as head and index name them.
+fn require_pages(
+    lineage: Lineage,
+    pages: &HistoryPages,
+    objects: &BTreeMap<ObjectName, Digest>,
+) -> Result<()> {
+    for page in pages.as_slice() {
         let name = page.object();
         let reason = match objects.get(&name) {
             Some(digest) if *digest == page.digest => continue,
             Some(_) => "its content doesn't match the digest in the head",
             None => "the head names it, and it is missing",
         };
-        return Err(Error::corrupt(
-            format!("stack {}: {name}", head.lineage),
-            0,
-            reason,
-        ));
+        return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
     }
     Ok(())
 }

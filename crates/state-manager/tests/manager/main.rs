@@ -14,6 +14,7 @@ mod faults;
 mod files;
 #[cfg(feature = "fs")]
 mod forged_history;
+mod history_index;
 mod known_names;
 #[cfg(feature = "fs")]
 mod known_stacks;
