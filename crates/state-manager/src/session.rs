@@ -192,7 +192,7 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending, and when the request isn't
-    /// forced and would revert a move on this side only: see [`Stack::crossed_moves`].
+    /// forced and would revert a move in this stack but not in the other one: see [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         snapshots::rollback(&self.locked, request, to).await
     }

@@ -33,7 +33,7 @@ pub struct StackSummary {
     pub pending: usize,
     /// Whether the state is known to match the real resources.
     pub reliable: bool,
-    /// The mark of an update that left the whole state unreliable, with its time.
+    /// The mark of an update that left the whole state unreliable, with its time; none if there is no such mark.
     pub invalidated: Option<Invalidation>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     Ok(heads.map(|head| head.name().clone()).collect())
 }
 
-/// The heads of all stacks, sorted by name, after a check that no remembered stack is hidden.
+/// The heads of all stacks, sorted by name. Fails if a stack that this client remembers is missing without proof.
 async fn listed(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
     let heads = heads(store).await?;
     let names: Vec<_> = heads.iter().map(|head| head.name().clone()).collect();
