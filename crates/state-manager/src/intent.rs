@@ -125,7 +125,7 @@ impl Intent {
     /// read, else the uid that the entry already has, else a new one.
     ///
     /// # Errors
-    /// `Invalid` when eight hexadecimal digits form no deposed key, which can't happen.
+    /// None in practice: eight hexadecimal digits always form a valid deposed key.
     pub fn begin(self, state: &State, entropy: &dyn Entropy, at: Option<Timestamp>) -> Result<(Begin, Uid)> {
         let known = match self.op {
             Op::Update | Op::Read => state.entry(&self.target).and_then(|old| old.uid),

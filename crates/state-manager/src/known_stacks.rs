@@ -211,8 +211,8 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
-    /// All names under which a stack is remembered. The default remembers none: then a name that is missing in a list of
-    /// the store's stacks isn't noticed, only one that is asked for.
+    /// All names under which a stack is remembered. The default returns none. The client then doesn't notice that a
+    /// name is missing from the list of the store's stacks; it notices only when it looks that name up.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].
@@ -274,7 +274,7 @@ impl KnownStacks for MemoryKnownStacks {
     async fn names(&self) -> Result<Vec<StackName>> {
         let pin_table = self.pin_table();
         let names = pin_table.names.keys();
-        // They were made of names, so each of them is one.
+        // The keys were made from stack names, so each of them is a valid name.
         Ok(names
             .filter_map(|(project, stack)| StackName::new(project, stack).ok())
             .collect())

@@ -103,8 +103,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is
-    /// refused.
+    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since this
+    /// client last saw it is refused.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
@@ -134,8 +134,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with demands on its stacks, by a caller that doesn't remember them: a stack that doesn't meet them
-    /// is refused, and none is created.
+    /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused, and no
+    /// stack can be created while a key or a revision is expected.
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);

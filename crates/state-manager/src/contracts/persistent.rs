@@ -121,7 +121,7 @@ impl StateManager {
         session
             .import_onto(request, snapshot.clone(), expected.as_ref())
             .await?;
-        // Read back to learn the id of the new revision. If this fails, the next persist finds it by comparing content.
+        // The new revision is read back to learn its id. If this fails, the next persist finds it by comparing content.
         let stored = self.stack.current_revision().await?;
         self.memory().known = stored;
         Ok(())

@@ -67,7 +67,7 @@ pub(crate) async fn move_to(
     };
     let arrived = complete_arrival(destination, id, request).await;
     let arrived = arrived.map_err(|error| arrival_outstanding(id, source, destination, &error))?;
-    // Needs no sync of its own: without this record the next lock of the source confirms the move.
+    // This record needs no sync of its own: if it is lost, the next lock of the source confirms the move.
     let confirmed = Record::MoveEnd(MoveEnd {
         id,
         outcome: MoveOutcome::Confirmed,
@@ -80,8 +80,8 @@ pub(crate) async fn move_to(
     })
 }
 
-/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash
-/// after the commit point can't lose them.
+/// Records the entries as waiting at the destination. The record is durable before any entry leaves the source, so that
+/// a crash after the commit point can't lose them.
 async fn announce_arrival(
     destination: &LockedStack,
     incoming: MoveIn,

@@ -51,7 +51,8 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
     }
 }
 
-/// Settles by hand a move whose entries wait at this stack, when its source can't be read any more.
+/// Settles by hand a move whose entries wait at this stack, when its source can't be read any more. `left` states
+/// whether the entries left the source.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
     if let Ok((source, _)) = authenticate::sibling(&locked.stack, incoming.from.lineage).await

@@ -47,7 +47,7 @@ pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Re
     open(stack, writer, journal).await
 }
 
-/// Takes the writer lock, and authenticates what was read under it.
+/// Takes the writer lock, and authenticates the head and the journal that were read under it.
 async fn acquire_writer(
     stack: &StackContext,
     operation: &str,
@@ -133,18 +133,19 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
         logs: Arc::default(),
         storing: Arc::default(),
     };
-    // Before the queue starts: the first job must not run while the stack's name is undecided.
+    // A rename is finished before the queue starts: the first job must not run while the stack's name is undecided.
     naming::finish_rename(&locked).await?;
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
-        // Recorded under the new epoch, so that the history shows the crashed update as interrupted.
+        // The end is recorded under the new epoch, so that the history shows the crashed update as interrupted.
         locked.end_update(UpdateResult::Interrupted).await?;
     }
     Ok(locked)
 }
 
-/// Requires that the stack was not rolled back. Then finds the outputs that the previous writer left unpublished.
+/// Requires that the stack was not rolled back. Then gives a stack without a data key its first one, and finds the
+/// outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
     writer: &Arc<dyn Writer>,
@@ -153,11 +154,11 @@ async fn check(
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     let point = journal.position(replayed.state.serial());
-    // Before the first write: a stack that went back must not get a key either.
+    // This check precedes the first write: a stack that was rolled back must not get a key either.
     trust::require_no_regression(stack, &point).await?;
     let opened = with_key(stack, &**writer, journal).await?;
     if opened.head.proof() != journal.head.proof() {
-        // Pinned at once: after a crash, this client would otherwise accept another first key.
+        // The first key is pinned at once: otherwise this client would accept another first key after a crash.
         let sealed = StackPosition {
             proof: opened.head.proof(),
             sealing: SealingPin::of(&opened.head),
@@ -181,7 +182,7 @@ async fn check(
 }
 
 /// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
-/// plaintext.
+/// plaintext or this client has no key provider.
 async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJournal) -> Result<OpenedHead> {
     let opened = journal.opened_head();
     let provider = match (

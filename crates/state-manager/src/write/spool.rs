@@ -83,8 +83,8 @@ impl SpooledResult {
         Self::decode(&object, &bytes)
     }
 
-    /// Writes the result to its own file in a folder. Durable when it returns. The same result is written once; a
-    /// different result of the same mutation gets a second file.
+    /// Writes the result to its own file in a folder and returns the file's path. The file is durable when this
+    /// function returns. The same result is written once; a different result of the same mutation gets a second file.
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         create_folder(folder)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
