@@ -19,7 +19,7 @@ pub struct UpdateRequest {
     pub message: String,
     /// Further context to record, such as a commit or a CI run.
     pub environment: BTreeMap<String, String>,
-    /// Whether checks that can be overridden are overridden.
+    /// Whether to skip the checks that a user may override, such as the check of a rollback against moves.
     pub forced: bool,
 }
 

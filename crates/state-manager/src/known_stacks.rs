@@ -202,7 +202,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
-    /// Stores the pin of a stack; none removes it.
+    /// Stores the pin of a stack, or removes the pin if `seen` is none.
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
     /// The stack to which a name pointed when the name was last read.
@@ -220,7 +220,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Stores the stack that has a name; none removes the name.
+    /// Stores the lineage of the stack that has a name, or removes the name if `lineage` is none.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
     /// Reports to the user that a holder of the data key changed the policy or the recipients of a stack since this

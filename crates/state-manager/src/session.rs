@@ -46,7 +46,7 @@ impl Session {
         self.locked.state()
     }
 
-    /// The operations that the previous writer left pending. They must be resolved, never dropped.
+    /// The operations that were pending when this session took the lock. They must be resolved, never dropped.
     pub fn recovered(&self) -> &[PendingOperation] {
         &self.locked.recovered
     }
@@ -69,7 +69,8 @@ impl Session {
         self.locked.writer.check().await
     }
 
-    /// Whether a mutation was applied; none when the state no longer remembers it.
+    /// Whether a mutation was applied; none while it is pending, and when the state doesn't know it or no longer
+    /// remembers it.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.state().lookup(id)
     }
@@ -147,8 +148,8 @@ impl Session {
     /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid
     /// of the resource with the same key and the same id; the stack's pending operations stay.
     ///
-    /// `foreign` names the system that the snapshot was exported from, and its serial there. Operations that are
-    /// pending in such a snapshot become pending in this stack.
+    /// `foreign` names the system that the snapshot was exported from, and the snapshot's serial in that system.
+    /// Operations that are pending in such a snapshot become pending in this stack.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -279,7 +280,8 @@ impl Session {
     /// the resources left the source and arrive here; otherwise they stay in the source.
     ///
     /// # Errors
-    /// `Conflict` when the source can be read: then use [`Session::settle_move`], which reads the outcome there.
+    /// `NotFound` when nothing waits for this move; `Conflict` when the source can be read: then use
+    /// [`Session::settle_move`], which reads the outcome from the source.
     pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettlement> {
         settling::resolve_move(&self.locked, id, left).await
     }

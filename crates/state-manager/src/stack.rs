@@ -67,7 +67,9 @@ impl Stack {
     /// The state after the last acknowledged mutation, whether or not an update is open.
     ///
     /// # Errors
-    /// `Corrupt` when stored bytes are damaged.
+    /// `Corrupt` when stored bytes are damaged; `Sealed` when a tag doesn't match the data key; `Distrusted` when the
+    /// stack contradicts this client's [known stacks](crate::KnownStacks); `Distrusted` or `Conflict` when the stack
+    /// doesn't meet the caller's [expectations](crate::Expectations).
     pub async fn tip(&self) -> Result<View> {
         view::tip(&self.context).await
     }
@@ -340,8 +342,8 @@ impl Stack {
     /// sealed again. Returns all recipients of the key.
     ///
     /// # Errors
-    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient;
-    /// `Locked`.
+    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient; `Locked`
+    /// while another writer or client lock holds the stack.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
         rotation::add_recipients(&self.context, operation, more, None).await
     }
@@ -388,8 +390,8 @@ impl Stack {
     /// these revisions.
     ///
     /// # Errors
-    /// `Sealed` when the old key can't be opened or there are no recipients for the new one; `Locked`. Then nothing
-    /// changed.
+    /// `Sealed` when the old key can't be opened, or there are no recipients for the new one; `Locked` while another
+    /// writer or client lock holds the stack. After these errors nothing has changed.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.

@@ -112,7 +112,7 @@ impl Stacks {
     }
 
     /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable
-    /// are kept in files there. See [`SpooledResult`](crate::SpooledResult).
+    /// are kept in files in that folder. See [`SpooledResult`](crate::SpooledResult).
     #[must_use]
     pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
         self.context.spool = Some(folder.into().into());
@@ -198,8 +198,8 @@ impl Stacks {
     /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
-    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed
-    /// stack before.
+    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when this client knows another stack under
+    /// this name, and can't verify that the known stack was removed or renamed.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
@@ -306,7 +306,7 @@ impl Stacks {
     /// `Conflict` when both arguments are the same stack; any error of `lock`. Then neither stack is locked.
     ///
     /// # Cancellation
-    /// A future that is dropped releases the locks that it held.
+    /// Dropping the future releases the locks that it took.
     pub async fn lock_both<E: From<Error>>(
         one: &Stack,
         other: &Stack,

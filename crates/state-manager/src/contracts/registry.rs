@@ -122,7 +122,7 @@ impl BackendRegistry {
         self.types.values()
     }
 
-    /// The backend type with this name.
+    /// The backend type with this name; none if it isn't registered.
     pub fn get(&self, name: &str) -> Option<&BackendType> {
         self.types.get(name)
     }

@@ -158,7 +158,7 @@ impl Survey {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
         let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
-        // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
+        // A fence contains the chain before it, so replay can start at a fence. Other frames can't be verified alone.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,

@@ -220,7 +220,7 @@ impl OpenedJournal {
         &self.frames[before..]
     }
 
-    /// Returns the documents in `made` that describe a frame of this journal, as authenticated as the journal.
+    /// Returns the documents in `made` that describe a frame of this journal, with the proof of the journal.
     pub(crate) fn documents(&self, made: &[RevisionDocument]) -> Vec<Authenticated<RevisionDocument>> {
         let is_of_frame = |document: &&RevisionDocument| {
             let at = self.frames.binary_search_by_key(&document.slot, Frame::slot);
@@ -258,7 +258,7 @@ impl OpenedJournal {
         copy
     }
 
-    /// Returns the position of the stack at the end of this journal; `serial` is the serial of the state at that end.
+    /// Returns the position of the stack at the end of this journal; `serial` is the highest serial in the state.
     pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
         StackPosition {
             proof: self.head.proof(),

@@ -31,9 +31,9 @@ use std::time::Duration;
 pub struct Rekey {
     /// Recipients of the new key. Default: the recipients of the old key, or those of the provider for a first key.
     pub recipients: Option<Vec<String>>,
-    /// Recipients of the published outputs; none: unchanged.
+    /// Recipients of the published outputs; none keeps the present recipients.
     pub outputs: Option<Vec<String>>,
-    /// Sealing policy from now on; none: unchanged.
+    /// Sealing policy from now on; none keeps the present policy.
     pub policy: Option<SealingPolicy>,
     /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A client that reads one
     /// of them at that moment fails.
@@ -93,7 +93,7 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
 
 async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
     let locked = lock::lock(stack, operation, None).await?;
-    // Zero grace: the caller asked to delete these revisions because the old key must open nothing any more.
+    // The grace period is zero: the caller asked to delete these revisions so that the old key opens nothing any more.
     let retention = Retention {
         keep_for: Duration::ZERO,
         keep_last: 1,

@@ -84,7 +84,7 @@ impl SessionSealer {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(snapshot),
             (policy, Some(key)) => {
-                // One entry at a time, in place: a large state must not be in memory twice.
+                // Entries are sealed one at a time and in place: a large state must not be in memory twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
                 for entry in &mut entries {
                     let sealed = key.seal_entry(policy, entry)?;

@@ -29,8 +29,8 @@ pub enum RevisionKind {
     Detached,
 }
 
-/// A revision with the record that made it. A document comes from an authenticated frame, or from a page of the history
-/// that an authenticated head names by digest; nothing else in a store counts as a revision.
+/// A revision with the record that made it. Readers accept a document only from an authenticated frame, or from a page
+/// of the history that an authenticated head names by digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RevisionDocument {

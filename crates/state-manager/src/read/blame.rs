@@ -135,8 +135,8 @@ impl fmt::Display for MaskedBlame {
 /// the oldest, and stops when all properties are attributed. Each part of the journal between two bases is replayed
 /// once.
 ///
-/// Detached revisions that never became current don't count as changes. A change in a deleted revision is attributed to
-/// the next remaining revision.
+/// Skips detached revisions, which never were current. Attributes a change in a deleted revision to the next remaining
+/// revision.
 pub(crate) async fn blame(stack: &StackContext, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
     reading!(stack, tip => blame_from(stack, &tip, address, at).await)
 }

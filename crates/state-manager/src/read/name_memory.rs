@@ -5,7 +5,7 @@
 //! | the name leads to | the head of the remembered stack says | |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
-//! | nothing | removed, or renamed | accepted; a name of a sealed stack isn't forgotten |
+//! | nothing | removed, or renamed | accepted; a sealed stack stays remembered under the name |
 //! | nothing | it still has this name, or it is missing | refused |
 //! | another stack | removed, or renamed | accepted if this client also knows the other stack's key |
 //! | another stack | anything else | refused |
@@ -80,7 +80,8 @@ async fn require_released(
                 true => Err(refused(
                     name,
                     before,
-                    "the store doesn't contain that stack any more: it was deleted without its key, or a foreign store replaced it",
+                    "the store doesn't contain that stack any more: it was deleted without a signed removal, or \
+                     another store replaced this one",
                 )),
                 false => Ok(()),
             };

@@ -124,7 +124,7 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
         other => other,
     })?;
     if head.is_removed() {
-        // Anyone with write access can set the mark: on a sealed stack it counts only with the head's tag.
+        // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
         let stack = store.stack(pointer.name.clone(), lineage);
         authenticate::head(&stack).await?;
         return Ok(None);

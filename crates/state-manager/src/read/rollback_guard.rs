@@ -49,7 +49,7 @@ pub(crate) async fn refuse(
     };
     let reason = match moved {
         StackMove::Out(there) => format!(
-            "it would restore {} of this stack that moved to {there}",
+            "it would restore {} that moved from this stack to {there}",
             counted(entries)
         ),
         StackMove::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),

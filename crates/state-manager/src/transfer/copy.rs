@@ -56,8 +56,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
-        // Objects without a head read as `Corrupt`: they are left from an interrupted copy. A damaged head counts as
-        // missing here too, and `adopt_stack` then refuses to replace it.
+        // A stack with objects and without a head reads as `Corrupt`: an interrupted copy left the objects. A damaged
+        // head is treated as missing too, and `adopt_stack` then refuses to replace it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };

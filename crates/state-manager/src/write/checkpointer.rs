@@ -152,14 +152,14 @@ impl Checkpointer {
             .snapshot
             .as_ref()
             .map_or(0, |reference| reference.length);
-        // Not before the journal is as large as the snapshot: otherwise checkpoints of a large state would write far
-        // more than its mutations do.
+        // The journal must be larger than the snapshot: otherwise checkpoints of a large state would write far more
+        // bytes than its mutations.
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
     /// Starts a checkpoint of an acknowledged state; `start` is the end of the journal after that state.
     pub(crate) fn checkpoint(&mut self, state: Arc<State>, start: Tail) {
-        // One permit: while a checkpoint is being written, another one would only repeat most of its work.
+        // There is one permit: while a checkpoint is being written, another one would repeat most of its work.
         if let Ok(permit) = Arc::clone(&self.checkpointing).try_acquire_owned() {
             self.journal_bytes = 0;
             let _ = self.tasks.send(Task::Checkpoint { state, start, permit }).ok();

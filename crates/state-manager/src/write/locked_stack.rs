@@ -48,7 +48,8 @@ impl LockedStack {
 
     /// The state after the last acknowledged batch, and the end of the journal after that batch.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
-        // One borrow for both: a batch acknowledged between two borrows would pair an old state with a newer end.
+        // Both are read with one borrow: a batch acknowledged between two borrows would pair an old state with a newer
+        // end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
     }

@@ -30,10 +30,11 @@ pub(crate) async fn acquire(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    // Checked before the acquisition too: a client that may not write must not raise the epoch, let alone break a lock.
+    // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
+    // a lock.
     client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
-    // Checked again under the lock: a client lock may have been set between the read above and the acquisition.
+    // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         writer.release().await?;
         return Err(refused);

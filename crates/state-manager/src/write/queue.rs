@@ -81,12 +81,13 @@ impl Queue {
                 }
             }
         }
-        // The published state has the failure before the channel closes: a caller whose send fails reads the reason
-        // there.
+        // The failure is published before the channel closes: a caller whose send fails reads the reason from the
+        // published state.
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
-        // Stopped before the reply: the caller releases the lock next, and the task must not swap the head after that.
+        // The checkpointer stops before the reply: the caller then releases the lock, after which no task may swap the
+        // head.
         self.checkpointer.stop().await;
         if let Some(reply) = intake.closing {
             let _ = reply
@@ -136,7 +137,8 @@ impl Queue {
                 return Err(error);
             }
         };
-        // Settled before the append: the next batch is built on this state and must see the id of the new revision.
+        // The batch is settled before the append: the next batch is built on its state and must see the new revision's
+        // id.
         let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);

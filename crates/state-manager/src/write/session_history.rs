@@ -114,7 +114,7 @@ pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()>
     if head.history == *before {
         return Ok(());
     }
-    let reason = "the pages of its history changed meanwhile: lock the stack again";
+    let reason = "its head names other history pages than this session expects: lock the stack again";
     Err(Error::conflict(object, reason))
 }
 

@@ -61,7 +61,8 @@ impl SpooledResult {
     /// Reads a spool file.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` when any byte differs from what was written.
+    /// `NotFound`; `Invalid` when the file is larger than any result can be; `Unavailable` when it can't be read;
+    /// `Corrupt` when any byte differs from what was written.
     pub fn read(path: &Path) -> Result<Self> {
         let object = path.display().to_string();
         let unreadable = |error: io::Error| match error.kind() {
@@ -194,7 +195,7 @@ pub(crate) async fn record_spooled(
         return Err(Error::conflict(object, reason));
     }
     if !locked.state().pending().any(|operation| operation.id == id) {
-        // Not pending any more: the append may have succeeded although its acknowledgement was lost.
+        // The operation isn't pending any more: the append may have succeeded although its acknowledgement was lost.
         return match locked.state().lookup(id) {
             Some(_) => Ok(SpoolOutcome::Known),
             None => Err(Error::not_found(format!("pending operation {id}"))),

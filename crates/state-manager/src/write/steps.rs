@@ -106,8 +106,8 @@ pub(crate) async fn outputs(
     step(locked, change, None, true).await
 }
 
-/// Records a step that changes no real resource. Checks the size of `entry`, if there is one. Returns when the record
-/// is durable, or at once if `durable` is false.
+/// Records a step that changes no real resource. Checks the size of `entry`, if there is one. Returns once the record
+/// is durable, or once it is queued if `durable` is false.
 pub(crate) async fn step(
     locked: &LockedStack,
     change: StepChange,

@@ -206,7 +206,7 @@ async fn stack_with_another_key_than_expected_is_refused() {
     );
     let refused = [Some(ErrorKind::Distrusted); 2];
     assert_eq!(kind_of(&expecting(&fresh(), &[other], None)).await, refused);
-    // Without an identity nothing shows that a holder of the key wrote the stack.
+    // A client without an identity can't verify that a holder of the key wrote the stack.
     let blind = Client::new(&root, None);
     assert_eq!(kind_of(&expecting(&blind, &[key], None)).await, refused);
 
