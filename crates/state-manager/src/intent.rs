@@ -121,8 +121,8 @@ impl Intent {
         }
     }
 
-    /// The record with which the step begins, and the uid of its resource: the uid in the state for an update or a
-    /// read, else the uid that the entry already has, else a new one.
+    /// Returns the record with which the step begins, and the uid of its resource. An update or a read uses the uid in
+    /// the state. Otherwise the entry keeps its own uid, or gets a new one if it has none.
     ///
     /// # Errors
     /// None in practice: eight hexadecimal digits always form a valid deposed key.

@@ -250,9 +250,9 @@ impl Session {
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
     /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
-    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point
-    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: the
-    /// resources then wait at the destination, and are recorded when the destination is locked again.
+    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when it isn't known yet
+    /// whether the source committed the move. Also `Indeterminate` when the resources left the source and the
+    /// destination couldn't record them: then they wait at the destination until it is locked again.
     ///
     /// # Cancellation
     /// A future that is dropped interrupts the move.

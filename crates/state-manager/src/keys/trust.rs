@@ -28,8 +28,8 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
         let (was, is) = (pin.epoch, head.epoch);
         let reason = format!(
-            "its epoch was {was} when this client last saw it and is {is} now, which is more than takeovers \
-             can raise it: its head was forged or damaged"
+            "its epoch rose from {was} to {is} since this client last saw it, more than takeovers can raise it: \
+             its head was forged or damaged"
         );
         return Err(distrusted(stack, reason));
     }
