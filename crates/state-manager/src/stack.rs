@@ -278,7 +278,8 @@ impl Stack {
     /// lock is free at that epoch.
     ///
     /// # Errors
-    /// `Conflict` when the epoch has changed: another holder has or had the lock.
+    /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
+    /// client's lock holds.
     pub async fn force_unlock(&self, seen: Epoch) -> Result<()> {
         lock::force_unlock(&self.context, seen).await
     }
@@ -391,7 +392,9 @@ impl Stack {
     ///
     /// # Errors
     /// `Sealed` when the old key can't be opened, or there are no recipients for the new one; `Locked` while another
-    /// writer or client lock holds the stack. After these errors nothing has changed.
+    /// writer or client lock holds the stack. Then nothing has changed, with one exception: if another writer takes the
+    /// lock right after the key was changed, `Locked` is returned, and only the revision that records the change is
+    /// missing.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// when they are done. (Tools that record each step use [`Session`] instead.)
 ///
 /// Persisting needs the writer lock: either the one that [`StateManager::lock`] took, or one that is taken and released
-/// for the call. Lineage and serial, compared under that lock, decide whether another client persisted meanwhile.
+/// for the call. A persist fails if the stack's current revision isn't the one that this manager last read or wrote:
+/// another client has then persisted in the meantime.
 ///
 /// ```
 /// use state_core::persistent::{Persister, Refresher, Transient};

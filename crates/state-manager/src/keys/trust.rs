@@ -194,7 +194,7 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
 /// As [`advance_pin`], for a client that is about to write: a regression is an error.
 ///
 /// # Errors
-/// `Distrusted`.
+/// `Distrusted` if the store was rolled back.
 pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPosition<'_>) -> Result<()> {
     match advance_pin(stack, point).await? {
         None => Ok(()),

@@ -54,8 +54,8 @@ pub(crate) struct CheckpointTask {
     /// Name of the stack in snapshots.
     pub(crate) name: String,
     pub(crate) history: SessionHistory,
-    /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
-    /// alive.
+    /// Channel on which the task queues the record of a stored checkpoint. Weak, because the task must not keep the
+    /// queue alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
     /// Provides the key that seals published outputs. The policy is that of `publication`.
     pub(crate) seal: SessionSealer,
