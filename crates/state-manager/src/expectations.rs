@@ -42,7 +42,7 @@ impl Expectations {
         let reason = match (authentic, named) {
             (Some(key), _) => format!("it is sealed with key {key}, and key {expected} is expected"),
             (None, Some(key)) => format!(
-                "key {expected} is expected, and no available identity opens its key {key}, so nothing shows who wrote it"
+                "key {expected} is expected, and no available identity opens its key {key} to verify who wrote it"
             ),
             (None, None) => format!("it isn't sealed, and key {expected} is expected"),
         };

@@ -5,7 +5,7 @@
 //! | `replay` | loads the base snapshot and replays the frames after it to a state |
 //! | `history_floor` | the slot at which history begins after a collection |
 //! | `descent` | checks that the history contains the revision that a caller expects |
-//! | `tip` | the tip of a stack, authenticated and replayed; retries of reads that a collection interfered with |
+//! | `tip` | the tip of a stack, authenticated and replayed; retries reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
 //! | `revision_spec` | resolves revision specifications such as `@-` |

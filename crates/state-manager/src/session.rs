@@ -241,8 +241,8 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source
-    /// is the commit point. A move that is interrupted before the commit point has no effect. A move that is
+    /// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
+    /// source is the commit point. A move that is interrupted before the commit point has no effect. A move that is
     /// interrupted later is completed when one of the two stacks is locked again.
     ///
     /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.

@@ -27,8 +27,8 @@ pub struct MoveReport {
     pub destination: RevisionId,
 }
 
-/// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source is
-/// the commit point.
+/// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
+/// source is the commit point.
 pub(crate) async fn move_to(
     source: &LockedStack,
     destination: &LockedStack,
@@ -135,7 +135,7 @@ pub(super) async fn withdraw(destination: &LockedStack, id: MutationId) -> Resul
     record_move_end(destination, id, MoveOutcome::Withdrawn).await
 }
 
-/// Records the end of a move on one of its sides.
+/// Records the end of a move in one of its two stacks.
 pub(super) async fn record_move_end(
     locked: &LockedStack,
     id: MutationId,
