@@ -334,7 +334,7 @@ async fn long_history_is_on_a_few_pages() {
     assert_eq!(
         revisions.iter().sum::<u64>(),
         39,
-        "only the last revision may be on no page"
+        "all revisions but the last must be on pages"
     );
     assert!(
         revisions.windows(2).all(|pair| pair[0] >= 2 * pair[1]),
