@@ -150,7 +150,7 @@ fn add_keys(add: Add<'_>) {
 }
 
 fn add_sealed(add: Add<'_>) {
-    let sealed = sealer().seal_entry(&entry()).expect("it has a uid");
+    let sealed = sealer().seal_entry(&entry()).expect("the entry has a uid");
     add("entry", &codec::entry_text(&entry()));
     add("sealed entry", &codec::entry_text(&sealed));
     let crypter = stack_key()

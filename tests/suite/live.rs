@@ -76,7 +76,7 @@ fn statectl(arguments: &[&str]) -> Command {
 }
 
 fn run(command: &mut Command) -> Ran {
-    let output = command.output().expect("it runs");
+    let output = command.output().expect("the worker runs");
     Ran {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -97,7 +97,8 @@ fn conforms(server: &str) {
         let registry = BackendRegistry::default();
         let make = async || {
             let request = StoreRequest::new(place(server));
-            let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
+            let backend: Arc<dyn Backend> =
+                registry.open(&request, Opening::Create).expect("the store opens");
             // `run_all` needs a sized backend. Without planned faults, this wrapper only forwards calls.
             FaultyBackend::new(backend)
         };
@@ -114,7 +115,8 @@ fn matches_its_declared_guarantees(server: &str) {
         let places: Vec<String> = (0..3).map(|_| place(server)).collect();
         let open = async |number: u32| {
             let request = StoreRequest::new(&places[number as usize]);
-            let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
+            let backend: Arc<dyn Backend> =
+                registry.open(&request, Opening::Create).expect("the store opens");
             FaultyBackend::new(backend)
         };
         let results = conformance::capabilities::run_all(open, &SeededEntropy::new(2)).await;

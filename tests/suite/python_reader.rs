@@ -46,7 +46,7 @@ fn listed(store: &Path, stack: &str) -> Vec<String> {
     let output = read(store, stack);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
-    let text = String::from_utf8(output.stdout).expect("it prints UTF-8");
+    let text = String::from_utf8(output.stdout).expect("the reader prints UTF-8");
     text.lines().map(str::to_owned).collect()
 }
 
@@ -79,9 +79,9 @@ fn pending_line(operation: &PendingOperation) -> String {
     if let Some(result) = &mut operation.result {
         result.violations.clear();
     }
-    let text = serde_json::to_string(&operation).expect("it is JSON");
+    let text = serde_json::to_string(&operation).expect("an operation is JSON");
     let line = Json::parse(&format!("{{\"pending\":{text}}}"));
-    line.expect("it is JSON").as_str().to_owned()
+    line.expect("the line is JSON").as_str().to_owned()
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn python_reader_lists_the_same_as_the_crates() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     block_on(histories::everything(folder.path())).expect("a store");
-    for stack in [workload::STACK, workload::THERE] {
+    for stack in [workload::STACK, workload::DESTINATION] {
         let expected = expected(folder.path(), stack);
         assert!(!expected.is_empty());
         assert_eq!(listed(folder.path(), stack), expected, "{stack}");
@@ -143,7 +143,7 @@ fn python_reader_takes_only_pages_that_the_head_names() {
         put(&target, &damaged);
         refused(folder.path(), "shop/production", DAMAGED, ".page");
     }
-    std::fs::remove_file(&target).expect("it is there");
+    std::fs::remove_file(&target).expect("the page exists");
     refused(folder.path(), "shop/production", DAMAGED, ".page");
     put(&target, bytes);
     let planted = target.with_file_name("00000000000000000009-0123456789abcdef.page");
@@ -269,7 +269,12 @@ fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
                 continue;
             }
             let bytes = std::fs::read(&path).expect("a file");
-            found.push((path.strip_prefix(root).expect("it is inside").to_owned(), bytes));
+            found.push((
+                path.strip_prefix(root)
+                    .expect("the file is in the folder")
+                    .to_owned(),
+                bytes,
+            ));
         }
     }
     found.sort();
@@ -277,8 +282,8 @@ fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn put(path: &Path, bytes: &[u8]) {
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-    std::fs::write(path, bytes).expect("it is written");
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is created");
+    std::fs::write(path, bytes).expect("the file is written");
 }
 
 /// The kind of a file; None for locks, and for logs, which no digest covers.

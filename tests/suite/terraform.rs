@@ -19,13 +19,13 @@ fn fixtures_roundtrip_through_a_store_byte_for_byte() {
         let text = fixture(name);
         block_on(async {
             let stack = stack(dir.path()).await.expect("a new stack");
-            let session = stack.lock("import").await.expect("it locks");
+            let session = stack.lock("import").await.expect("the stack can be locked");
             import(&session, &text).await;
-            session.close().await.expect("it closes");
+            session.close().await.expect("the session closes");
         });
         block_on(async {
-            let stack = stack(dir.path()).await.expect("it opens");
-            let current = stack.current().await.expect("it has a revision");
+            let stack = stack(dir.path()).await.expect("the stack opens");
+            let current = stack.current().await.expect("the stack has a revision");
             assert!(export(&current) == text, "{name} is exported byte for byte");
         });
     }
@@ -171,11 +171,11 @@ struct Scenario {
 impl Scenario {
     async fn play(dir: &std::path::Path) -> Self {
         let stack = stack(dir).await.expect("a new stack");
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let first = import(&session, &fixture("shop")).await;
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
 
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let second = import(&session, &fixture("successor")).await;
         let request = UpdateRequest::new(UpdateKind::Rollback);
         let unknown = RevisionId::new(state_core::Serial(99), &state_core::Digest::of(b"nothing"));
@@ -184,8 +184,11 @@ impl Scenario {
             .await
             .expect_err("there is no such revision");
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        let last = session.rollback(request, &first).await.expect("it rolls back");
-        session.close().await.expect("it closes");
+        let last = session
+            .rollback(request, &first)
+            .await
+            .expect("the rollback succeeds");
+        session.close().await.expect("the session closes");
         Self {
             stack,
             first,
@@ -233,15 +236,19 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot, foreign)
         .await
-        .expect("it is imported")
+        .expect("the state is imported")
 }
 
 /// Exports a snapshot, and asserts that the stored form gives the same export.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
-    let exported = Terraform.write(snapshot).expect("it came from Terraform");
+    let exported = Terraform
+        .write(snapshot)
+        .expect("the snapshot was imported from Terraform");
     let stored =
         codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("the stored form can be decoded");
-    let again = Terraform.write(&stored).expect("it came from Terraform");
+    let again = Terraform
+        .write(&stored)
+        .expect("the snapshot was imported from Terraform");
     assert!(again == exported, "the stored form loses nothing");
     exported
 }

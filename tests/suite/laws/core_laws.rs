@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_replays_to_the_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_replays_to_the_acknowledged_state(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;

@@ -107,7 +107,7 @@ impl Driver {
             Action::Finish(result) => self.finish(*result).await?,
             Action::Crash | Action::Checkpoint => self.reopen(matches!(action, Action::Crash)).await?,
             Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
-                self.turn_back(action).await?;
+                self.act_on_revisions(action).await?;
             }
             _ => self.step(action).await?,
         }
@@ -119,7 +119,7 @@ impl Driver {
         if self.update.is_none() {
             self.start().await?;
         }
-        let update = self.update.clone().expect("it was started");
+        let update = self.update.clone().expect("an update is open");
         let mut tasks = Vec::new();
         for (intention, report) in work {
             let aimed = self.resolver(&self.session.state()).intention(intention);
@@ -213,7 +213,7 @@ impl Driver {
         };
         let request = UpdateRequest::new(UpdateKind::Edit);
         let resolved = self.session.resolve(request, operation.id, resolution).await;
-        self.made(tolerated(resolved)?).await
+        self.check_revision(tolerated(resolved)?).await
     }
 
     /// Marks the state as reliable, and asserts that this succeeds exactly if the state allows it.
@@ -226,7 +226,7 @@ impl Driver {
             .mark_reliable(UpdateRequest::new(UpdateKind::Edit))
             .await;
         prop_assert_eq!(marked.is_ok(), may, "{:?}", marked);
-        self.made(tolerated(marked)?).await
+        self.check_revision(tolerated(marked)?).await
     }
 
     async fn finish(&mut self, result: UpdateResult) -> Checked {
@@ -234,7 +234,7 @@ impl Driver {
             return Ok(());
         };
         let revision = update.finish(result).await.map_err(failed)?;
-        self.made(Some(revision)).await
+        self.check_revision(Some(revision)).await
     }
 
     /// Hands the stack to the next writer, after a crash or a clean close.
@@ -261,13 +261,13 @@ impl Driver {
         );
         if before.update().is_some() {
             let revision = self.stack.current_rev().await.map_err(failed)?;
-            self.made(Some(revision)).await?;
+            self.check_revision(Some(revision)).await?;
         }
         Ok(())
     }
 
     /// Checks a newly committed revision.
-    async fn made(&mut self, revision: Option<RevisionId>) -> Checked {
+    async fn check_revision(&mut self, revision: Option<RevisionId>) -> Checked {
         let Some(revision) = revision else {
             return Ok(());
         };

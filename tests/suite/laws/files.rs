@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_in_files_is_a_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_files_is_an_acknowledged_state(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
             let store = folder.path().join("store");

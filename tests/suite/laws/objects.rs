@@ -20,7 +20,7 @@ use std::sync::Arc;
 const ACTIONS: usize = 12;
 
 /// Compaction interval, short so that compactions are frequent.
-const FOLD: u64 = 8;
+const COMPACTION: u64 = 8;
 
 fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
     let mut options = Options::new("s3://bucket", Path::default());
@@ -36,7 +36,7 @@ proptest! {
     fn revisions_in_objects_never_change(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
-            let mut driver = Driver::new(Arc::new(backend(&store, FOLD))).await?;
+            let mut driver = Driver::new(Arc::new(backend(&store, COMPACTION))).await?;
             for action in &history {
                 driver.act(action).await?;
             }
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_in_objects_is_a_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_objects_is_an_acknowledged_state(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
             // A compaction would hide that earlier slots are missing.

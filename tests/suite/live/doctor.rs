@@ -8,7 +8,7 @@ const S3RVER: &str = "S3RVER";
 
 fn examined(url: &str) -> serde_json::Value {
     let ran = run(&mut statectl(&["doctor", url, "--json"])).exits(0);
-    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("the output is JSON");
     assert_eq!(document["data"]["sound"], true, "{document:#}");
     document["data"]["findings"].clone()
 }

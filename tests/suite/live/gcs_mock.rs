@@ -47,7 +47,7 @@ struct Answer {
 impl Mock {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("it has one").port();
+        let port = listener.local_addr().expect("the listener has an address").port();
         let bucket = Arc::<Mutex<Bucket>>::default();
         let shared = Arc::clone(&bucket);
         thread::spawn(move || {
@@ -57,7 +57,7 @@ impl Mock {
             }
         });
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("account.json"), ACCOUNT).expect("it is written");
+        std::fs::write(folder.path().join("account.json"), ACCOUNT).expect("the account file is written");
         Self { port, bucket, folder }
     }
 

@@ -123,7 +123,7 @@ fn read_only_credentials_can_only_read() {
 #[test]
 fn server_without_listener_or_tls_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     drop(listener);
     for scheme in ["http", "https"] {
         let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
@@ -218,7 +218,7 @@ fn gcs_mock_errors_are_classified() {
 /// Starts a server that accepts every connection and never answers.
 fn silent() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     std::thread::spawn(move || {
         let calls: Vec<_> = listener.incoming().collect();
         drop(calls);
@@ -248,7 +248,7 @@ fn clock_skew_is_named_in_the_hint() {
 /// Starts a server that gives the same answer to every request.
 fn answering(answer: &str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     let answer = answer.to_owned();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

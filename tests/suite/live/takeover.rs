@@ -22,13 +22,13 @@ fn writer_suspended_past_its_lease_is_fenced() {
         stack(&path).await.expect("a new stack");
         let worker = hold(&path, 7);
         let (mut model, mut steps) = (Model::default(), Steps::default());
-        let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
+        let first = worker.read_until(|line| matches!(line, Line::Acked(_)));
         worker.stop();
-        for line in first.into_iter().chain(worker.heard_by_now()) {
-            model.hear(&line);
-            steps.hear(&line);
+        for line in first.into_iter().chain(worker.lines_so_far()) {
+            model.observe(&line);
+            steps.observe(&line);
         }
-        let stack = stack(&path).await.expect("it opens");
+        let stack = stack(&path).await.expect("the stack opens");
         stack.lock("second").await.expect_err("the lease hasn't expired");
         let waited = stack.lock_within("second", Duration::from_secs(60)).await;
         let session = waited.expect("a lease that isn't renewed expires");
@@ -40,14 +40,14 @@ fn writer_suspended_past_its_lease_is_fenced() {
         worker.wake();
         let (well, late) = worker.end();
         assert!(!well, "a fenced writer fails");
-        steps.judge(&late, &taken_over, &url);
-        let tip = stack.tip().await.expect("it reads");
+        steps.check_late_lines(&late, &taken_over, &url);
+        let tip = stack.tip().await.expect("the tip can be read");
         assert!(
             content(&tip.state) == before,
             "its late write must not be visible"
         );
         write(&session, "after").await;
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
         verify(&stack).await;
     });
 }

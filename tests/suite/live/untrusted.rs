@@ -39,7 +39,7 @@ fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
         .expect("they fit");
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     let (sender, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

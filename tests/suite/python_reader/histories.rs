@@ -12,7 +12,7 @@ use state_core::{
     Result, RevisionId, Snapshot, Timestamp, UpdateKind, UpdateResult,
 };
 use state_manager::{Intent, Retention, Session, Stack, Stacks, Update, UpdateRequest};
-use state_tests::workload::{LARGE, STACK, THERE, made};
+use state_tests::workload::{DESTINATION, LARGE, STACK, made};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     let stack = stacks
         .new_stack_with(&STACK.parse()?, SealingPolicy::Plaintext)
         .await?;
-    let there = stacks
-        .new_stack_with(&THERE.parse()?, SealingPolicy::Plaintext)
+    let destination = stacks
+        .new_stack_with(&DESTINATION.parse()?, SealingPolicy::Plaintext)
         .await?;
     let imported = import(&stack).await?;
     let session = stack.lock("steps").await?;
@@ -49,7 +49,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
         .await?;
     edit(&session).await?;
     session.close().await?;
-    relocate(&stack, &there).await?;
+    relocate(&stack, &destination).await?;
     let session = stack.lock("pending").await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
     broken_result(&update, "broken-at-last").await?;
@@ -190,7 +190,7 @@ async fn steps(session: &Session) -> Result<()> {
         .entries()
         .next()
         .map(|entry| Entry::clone(entry))
-        .expect("it was imported");
+        .expect("the import has entries");
     update.same(first).await?;
     make(&update, entry("root")?).await?;
     make(&update, depending("middle", "root")?).await?;
@@ -254,7 +254,7 @@ async fn replaced(session: &Session, update: &Update) -> Result<()> {
         .generations(&address)
         .find(|entry| !entry.is_live())
         .map(|entry| entry.key())
-        .expect("it was replaced");
+        .expect("the replaced entry is deposed");
     let begun = update.begin(Intent::delete(deposed)).await?;
     assert_eq!(begun.succeed(None).await?, []);
     for name in ["second", "third"] {
@@ -373,7 +373,7 @@ async fn resolved(stack: &Stack) -> Result<()> {
 async fn edit(session: &Session) -> Result<()> {
     let state = session.state();
     let mut keys = state.entries().map(|entry| entry.key());
-    let (removed, target) = keys.next().zip(keys.next()).expect("there are two");
+    let (removed, target) = keys.next().zip(keys.next()).expect("the state has two entries");
     let put = Entry {
         protect: true,
         ..entry("renamed")?
@@ -391,16 +391,18 @@ async fn edit(session: &Session) -> Result<()> {
 }
 
 /// Moves two entries to another stack.
-async fn relocate(source: &Stack, there: &Stack) -> Result<()> {
+async fn relocate(source: &Stack, destination: &Stack) -> Result<()> {
     let lock = async |stack: &Stack| stack.lock("move").await;
-    let (source, there) = Stacks::lock_both(source, there, lock).await?;
+    let (source, destination) = Stacks::lock_both(source, destination, lock).await?;
     let moved = MoveRequest {
         addresses: vec!["renamed".parse()?],
         with_dependents: true,
         ..MoveRequest::default()
     };
-    let plan = MovePlan::new(&source.state(), &there.state(), &moved).expect("it can be moved");
-    source.move_to(&there, request(UpdateKind::Edit), &plan).await?;
+    let plan = MovePlan::new(&source.state(), &destination.state(), &moved).expect("the move is valid");
+    source
+        .move_to(&destination, request(UpdateKind::Edit), &plan)
+        .await?;
     source.close().await?;
-    there.close().await
+    destination.close().await
 }

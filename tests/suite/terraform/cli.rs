@@ -161,7 +161,10 @@ impl TerraformCli {
     }
 
     fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
-        self.command(dir).args(arguments).output().expect("it runs")
+        self.command(dir)
+            .args(arguments)
+            .output()
+            .expect("the client runs")
     }
 
     fn command(&self, dir: &Path) -> Command {

@@ -34,7 +34,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     let dir = tempfile::tempdir().expect("a folder");
     let rolled_back = block_on(async {
         let stack = stack(dir.path()).await.expect("a new stack");
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let old = import(&session, &first).await;
         let new = import(&session, &second).await;
         for (revision, state) in [(&old, &first), (&new, &second)] {
@@ -42,8 +42,11 @@ fn survive_a_rollback(terraform: &TerraformCli) {
             assert!(export(&snapshot) == *state, "{terraform}: {revision}");
         }
         let request = UpdateRequest::new(UpdateKind::Rollback);
-        session.rollback(request, &old).await.expect("it rolls back");
-        session.close().await.expect("it closes");
+        session
+            .rollback(request, &old)
+            .await
+            .expect("the rollback succeeds");
+        session.close().await.expect("the session closes");
         export(&stack.current().await.expect("the current revision"))
     });
     assert!(read(&rolled_back).snapshot.entries.len() >= 7, "{terraform}");
@@ -52,7 +55,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     assert!(refused.is_err(), "{terraform} refuses the old state itself");
     let pushed = terraform
         .push_in(work.path(), &rolled_back)
-        .expect("it accepts the rollback");
+        .expect("the client accepts the rollback");
     assert_eq!(
         facts(&pushed).resources,
         facts(&first).resources,

@@ -65,7 +65,7 @@ impl Bench {
             | Action::Import(..)
             | Action::Write(..)
             | Action::Forget(_)
-            | Action::Save(..) => self.turn_back(action),
+            | Action::Save(..) => self.act_on_revisions(action),
             Action::Invalidate => self.invalidate(),
             Action::Validate => self.apply(Record::Validate(CompletionReason::Resolved)).map(drop),
             _ => self.step(action),
@@ -128,7 +128,7 @@ impl Bench {
         self.apply(Record::Step(Step { id, change })).map(drop)
     }
 
-    fn turn_back(&mut self, action: &Action) -> Checked {
+    fn act_on_revisions(&mut self, action: &Action) -> Checked {
         let count = self.revisions.len();
         if count == 0 {
             return Ok(());
@@ -237,12 +237,12 @@ impl Bench {
 
     /// Writes the open records as a frame, and ends the update as the next writer does after a crash.
     fn crash(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         self.finish(UpdateResult::Interrupted)
     }
 
     fn checkpoint(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         let note = CheckpointNote {
             base: Base::empty(lineage()),
         };

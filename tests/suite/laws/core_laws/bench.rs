@@ -86,13 +86,13 @@ impl Bench {
         let ends = record.ends_frame();
         self.open.push(record);
         if ends || self.open.len() >= BATCH {
-            self.seal()?;
+            self.write_frame()?;
         }
         Ok(found)
     }
 
     /// Writes the open records as a frame.
-    pub(super) fn seal(&mut self) -> Checked {
+    pub(super) fn write_frame(&mut self) -> Checked {
         let Some(last) = self.open.last() else {
             return Ok(());
         };
@@ -134,7 +134,7 @@ impl Bench {
 
     /// Replays each prefix of the journal from the empty state, and each suffix from a state in between.
     pub(crate) fn replay_every_prefix(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
         for (length, shown) in (1..).zip(&self.shown) {
             let from_start = State::new(lineage());
@@ -166,7 +166,7 @@ impl Bench {
 
     /// A copy of the bench with the reloaded state.
     pub(crate) fn resumed(&mut self) -> Result<Self, TestCaseError> {
-        self.seal()?;
+        self.write_frame()?;
         let mut resumed = Self {
             state: self.reloaded()?,
             naive: self.naive.clone(),

@@ -62,7 +62,7 @@ impl Reader {
         all.filter(|id| !self.forgotten.contains(id)).cloned().collect()
     }
 
-    pub(super) fn held(&self, revision: &RevisionId) -> &Snapshot {
+    pub(super) fn stored(&self, revision: &RevisionId) -> &Snapshot {
         &self.revisions[revision].snapshot
     }
 

@@ -12,7 +12,7 @@ use state_core::{Entry, Result, RevisionId, Snapshot, UpdateKind};
 use state_manager::{Update, UpdateRequest};
 
 impl Driver {
-    pub(super) async fn turn_back(&mut self, action: &Action) -> Checked {
+    pub(super) async fn act_on_revisions(&mut self, action: &Action) -> Checked {
         let made = self.reader.revisions();
         if made.is_empty() {
             return Ok(());
@@ -34,9 +34,9 @@ impl Driver {
                 let restored = self.session.set_current(revision).await;
                 let may = before.update().is_none() && before.pending().next().is_none();
                 prop_assert_eq!(restored.is_ok(), may, "{:?}", restored);
-                self.made(tolerated(restored)?).await?;
+                self.check_revision(tolerated(restored)?).await?;
                 if may {
-                    let held = self.reader.held(revision);
+                    let held = self.reader.stored(revision);
                     let now: Vec<_> = self.session.state().entries().cloned().collect();
                     prop_assert!(
                         equal_up_to_new_uids(&held.entries, &now),
@@ -51,7 +51,7 @@ impl Driver {
                 let request = UpdateRequest::new(UpdateKind::Import);
                 let imported = self.session.import(request, snapshot, foreign).await;
                 prop_assert_eq!(imported.is_err(), before.update().is_some(), "{:?}", imported);
-                self.made(tolerated(imported)?).await
+                self.check_revision(tolerated(imported)?).await
             }
             Action::Write(which, length) => {
                 let snapshot = self.first_of(which.get(&made), length);
@@ -63,7 +63,7 @@ impl Driver {
     }
 
     fn first_of(&self, revision: &RevisionId, length: &Index) -> Snapshot {
-        let mut snapshot = self.reader.held(revision).clone();
+        let mut snapshot = self.reader.stored(revision).clone();
         snapshot
             .entries
             .truncate(length.index(snapshot.entries.len() + 1));
