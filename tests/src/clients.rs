@@ -13,11 +13,11 @@ pub struct Client {
     pub program: PathBuf,
 }
 
-/// Returns every Terraform and OpenTofu that `cargo xtask clients` built, `terraform` on the PATH, and `tofu` on the PATH
-/// if no OpenTofu was built.
+/// Returns every Terraform and OpenTofu that `cargo xtask clients` built, `terraform` on the PATH, and `tofu` on the
+/// PATH if no OpenTofu was built.
 ///
-/// Reports a skip for Terraform if no Terraform is found, and for OpenTofu if no OpenTofu is found. `untested` describes
-/// the behaviour that a skip leaves untested.
+/// Reports a skip for Terraform if no Terraform is found, and for OpenTofu if no OpenTofu is found. `untested`
+/// describes the behaviour that a skip leaves untested.
 pub fn terraforms(untested: &str) -> Vec<Client> {
     let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
     for name in ["terraform", "tofu"] {
@@ -39,7 +39,8 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
     found
 }
 
-/// Returns the folder with the Terraform providers that `cargo xtask clients` built. `names` are the required providers.
+/// Returns the folder with the Terraform providers that `cargo xtask clients` built. `names` are the required
+/// providers.
 ///
 /// Returns `None` and reports a skip if one of the providers is missing. Returns `None` without a report if none of
 /// `STATE_CLIENTS_DIR`, `XDG_CACHE_HOME` and `HOME` is set.

@@ -11,8 +11,8 @@ use std::fmt::Write;
 /// Number of instances in a module, a multiple of the number of [`RESOURCES`].
 const IN_MODULE: usize = 100;
 
-/// Number of instances of each resource of a module ([`Shape::Counted`]), or number of resources of each type in a module
-/// ([`Shape::Separate`]).
+/// Number of instances of each resource of a module ([`Shape::Counted`]), or number of resources of each type in a
+/// module ([`Shape::Separate`]).
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
 /// Type and name of the resources of a module, in Terraform's order. Each has a fifth of the module's instances, and

@@ -53,8 +53,8 @@ pub fn made(address: Address, tag: &str) -> Result<Entry> {
 
 /// Returns the outputs of an entry with this tag.
 ///
-/// The length follows from the tag: 300 KB for a tag that begins with [`LARGE`], 20 to 60 KB for one in eight of the other
-/// tags, and less than 500 bytes for the rest.
+/// The length follows from the tag: 300 KB for a tag that begins with [`LARGE`], 20 to 60 KB for one in eight of the
+/// other tags, and less than 500 bytes for the rest.
 pub fn outputs(tag: &str) -> Properties {
     let sum = tag
         .bytes()

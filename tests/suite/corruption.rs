@@ -64,7 +64,8 @@ fn damaged_file_is_named_in_an_error_or_changes_nothing() {
     }
 }
 
-/// By class of file: the number of errors that name the file, and the number of cases in which the damage had no effect.
+/// By class of file: the number of errors that name the file, and the number of cases in which the damage had no
+/// effect.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
 /// Damages one file of a copy at a time, compares what a reader observes, and restores the file.

@@ -1,4 +1,5 @@
-//! P1 and P7: acknowledged mutations survive `kill -9`, and operations that began and didn't end are pending afterwards.
+//! P1 and P7: acknowledged mutations survive `kill -9`, and operations that began and didn't end are pending
+//! afterwards.
 
 mod model;
 mod moves;

@@ -1,5 +1,5 @@
-//! P2: two processes use one stack. Only the lock holder can write. The other process gets an error that names the holder.
-//! A holder whose lock was taken over is fenced.
+//! P2: two processes use one stack. Only the lock holder can write. The other process gets an error that names the
+//! holder. A holder whose lock was taken over is fenced.
 
 use crate::crash::Model;
 use crate::process::Worker;
@@ -198,8 +198,8 @@ impl Steps {
         }
     }
 
-    /// Checks the lines that the writer printed after the takeover. An acknowledgement is allowed only if the state that
-    /// the new holder took over contains the mutation. All other mutations must fail with `Fenced` or `Closed`.
+    /// Checks the lines that the writer printed after the takeover. An acknowledgement is allowed only if the state
+    /// that the new holder took over contains the mutation. All other mutations must fail with `Fenced` or `Closed`.
     pub(crate) fn check_late_lines(&mut self, late: &[Line], taken_over: &State, replay: &str) {
         let mut fenced = 0;
         for line in late {

@@ -85,7 +85,8 @@ enum Change {
 }
 
 impl Damage {
-    /// Chooses a random damage: first a class, so that classes with few files are covered too, then a file and an offset.
+    /// Chooses a random damage: first a class, so that classes with few files are covered too, then a file and an
+    /// offset.
     pub(super) fn random(files: &Files, dice: &mut Dice) -> Self {
         let class = CLASSES[dice.index(CLASSES.len())];
         let candidates: Vec<_> = files.of(class).collect();
@@ -107,8 +108,8 @@ impl Damage {
         class_of(&self.path)
     }
 
-    /// Returns whether a text names the file: by its path in the store or, for a file of a stack, by the lineage and the
-    /// path in the stack's folder.
+    /// Returns whether a text names the file: by its path in the store or, for a file of a stack, by the lineage and
+    /// the path in the stack's folder.
     pub(super) fn is_named_in(&self, text: &str) -> bool {
         let path = self.path.to_string_lossy();
         let mut parts = path.splitn(3, '/');

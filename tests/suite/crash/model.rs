@@ -1,7 +1,7 @@
 //! An oracle that derives the allowed states of a stack from the output of the workers, without reading journals.
 //!
-//! The state must contain the effect of every acknowledged mutation. Each task has at most one unacknowledged step, whose
-//! effect may be in the state or not. The state must contain nothing else.
+//! The state must contain the effect of every acknowledged mutation. Each task has at most one unacknowledged step,
+//! whose effect may be in the state or not. The state must contain nothing else.
 
 use state_core::{MutationId, Op, PendingOperation, RevisionId, State};
 use state_tests::line::{Ending, Line, Plan};

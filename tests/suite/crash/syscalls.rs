@@ -144,8 +144,8 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         let (Some(thread), Some(call)) = (words.next(), words.next()) else {
             continue;
         };
-        // The first file or folder in the call. Temporary files are omitted, because their names differ in the next run.
-        // A kill before their rename covers them.
+        // The first file or folder in the call. Temporary files are omitted, because their names differ in the next
+        // run. A kill before their rename covers them.
         let path = arguments
             .split_once(&root)
             .and_then(|(_, rest)| rest.split_once('>'));

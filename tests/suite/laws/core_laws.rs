@@ -1,4 +1,4 @@
-//! The laws in memory, for records, frames and states.
+//! The laws at the state core, without a manager or backend: for records, frames and states in memory.
 
 mod acts;
 mod bench;

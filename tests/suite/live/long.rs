@@ -1,6 +1,6 @@
-//! Lists of more than one page; a page on S3 has a thousand objects.
+//! Listings of more than one page. On S3 a page has a thousand objects.
 
-use super::{place, servers};
+use super::{servers, unique_url};
 use crate::store::block_on;
 use bytes::Bytes;
 use state_core::backend::{ObjectKind, ObjectName, Opening, StoredItemName};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of slots, and of objects of one kind.
+/// Number of journal slots, and number of logs: more than one page each.
 const MANY: u64 = 1_100;
 
 /// Number of objects that are created concurrently.
@@ -23,7 +23,7 @@ const AT_ONCE: u64 = 16;
 fn lists_of_several_pages_are_read_compacted_and_collected() {
     std::thread::scope(|scope| {
         for server in servers() {
-            scope.spawn(move || block_on(long(&place(&server))));
+            scope.spawn(move || block_on(long(&unique_url(&server))));
         }
     });
 }
@@ -39,7 +39,7 @@ async fn long(url: &str) {
 
     let held = bench.acquire(lineage, "anna").await.expect("the lock is free");
     let journal = held.frames.len() as u64;
-    assert_eq!(journal, MANY + 1, "all slots, and a fence");
+    assert_eq!(journal, MANY + 1, "the journal must have all slots and a fence");
     assert_eq!(held.tail.next, Slot(MANY + 1));
     wait_for_compaction(&*backend, lineage).await;
     let view = backend
@@ -76,13 +76,13 @@ async fn long(url: &str) {
         .expect("the journal objects are listed");
     let slots: Vec<StoredItemName> = stored_items
         .into_iter()
-        .map(|piece| piece.name)
+        .map(|item| item.name)
         .filter(|name| matches!(name, StoredItemName::Journal(_)))
         .collect();
     assert_eq!(
         slots.len() as u64,
         MANY + 1,
-        "all slots except the fence, and the compacted object"
+        "all slots except the fence, and the compacted object, must be collectable"
     );
     let last = slots.last().cloned().into_iter().collect::<Vec<_>>();
     held.writer.delete(&last).await.expect("the slot is deleted");
@@ -93,7 +93,7 @@ async fn long(url: &str) {
     held.writer.release().await.expect("the lock is released");
 }
 
-/// Creates [`MANY`] log objects, as that many updates would.
+/// Creates [`MANY`] log objects, as [`MANY`] updates do, and asserts that all are listed.
 async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
     let making = (0..AT_ONCE).map(|first| {
         let backend = Arc::clone(backend);

@@ -1,4 +1,4 @@
-//! Imports states of real providers, written by Terraform and OpenTofu, and exports them to the same client.
+//! Imports states of real providers that a client wrote, Terraform or OpenTofu, and pushes exports to the same client.
 
 use super::cli::{TerraformCli, copy};
 use super::{export, facts, import, read};
@@ -52,17 +52,23 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     assert!(read(&rolled_back).snapshot.entries.len() >= 7, "{terraform}");
 
     let refused = terraform.push_in(work.path(), &first);
-    assert!(refused.is_err(), "{terraform} refuses the old state itself");
+    assert!(
+        refused.is_err(),
+        "{terraform} must refuse the first state, because its serial is lower"
+    );
     let pushed = terraform
         .push_in(work.path(), &rolled_back)
         .expect("the client accepts the rollback");
     assert_eq!(
         facts(&pushed).resources,
         facts(&first).resources,
-        "{terraform}: the resources of the first state"
+        "{terraform} must store the resources of the first state"
     );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
-    assert!(!is_unchanged, "{terraform}: a replica is missing: {output}");
+    assert!(
+        !is_unchanged,
+        "{terraform}: the plan must create the missing replica: {output}"
+    );
     assert!(
         output.contains("null_resource.replica[2] will be created"),
         "{terraform}: {output}"
@@ -75,7 +81,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     ] {
         assert!(
             !output.contains(&format!("# {address}")),
-            "{terraform}: {address} stays: {output}"
+            "{terraform}: the plan must not change {address}: {output}"
         );
     }
 
@@ -83,7 +89,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     let exported = export(&read(&second_again).snapshot);
     assert!(
         exported == second_again,
-        "{terraform}: the state is exported byte for byte"
+        "{terraform}: the state must be exported byte for byte"
     );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
     assert!(is_unchanged, "{terraform}: {output}");
@@ -93,7 +99,7 @@ fn configuration() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers-config")
 }
 
-/// The number of instances of a resource type.
+/// Returns the number of instances of a resource type in a state.
 fn instances(state: &[u8], kind: &str) -> usize {
     let resources = facts(state).resources;
     resources

@@ -114,8 +114,8 @@ async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result
     failure.map_or(Ok(()), Err)
 }
 
-/// Resolves the operations that earlier processes left pending, except [`PENDING`] of them. Anchors are always resolved,
-/// because their tasks can't continue otherwise.
+/// Resolves the operations that earlier processes left pending, except [`PENDING`] of them. Anchors are always
+/// resolved, because their tasks can't continue otherwise.
 async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     let recovered = session.recovered();
     let surplus = recovered.len().saturating_sub(PENDING);

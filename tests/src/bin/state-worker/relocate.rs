@@ -1,4 +1,5 @@
-//! The worker `move`: a move between two stacks that blocks at a step, so that the test can kill the process at that step.
+//! The worker `move`: a move between two stacks that blocks at a step, so that the test can kill the process at that
+//! step.
 
 use crate::emit;
 use state_core::backend::Opening;
@@ -11,8 +12,8 @@ use state_tests::workload::{DESTINATION, MOVED, SOURCE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Moves entries, and blocks at the step `stop`. A step is the moment before or after a call of the store that may write.
-/// The first step has number 1.
+/// Moves entries, and blocks at the step `stop`. A step is the moment before or after a call of the store that may
+/// write. The first step has number 1.
 pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let store = StoreRequest::new(format!("file://{dir}"));
     let backend = FaultyBackend::new(BackendRegistry::default().open(&store, Opening::Existing)?);
