@@ -267,7 +267,7 @@ fn python_reader_names_the_unsupported_feature() {
     })
     .expect("a stack");
     refused(folder.path(), workload::STACK, UNSUPPORTED, "sealed");
-    refused(folder.path(), "tests/other", MISSING, "there is none");
+    refused(folder.path(), "tests/other", MISSING, "doesn't exist");
     let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
     let later = format.replace("\"format\":2", "\"format\":3");
     put(&folder.path().join("format"), later.as_bytes());
