@@ -1,8 +1,8 @@
 """BLAKE3 (hash mode) with the Python standard library only.
 
-A pure Python loop over 32-bit words is slow. Therefore one big integer contains the same word of many chunks, one word in
-each 64-bit lane, and an addition, XOR or rotation works on all chunks at once. A sum of words is below 2^34, so no lane
-overflows into the next one.
+A pure Python loop over 32-bit words is slow. Therefore one big integer contains the same word of many chunks, one word
+in each 64-bit lane, and an addition, XOR or rotation works on all chunks at once. A sum of words is below 2^34, so no
+lane overflows into the next one.
 """
 
 import sys
@@ -17,7 +17,7 @@ MIXED = (
 CHUNK, BLOCK = 1024, 64
 CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
-# Number of chunks that are compressed together: enough to hide the cost of the interpreter, few enough for the CPU cache.
+# Number of chunks that are compressed together: enough to hide the cost of the interpreter, few enough for the cache.
 GROUP = 2048
 
 

@@ -1,4 +1,4 @@
-"""The state of a stack, and the effect of each record, as the section "Applying records" of docs/format.md specifies."""
+"""The state of a stack, and the effect of each record: the section "Applying records" of docs/format.md."""
 
 from stored import Number, Refused, canonical
 
@@ -23,7 +23,7 @@ def key_of(entry):
 def with_members(entry, /, **changes):
     """Returns a copy of an entry with changed members.
 
-    A member whose new value is None, False or an empty list is removed. `_` in a keyword means `-` in the member's name.
+    A member whose new value is None, False or an empty list is removed. `_` in a keyword means `-` in the member name.
     """
     entry = dict(entry)
     for name, value in changes.items():
@@ -319,7 +319,7 @@ class State:
             self._remember(end["id"], end["outcome"] == "arrived")
 
     def settle(self, chain):
-        """Completes the id of a revision that the last frame committed. `chain` is the chain after the frame, in hex."""
+        """Completes the id of a revision that the last frame committed. `chain` is the chain after it, in hex."""
         if isinstance(self.current, int):
             self.current = f"{self.current}-{chain[:16]}"
 
@@ -401,7 +401,7 @@ class State:
         if op in REMOVALS:
             self._require(entry is None, "the result of a removal has an entry")
         else:
-            self._require(entry is not None and key_of(entry) == target, "the result has no entry, or an entry with another key")
+            self._require(entry is not None and key_of(entry) == target, "the result has no entry with this key")
         if outcome == "partial" and entry is None:
             self._change(target, lambda old: with_members(old, init_errors=reasons))
             return
@@ -447,7 +447,7 @@ class State:
 
 
 def without_violations(pending):
-    """Returns a pending operation without the violations of its refused result: each implementation has its own texts."""
+    """Returns a pending operation without the violations of its result: each implementation has its own texts."""
     if "result" not in pending:
         return pending
     return dict(pending, result=dict(pending["result"], violations=[]))

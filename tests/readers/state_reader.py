@@ -491,7 +491,8 @@ def main(arguments):
         print(canonical(entry) if options.json else described(entry))
     for pending in state.pending:
         target = pending["target"]["address"]
-        print(canonical({"pending": without_violations(pending)}) if options.json else f"pending {pending['op']} of {target}")
+        text = f"pending {pending['op']} of {target}"
+        print(canonical({"pending": without_violations(pending)}) if options.json else text)
     count = len(state.entries())
     print(
         f"{len(verified.frames)} frames, {len(verified.stack.snapshots)} snapshots, {len(verified.revisions)} revisions, "

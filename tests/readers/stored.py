@@ -86,8 +86,8 @@ def canonical(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-# Required and optional members of strict objects, as `name=shape`. A shape in capitals is defined here or in ALTERNATIVES,
-# a shape in lower case in SIMPLE. `[shape]` is a list of such values.
+# Required and optional members of strict objects, as `name=shape`. A shape in capitals is defined here or in
+# ALTERNATIVES, a shape in lower case in SIMPLE. `[shape]` is a list of such values.
 SHAPES = {
     "NAME": ("name=text target=TARGET nonce=uuid", ""),
     "META": ("lineage=uuid", ""),
@@ -145,7 +145,8 @@ SHAPES = {
     "FOREIGN": ("imported=number at=number highest=number", ""),
 }
 
-# Values with alternatives: an object with one member of this name and shape, or the name alone as a text. `?` allows null.
+# Values with alternatives: an object with one member of this name and shape, or the name alone as a text. `?` allows
+# null.
 ALTERNATIVES = {
     "TARGET": "lineage=uuid removed moved-to=text",
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
