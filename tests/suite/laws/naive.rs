@@ -4,10 +4,10 @@
 //! done: `snapshot = new ++ (base − done)`. It implements the table in [`state_core::mutation`] with plain lists, and
 //! checks the whole state after each record. It has none of the indices and incremental checks of the code under test.
 
-mod judge;
+mod rules;
 mod steps;
 
-use judge::is_valid;
+use rules::is_valid;
 use state_core::journal::{Record, ResetCause};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;

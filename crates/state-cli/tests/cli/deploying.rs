@@ -59,17 +59,17 @@ fn steps(done: &Value) -> Vec<String> {
     text
 }
 
-/// Returns the steps that a run must have performed according to its preview `said`. If the preview showed an update
+/// Returns the steps that a run must have performed according to the report of its preview. If the preview showed an update
 /// with unknown inputs and the run `done` found no change, the update is replaced by `same`, or removed.
-fn expected_steps(said: &Value, done: &Value) -> Vec<String> {
+fn expected_steps(preview: &Value, done: &Value) -> Vec<String> {
     let came = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
-    let all = said["steps"].as_array().unwrap().iter();
+    let all = preview["steps"].as_array().unwrap().iter();
     let open: Vec<String> = all
         .filter(|step| is_open(step))
         .map(|step| step["address"].as_str().unwrap().to_owned())
         .collect();
-    let mut text = steps(said);
+    let mut text = steps(preview);
     for address in open {
         let (update, same) = (format!("update {address}"), format!("same {address}"));
         if came.contains(&update) {
@@ -88,8 +88,8 @@ fn expected_steps(said: &Value, done: &Value) -> Vec<String> {
 fn run_as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let before = sandbox.history().len();
     let kind = arguments[0];
-    let said = [arguments, &["--preview", "--json"]].concat();
-    let said = sandbox.run(&said).exits(0).data(kind);
+    let preview = [arguments, &["--preview", "--json"]].concat();
+    let preview = sandbox.run(&preview).exits(0).data(kind);
     assert_eq!(
         sandbox.history().len(),
         before,
@@ -97,8 +97,8 @@ fn run_as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     );
     let done = [arguments, &["--yes", "--json"]].concat();
     let done = sandbox.run(&done).exits(0).data(kind);
-    assert_eq!(expected_steps(&said, &done), steps(&done));
-    assert_eq!(said["preview"], true);
+    assert_eq!(expected_steps(&preview, &done), steps(&done));
+    assert_eq!(preview["preview"], true);
     assert_eq!(done["preview"], false);
     done
 }

@@ -1,6 +1,6 @@
 //! The effect of step records and of edits on the naive state.
 
-use super::judge::{is_distinct, is_whole};
+use super::rules::{is_distinct, is_whole};
 use super::{Change, Naive, Place, RuleViolation, require};
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
 use state_core::{Dependency, Entry, EntryKey, SharedEntry};
