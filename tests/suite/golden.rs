@@ -1,4 +1,4 @@
-//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the present format. A store
+//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the current format. A store
 //! of an earlier format is refused with its number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
@@ -101,7 +101,7 @@ async fn store_of_format_1_is_refused_with_its_number() {
 }
 
 /// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
-/// the golden store by it, which is necessary only for a new format.
+/// the golden store by this store. That is necessary only for a new format.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();

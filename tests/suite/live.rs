@@ -36,7 +36,8 @@ fn server(variable: &str) -> Option<String> {
     url
 }
 
-/// Returns the URLs of the servers on which all tests can run. s3rver ignores conditional requests, so it isn't one.
+/// Returns the URLs of the running servers that conform to the backend contract. s3rver doesn't conform, because it
+/// ignores conditional requests.
 fn servers() -> Vec<String> {
     let variables = ["STATE_TEST_S3_URL", "STATE_TEST_AZURE_URL"];
     variables.into_iter().filter_map(server).collect()

@@ -57,7 +57,7 @@ fn import(policy: &str, generate: &dyn Fn() -> String) {
     );
     assert!(
         peak <= 2 * size,
-        "an import of {size} bytes ({policy}) needs {peak}"
+        "an import of {size} bytes ({policy}) needs {peak} bytes of memory"
     );
 }
 

@@ -27,7 +27,7 @@ fn racing_processes_lose_no_update() {
         for line in lines {
             match line {
                 Line::Counted(value) => assert!(seen.insert(value), "{value} was written twice"),
-                // Between acquiring the lock and writing its own name, a holder is unknown to others (0).
+                // After a process acquired the lock and before it wrote its name, the error names no holder (0).
                 Line::LockedBy(pid) => assert!(
                     pid == other || pid == 0,
                     "the error must name process {other}, not {pid}"

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Model {
     /// Tags of the live entries by address.
     entries: BTreeMap<String, String>,
-    /// Operations that must be pending: they began, and their worker dropped them or was killed before it ended them.
+    /// Operations that must be pending: their begin took effect, and their worker dropped them or was killed before
+    /// their end.
     pending: BTreeMap<MutationId, Plan>,
     /// The unacknowledged step of each task.
     unacknowledged: BTreeMap<u64, Unacknowledged>,

@@ -11,7 +11,7 @@ use state_tests::workload::{self, DESTINATION, MOVED, SOURCE};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A resource of the source and one of the destination, neither of which moves.
+/// The resources that don't move: the first is in the source, the second in the destination.
 const OWN: [&str; 2] = ["t1.own", "t2.own"];
 
 /// Maximum number of kills per system call. A move makes fewer calls.

@@ -26,15 +26,19 @@ fn result_that_violates_a_rule_is_kept_as_pending() {
         let result = pending[0].result.as_ref().expect("the result is kept");
         let entry = result.entry.as_ref().expect("the entry of the result is kept");
         assert_eq!(result.outcome, Outcome::Succeeded);
-        assert_eq!(entry.id.as_deref(), Some("i-4711"), "the provider's id is kept");
+        assert_eq!(
+            entry.id.as_deref(),
+            Some("i-4711"),
+            "the provider's id must be kept"
+        );
         assert_eq!(
             entry.outputs,
             Some(workload::outputs("i-4711")),
-            "the outputs are kept"
+            "the outputs must be kept"
         );
-        assert!(!result.violations.is_empty(), "the violations are kept");
-        assert!(!tip.is_reliable(), "the state is marked as unreliable");
-        assert_eq!(tip.state.len(), 0, "no entry changed");
+        assert!(!result.violations.is_empty(), "the violations must be kept");
+        assert!(!tip.is_reliable(), "the state must be marked as unreliable");
+        assert_eq!(tip.state.len(), 0, "the state must have no entry");
 
         let session = stack.lock("resolve").await.expect("the stack can be locked");
         resolve(&session, id).await;
@@ -94,7 +98,11 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     };
     let violations = create.succeed(Some(made)).await.expect("the result is recorded");
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
-    assert_eq!(rules, [Rule::ReferenceExists], "the caller gets the violations");
+    assert_eq!(
+        rules,
+        [Rule::ReferenceExists],
+        "the caller must get the violations"
+    );
     let revision = update
         .finish(UpdateResult::Failed)
         .await

@@ -124,19 +124,19 @@ impl Driver {
         let update = self.update.clone().expect("an update is open");
         let mut tasks = Vec::new();
         for (intention, report) in work {
-            let aimed = self.resolver(&self.session.state()).intention(intention);
+            let concrete = self.resolver(&self.session.state()).intention(intention);
             let intent = Intent {
-                op: aimed.op,
-                target: aimed.target.clone(),
-                entry: aimed.entry.clone(),
-                replaces: aimed.replaces,
-                tombstone: aimed.tombstone,
+                op: concrete.op,
+                target: concrete.target.clone(),
+                entry: concrete.entry.clone(),
+                replaces: concrete.replaces,
+                tombstone: concrete.tombstone,
             };
             let outcome = report.outcome;
             let update = update.clone();
             tasks.push(tokio::spawn(async move {
                 let step = update.begin(intent).await?;
-                step.end(outcome, aimed.entry, Vec::new()).await
+                step.end(outcome, concrete.entry, Vec::new()).await
             }));
         }
         for task in tasks {
@@ -167,13 +167,13 @@ impl Driver {
     }
 
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
-        let aimed = self.resolver(&self.session.state()).intention(intention);
+        let concrete = self.resolver(&self.session.state()).intention(intention);
         let intent = Intent {
-            op: aimed.op,
-            target: aimed.target,
-            entry: aimed.entry,
-            replaces: aimed.replaces,
-            tombstone: aimed.tombstone,
+            op: concrete.op,
+            target: concrete.target,
+            entry: concrete.entry,
+            replaces: concrete.replaces,
+            tombstone: concrete.tombstone,
         };
         let Some(update) = &self.update else {
             return Ok(false);

@@ -41,7 +41,7 @@ pub(crate) struct Naive {
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
     /// The first record that marked the state as unreliable, unless the mark was cleared.
-    doubt: Option<Invalidation>,
+    invalidation: Option<Invalidation>,
     /// The ids of ended, resolved and directly recorded mutations, which no begin may use again.
     ended: BTreeSet<MutationId>,
     update_open: bool,
@@ -130,8 +130,10 @@ impl Naive {
             Record::RecordPlugin(plugin) => {
                 self.plugins.insert(plugin.clone());
             }
-            Record::Invalidate(doubt) => self.doubt = self.doubt.take().or_else(|| Some(doubt.clone())),
-            Record::Validate(_) => self.doubt = None,
+            Record::Invalidate(invalidation) => {
+                self.invalidation = self.invalidation.take().or_else(|| Some(invalidation.clone()));
+            }
+            Record::Validate(_) => self.invalidation = None,
             Record::SetOutputs(outputs) => self.outputs = outputs.clone(),
             Record::ResetBase(rebase) => {
                 let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(RuleViolation)?;
@@ -236,7 +238,7 @@ impl Naive {
         self.ended.insert(resolve.id);
         match &resolve.resolution {
             Resolution::Done(entry) => {
-                let stood = self
+                let old_place = self
                     .place(&operation.target)
                     .filter(|_| operation.deposes.is_none());
                 // An entry with reasons resolves the operation as done in part.
@@ -245,7 +247,7 @@ impl Naive {
                     [] => Outcome::Succeeded,
                     _ => Outcome::Partial,
                 };
-                self.take_effect(&operation, entry.as_ref(), outcome, reasons, Some(stood))
+                self.take_effect(&operation, entry.as_ref(), outcome, reasons, Some(old_place))
             }
             _ => Ok(()),
         }
@@ -394,14 +396,14 @@ impl Naive {
                 self.pending
             ));
         }
-        if state.invalidated() != self.doubt.as_ref() {
+        if state.invalidated() != self.invalidation.as_ref() {
             return Some(format!(
                 "the invalidation is {:?}, not {:?}",
                 state.invalidated(),
-                self.doubt
+                self.invalidation
             ));
         }
-        if state.is_reliable() != (self.pending.is_empty() && self.doubt.is_none()) {
+        if state.is_reliable() != (self.pending.is_empty() && self.invalidation.is_none()) {
             return Some(format!("whether the state is reliable: {}", state.is_reliable()));
         }
         let manifest = state

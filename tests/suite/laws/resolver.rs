@@ -104,10 +104,10 @@ impl Resolver<'_> {
         } else {
             operation.target.clone()
         };
-        let meant = operation.entry.as_ref();
-        let entry = match (meant, change) {
-            (Some(meant), Some(change)) => Some(self.changed(Some(meant), &target, change)),
-            (Some(meant), None) => Some(self.keyed(meant, &target)),
+        let intended = operation.entry.as_ref();
+        let entry = match (intended, change) {
+            (Some(intended), Some(change)) => Some(self.changed(Some(intended), &target, change)),
+            (Some(intended), None) => Some(self.keyed(intended, &target)),
             (None, Some(change)) if *misfit => Some(self.changed(None, &target, change)),
             (None, _) => None,
         };

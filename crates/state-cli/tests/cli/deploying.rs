@@ -59,10 +59,10 @@ fn steps(done: &Value) -> Vec<String> {
     text
 }
 
-/// Returns the steps that a run must have performed according to the report of its preview. If the preview showed an update
-/// with unknown inputs and the run `done` found no change, the update is replaced by `same`, or removed.
+/// Returns the steps that a run must have performed according to the report of its preview. If the preview showed an
+/// update with unknown inputs and the run `done` found no change, the update is replaced by `same`, or removed.
 fn expected_steps(preview: &Value, done: &Value) -> Vec<String> {
-    let came = steps(done);
+    let performed = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
     let all = preview["steps"].as_array().unwrap().iter();
     let open: Vec<String> = all
@@ -72,11 +72,11 @@ fn expected_steps(preview: &Value, done: &Value) -> Vec<String> {
     let mut text = steps(preview);
     for address in open {
         let (update, same) = (format!("update {address}"), format!("same {address}"));
-        if came.contains(&update) {
+        if performed.contains(&update) {
             continue;
         }
         text.retain(|step| *step != update);
-        text.extend(came.contains(&same).then_some(same));
+        text.extend(performed.contains(&same).then_some(same));
     }
     text.sort();
     text

@@ -19,7 +19,7 @@ const PENDING: usize = 4;
 /// How long the updates of a worker last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// An update ends after a few steps and a session after a few updates. Then the next one starts.
+    /// An update ends after a few steps, and a session after a few updates. Another update or session follows.
     Endless,
     /// One update that never ends.
     OneUpdate,

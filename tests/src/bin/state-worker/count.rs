@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The address of the counter.
 const COUNTER: &str = "counter";
 
-/// Adds one to the counter this many times. Each addition takes the writer lock, and is retried while another process
+/// Adds one to the counter `times` times. Each addition takes the writer lock, and is retried while another process
 /// holds the lock.
 pub(crate) async fn run(dir: &str, times: u64) -> Result<()> {
     let stack = open(dir).await?;

@@ -258,22 +258,22 @@ impl Bench {
     }
 
     fn begin(&mut self, intention: &Intention) -> Record {
-        let aimed = self.resolver().intention(intention);
+        let concrete = self.resolver().intention(intention);
         let id = match self.state.pending().next() {
             Some(begun) if intention.misfit => begun.id,
             _ => self.mutation(),
         };
-        let deposes = aimed.replaces.then(|| {
+        let deposes = concrete.replaces.then(|| {
             let key = format!("{:02x}", self.entropy.bits()[0]);
             DeposedKey::new(key).expect("two hexadecimal digits are a deposed key")
         });
         Record::Begin(Begin {
             id,
-            op: aimed.op,
-            target: aimed.target,
-            entry: aimed.entry.map(Arc::new),
+            op: concrete.op,
+            target: concrete.target,
+            entry: concrete.entry.map(Arc::new),
             deposes,
-            tombstone: aimed.tombstone,
+            tombstone: concrete.tombstone,
             at: None,
         })
     }

@@ -177,7 +177,11 @@ impl Reader {
     fn check_serial(&self, revision: &RevisionId) -> Checked {
         let highest = self.revisions.keys().map(RevisionId::serial).max();
         let next = highest.unwrap_or(Serial::ZERO).next();
-        prop_assert_eq!(revision.serial(), next, "serials increase by one");
+        prop_assert_eq!(
+            revision.serial(),
+            next,
+            "the serial must be the highest serial plus one"
+        );
         Ok(())
     }
 

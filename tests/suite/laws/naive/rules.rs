@@ -12,7 +12,7 @@ pub(crate) fn is_valid(list: &[SharedEntry]) -> bool {
     assert_eq!(
         order,
         oracle::is_topological(list) && providers,
-        "the oracles disagree"
+        "both oracles must agree on the order"
     );
     order && is_distinct(list) && list.iter().all(|entry| is_whole(entry))
 }
