@@ -98,11 +98,7 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     };
     let violations = create.succeed(Some(made)).await.expect("the result is recorded");
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
-    assert_eq!(
-        rules,
-        [Rule::ReferenceExists],
-        "the caller must get the violations"
-    );
+    assert_eq!(rules, [Rule::ReferenceExists], "the caller must get violations");
     let revision = update
         .finish(UpdateResult::Failed)
         .await

@@ -42,20 +42,14 @@ fn survive_a_rollback(terraform: &TerraformCli) {
             assert!(export(&snapshot) == *state, "{terraform}: {revision}");
         }
         let request = UpdateRequest::new(UpdateKind::Rollback);
-        session
-            .rollback(request, &old)
-            .await
-            .expect("the rollback succeeds");
+        session.rollback(request, &old).await.expect("a rollback");
         session.close().await.expect("the session closes");
         export(&stack.current().await.expect("the current revision"))
     });
     assert!(read(&rolled_back).snapshot.entries.len() >= 7, "{terraform}");
 
     let refused = terraform.push_in(work.path(), &first);
-    assert!(
-        refused.is_err(),
-        "{terraform} must refuse the first state, because its serial is lower"
-    );
+    assert!(refused.is_err(), "{terraform} accepted a lower serial");
     let pushed = terraform
         .push_in(work.path(), &rolled_back)
         .expect("the client accepts the rollback");
@@ -65,10 +59,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
         "{terraform} must store the resources of the first state"
     );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
-    assert!(
-        !is_unchanged,
-        "{terraform}: the plan must create the missing replica: {output}"
-    );
+    assert!(!is_unchanged, "{terraform}: no new replica: {output}");
     assert!(
         output.contains("null_resource.replica[2] will be created"),
         "{terraform}: {output}"
