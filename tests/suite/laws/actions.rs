@@ -9,7 +9,7 @@ use state_core::{Op, Outcome, UpdateResult};
 /// One action of a caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Begins an update.
+    /// Begins an update of the stack.
     Start,
     /// Begins a step and leaves it pending.
     Begin(Intention),
