@@ -16,7 +16,7 @@ impl Dice {
         Self(SeededEntropy::new(seed))
     }
 
-    /// Draws any `u64`.
+    /// Draws a number from all values of `u64`.
     pub fn number(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes);

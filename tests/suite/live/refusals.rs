@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A secret that must not be printed.
 const CANARY: &str = "hunter22-canary";
 
-/// Invalid access keys.
+/// Invalid access keys, which no server accepts.
 pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "k"),
     ("AWS_SECRET_ACCESS_KEY", CANARY),

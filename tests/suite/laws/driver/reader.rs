@@ -24,7 +24,7 @@ pub(crate) struct Reader {
     /// The acknowledged states of the session, each by the slot after the last frame of the journal at that time.
     shown: BTreeMap<Slot, Arc<State>>,
     revisions: BTreeMap<RevisionId, StoredRevision>,
-    /// The deleted revisions.
+    /// The revisions that were deleted.
     forgotten: Vec<RevisionId>,
     /// The highest foreign serial of an export so far.
     exported: Option<u64>,
