@@ -64,6 +64,8 @@ fn found(text: &[u8]) -> Option<String> {
     forms().into_iter().find(|form| text.contains(form))
 }
 
+/// Searches all files below a folder, also decompressed. Panics if a file contains the secret; returns the number of
+/// files.
 fn search(folder: &Path) -> usize {
     let mut files = 0;
     for item in std::fs::read_dir(folder).unwrap() {
@@ -76,13 +78,14 @@ fn search(folder: &Path) -> usize {
         assert_eq!(found(&bytes), None, "{}", path.display());
         if path.extension().is_some_and(|extension| extension == "zst") {
             bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
-            assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
+            assert_eq!(found(&bytes), None, "{}, decompressed", path.display());
         }
         files += 1;
     }
     files
 }
 
+/// The sandbox in which all commands of the test run.
 struct Worked {
     sandbox: Sandbox,
 }
@@ -107,6 +110,7 @@ impl Worked {
         ran
     }
 
+    /// Runs every command that reads the stack, in text form and as JSON.
     fn run_reading_commands(&self) {
         for reading in [
             &["list", "--long"][..],
@@ -210,6 +214,7 @@ impl Worked {
         }
     }
 
+    /// Tries to accept each pending operation, and resolves it as not done.
     fn resolve_pending_operations(&self) {
         let listed = self.checked(&["pending", "list", "--json"], &[0]);
         let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -223,6 +228,7 @@ impl Worked {
         }
     }
 
+    /// Runs commands with an identity that isn't a recipient of the stack.
     fn read_with_foreign_identity(&self, outside: &Path) {
         let stranger = outside.join("stranger.txt");
         std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
