@@ -145,7 +145,7 @@ impl RemovalSet<'_> {
         if stays.is_empty() {
             return true;
         }
-        match entry.incarnation() {
+        match entry.provider_reference() {
             Some((provider, id)) if provider == address => {
                 !stays.iter().any(|other| other.id.as_ref() == Some(id))
             }

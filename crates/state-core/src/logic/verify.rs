@@ -54,7 +54,7 @@ use crate::snapshot::Snapshot;
 use serde::Serialize;
 use std::fmt;
 
-/// Returns an error if [`verify`] reports violations. Notes are ignored.
+/// Returns an error if [`verify`] reports violations; ignores notes.
 ///
 /// # Errors
 /// [`Error::Integrity`] about `object` with all violations.

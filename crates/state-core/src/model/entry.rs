@@ -276,7 +276,7 @@ impl Entry {
     }
 
     /// Address and id of the provider entry that manages the object; `None` while the entry is pending replacement.
-    pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
+    pub(crate) fn provider_reference(&self) -> Option<(&Address, &String)> {
         let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
         Some((&provider.address, provider.id.as_ref()?))
     }

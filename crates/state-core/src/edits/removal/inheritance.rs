@@ -17,7 +17,7 @@ pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> 
         kept => Some(kept.clone()),
     });
     let mut updated = pruned.unwrap_or_else(|| entry.clone());
-    update_incarnation(removal, &mut updated, &key);
+    update_provider_reference(removal, &mut updated, &key);
     for dependency in inheritance(removal, entry) {
         if !updated.references().any(|reference| reference.to == dependency) {
             updated.depends_on.push(dependency);
@@ -49,7 +49,7 @@ fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Optio
 
 /// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining generation
 /// of the provider, preferably the live one.
-fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
+fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
     let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
         return;
     };
