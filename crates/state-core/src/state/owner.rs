@@ -89,7 +89,11 @@ mod tests {
             .extensions
             .insert(ADDED_MARKS, Json::parse("{}").unwrap());
         let marked = State::from_snapshot(lineage, &snapshot).unwrap().owner();
-        assert_eq!(marked, StackOwner::None, "added marks don't make a tool the owner");
+        assert_eq!(
+            marked,
+            StackOwner::None,
+            "added marks don't make a tool the owner"
+        );
         let foreign = ForeignSerial::after_import(None, 7, Serial(1));
         snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
         let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();

@@ -305,7 +305,7 @@ fn refresh_of_missing_object_prunes_references_and_reparents() {
 /// The case of Pulumi issue 21386: dependents come between the live and the deposed entry of one address, and the
 /// resource of the live entry, which comes first, no longer exists.
 #[test]
-fn refresh_of_missing_object_keeps_dependents_of_the_deposed_one() {
+fn refresh_prunes_only_references_to_the_missing_entry() {
     let provider = |id: &str, deposed: bool| Entry {
         id: Some(id.into()),
         deposed: deposed.then(|| DeposedKey::new("old").unwrap()),
