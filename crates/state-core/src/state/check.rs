@@ -136,8 +136,8 @@ fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<
         .chain(provider_id(entries, entry, position))
 }
 
-/// Returns the positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position, so
-/// those with an unsatisfied reference come first.
+/// Returns the positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position,
+/// so those with an unsatisfied reference come first.
 fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
     let (limit, is_gone) = match target {
         Dependency::Entry(address) => {

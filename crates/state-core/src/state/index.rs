@@ -54,8 +54,8 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Loads entries in this order. The first `recorded` entries get the positions from `front` on, the others those from
-    /// `base` on. Returns a description as the error if a key or uid occurs twice.
+    /// Loads entries in this order. The first `recorded` entries get the positions from `front` on, the others those
+    /// from `base` on. Returns a description as the error if a key or uid occurs twice.
     pub(super) fn load(
         entries: &[SharedEntry],
         recorded: usize,

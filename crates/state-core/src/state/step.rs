@@ -166,8 +166,8 @@ impl State {
         Ok(())
     }
 
-    /// Like [`State::outcome`], but doesn't put the entry among those that the update has recorded: its dependencies may
-    /// not have been recorded. The entry gets the position of the entry that it replaces, or is appended.
+    /// Like [`State::outcome`], but doesn't put the entry among those that the update has recorded: its dependencies
+    /// may not have been recorded. The entry gets the position of the entry that it replaces, or is appended.
     fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();

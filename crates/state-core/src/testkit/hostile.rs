@@ -189,9 +189,9 @@ impl Attacker {
         due
     }
 
-    /// For adapters: returns the edits of an intervention. `content` returns the current content of an object, or `None`
-    /// if it doesn't exist. Edits that change nothing are omitted, and a missing object can't be forged, so the list may
-    /// be empty.
+    /// For adapters: returns the edits of an intervention. `content` returns the current content of an object, or
+    /// `None` if it doesn't exist. Edits that change nothing are omitted, and a missing object can't be forged, so the
+    /// list may be empty.
     pub fn edits(
         &self,
         intervention: &Intervention,

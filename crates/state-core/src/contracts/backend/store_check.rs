@@ -19,7 +19,7 @@ pub struct Finding {
     pub check: &'static str,
     /// Verdict of the check.
     pub verdict: Verdict,
-    /// Observation of the check, with numbers.
+    /// Observation that led to the verdict, such as `2 winners of 100`.
     pub found: String,
     /// Consequence for users of the store; `None` if the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ mod tests {
             let finding = Finding::broken(
                 check,
                 "2 winners of 100",
-                "two writers may both think that they won",
+                "two writers may both get the lock",
             );
             store_check.findings.push(finding);
         }

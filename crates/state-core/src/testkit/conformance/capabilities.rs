@@ -11,8 +11,8 @@ use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
 
-/// Runs all rules of capabilities. `open` returns a new handle to the store with the given number. A store must be empty
-/// when it is first opened, and its handles may share nothing but the content of the store.
+/// Runs all rules of capabilities. `open` returns a new handle to the store with the given number. A store must be
+/// empty when it is first opened, and its handles may share nothing but the content of the store.
 pub async fn run_all<B: Backend>(
     open: impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,

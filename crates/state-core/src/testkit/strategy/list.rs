@@ -1,7 +1,7 @@
 //! Generates lists of entries that are in topological order by construction.
 //!
-//! Each entry is generated in two steps. First, a draft contains a random number (a pick) in place of each reference, so
-//! it doesn't depend on other drafts. Then the list is built, and each pick selects one of the entries that the list
+//! Each entry is generated in two steps. First, a draft contains a random number (a pick) in place of each reference,
+//! so it doesn't depend on other drafts. Then the list is built, and each pick selects one of the entries that the list
 //! already contains. Every sublist of drafts therefore yields a valid list, and shrinking can remove drafts one by one.
 
 use super::addresses;
