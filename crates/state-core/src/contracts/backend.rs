@@ -13,9 +13,9 @@
 //!   otherwise.
 //! - **Ordered:** frames are returned in slot order, without gaps, each linked to its predecessor by the digest
 //!   chain.
-//! - **Collected:** a store that supports deletion deletes only the requested items. It refuses to delete items that the
-//!   head names, and journal frames from the head's floor on. A read before the floor returns [`Error::Collected`],
-//!   whether or not the bytes still exist.
+//! - **Collected:** a store that supports deletion deletes only the requested items. It refuses to delete items that
+//!   the head names, and journal frames from the head's floor on. A read before the floor returns
+//!   [`Error::Collected`], whether or not the bytes still exist.
 //! - **Explicit outcome:** the error of a failed write reports either that the write had no effect or that its outcome
 //!   is unknown.
 //! - **Cancellation:** dropping a future leaves a step either complete or without effect, never partial.
@@ -257,7 +257,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
 
     /// Swaps the head: reads it again, requires this writer's epoch, applies the change, and sets the nonce. Ignores
     /// changes to the epoch, generation, lineage, compaction and nonce, which only the backend sets. A change may mark
-    /// the head as removed, so that the mark is signed before [`Writer::remove`] takes effect, but can't clear this mark.
+    /// the head as removed, so that the mark is signed before [`Writer::remove`] takes effect, but can't clear the mark.
     ///
     /// # Errors
     /// `Fenced` if another writer has raised the epoch. If the change returns an error, returns this error and leaves

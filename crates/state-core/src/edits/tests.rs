@@ -1,4 +1,4 @@
-//! Edit operations keep every state valid, and remove only the entries that they name.
+//! Tests that edit operations keep every state valid, and remove only the entries that they name.
 
 mod across;
 mod cases;
@@ -94,7 +94,8 @@ impl Draft {
     }
 }
 
-/// For each entry, all entries that must come before it, directly or transitively. A simple reference implementation.
+/// Returns for each entry all entries that must come before it, directly or transitively. A simple reference
+/// implementation.
 fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
     let mut reached: BTreeMap<EntryKey, BTreeSet<EntryKey>> = BTreeMap::new();
     for (position, entry) in entries.iter().enumerate() {

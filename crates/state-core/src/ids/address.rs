@@ -76,8 +76,8 @@ impl FromStr for Address {
     }
 }
 
-/// Distinguishes entries that share an address: an object that was replaced and awaits deletion has a deposed key. The
-/// live entry and the deposed entries of an address are its *generations*.
+/// Distinguishes entries that share an address. An entry has a deposed key if its object was replaced and awaits
+/// deletion. The live entry and the deposed entries of an address are its *generations*.
 ///
 /// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
 /// of `[A-Za-z0-9._-]`.
@@ -110,7 +110,7 @@ checked_text!(DeposedKey);
 pub struct EntryKey {
     /// The address of the entry, shared by its live and deposed objects.
     pub address: Address,
-    /// Set on an object that was replaced and awaits deletion.
+    /// Deposed key of an object that was replaced and awaits deletion; `None` for the live entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<DeposedKey>,
 }

@@ -35,7 +35,7 @@ named! {
 pub struct Entry {
     /// Name of the entry in the stack.
     pub address: Address,
-    /// Set on an object that was replaced and awaits deletion.
+    /// Deposed key of an object that was replaced and awaits deletion; `None` for the live entry.
     pub deposed: Option<DeposedKey>,
     /// Identity of the object, assigned when it is first recorded. `None` in a document of another tool.
     pub uid: Option<Uid>,
@@ -71,7 +71,7 @@ pub struct Entry {
     pub parent: Option<Address>,
     /// Provider that manages the object.
     pub provider: BoxedField<Option<Provider>>,
-    /// Dependencies that the value of each input came from.
+    /// Dependencies from which the value of each input was computed, by input.
     pub property_dependencies: BoxedField<BTreeMap<String, Vec<Dependency>>>,
     /// Entry whose deletion also deletes this object, so that it needs no deletion of its own.
     pub deleted_with: BoxedField<Option<Address>>,
@@ -89,11 +89,11 @@ pub struct Entry {
     pub tainted: bool,
     /// Errors of a create or update that failed halfway.
     pub init_errors: Vec<String>,
-    /// When the object was created.
+    /// Time at which the object was created.
     pub created: Option<Timestamp>,
-    /// When the object was last changed.
+    /// Time at which the object was last changed.
     pub modified: Option<Timestamp>,
-    /// Remaining fields of a resource of another tool, by system: `{"terraform": {…}}`.
+    /// Fields of another tool's resource that have no counterpart in this format, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
     /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: BoxedField<JsonMap>,
@@ -270,7 +270,7 @@ impl Entry {
         Some(changed)
     }
 
-    /// The group that waits for this entry. A deposed entry belongs to no group.
+    /// The group of a live entry. A deposed entry belongs to no group: dependents of the group don't wait for it.
     pub(crate) fn live_group(&self) -> Option<&Address> {
         self.group.as_ref().filter(|_| self.is_live())
     }

@@ -37,7 +37,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Record at the destination: entries that arrive if the source releases them.
+/// Record at the destination: contains the entries, which become part of the state after the source has removed them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveIn {
@@ -52,17 +52,18 @@ pub struct MoveIn {
     pub at: Option<Timestamp>,
 }
 
-/// Record at the source: entries leave. Kept until the destination has confirmed the move.
+/// Record at the source: removes the moved entries. The state keeps the record until the destination has confirmed the
+/// move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveOut {
     /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Stack that the entries go to.
+    /// Stack to which the entries move.
     pub to: Peer,
-    /// Keys of the entries that leave.
+    /// Keys of the moved entries.
     pub entries: Vec<EntryKey>,
-    /// When the entries left.
+    /// Time at which the source removed the entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -82,11 +83,11 @@ pub struct MoveEnd {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MoveOutcome {
-    /// At the destination, within an update: the source released the entries, so they are appended to the state.
+    /// At the destination, within an update: the source has removed the entries, so they are appended to the state.
     Arrived,
-    /// At the destination: the entries never left the source.
+    /// At the destination: the source has not removed the entries, so the move is cancelled.
     Withdrawn,
-    /// At the source: the destination has the entries.
+    /// At the source: the destination has recorded the entries.
     Confirmed,
 }
 

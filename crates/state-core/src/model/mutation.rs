@@ -133,7 +133,7 @@ pub struct Step {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum StepChange {
-    /// The entry needs no change: it moves to the entries that this update has recorded.
+    /// The entry needs no change. It is moved behind the entries that this update has recorded before.
     Same(SharedEntry),
     /// A create and a delete replace the resource of this entry.
     Replace(EntryKey),
@@ -221,15 +221,14 @@ pub struct Resolve {
     pub resolution: Resolution,
 }
 
-/// The actual outcome of a pending operation, found by inspection.
+/// The actual outcome of a pending operation, as a person determined it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Resolution {
     /// The resource was not changed: the pending operation is removed.
     NotDone,
-    /// The step took effect, and the resource is now as in this entry (`None` for deletions). A manual resolution
-    /// doesn't record the entry's dependencies first, so the entry keeps the position of its predecessor or is
-    /// appended.
+    /// The step took effect, and this entry describes the resource (`None` for deletions). The entry gets the position
+    /// of the entry that it replaces, or is appended, because its dependencies may not have been recorded.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -27,8 +27,8 @@ pub struct Snapshot {
     pub serial: Option<Serial>,
     /// Program that the stack belongs to. JSON: `stack`.
     pub factory: FactoryInfo,
-    /// Name of the program whose updates made the entries, empty for a program without a name. `None` if no program was
-    /// recorded, as in the state of another tool.
+    /// Name of the program whose updates created the entries, empty for a program without a name. `None` if no program
+    /// was recorded, as in the state of another tool.
     pub program: Option<String>,
     /// Name of the stack. JSON: `deployment-id`.
     pub stack: String,
@@ -38,7 +38,8 @@ pub struct Snapshot {
     pub generated_at: Timestamp,
     /// Operations that have begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
-    /// Mark that real resources may differ from the entries, not only from those with pending operations.
+    /// Mark of a snapshot whose entries may all differ from the real resources; `None` if only entries with pending
+    /// operations may differ.
     pub invalidated: Option<Invalidation>,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
@@ -48,9 +49,9 @@ pub struct Snapshot {
     pub sensitive_outputs: Vec<String>,
     /// Serials of other tools that the stack was imported from, by system.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
-    /// Remaining fields of another tool's state, by system: `{"terraform": {…}}`.
+    /// Fields of another tool's state that have no counterpart in this format, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
-    /// Additional state that replay needs to continue from here. Only in checkpoints.
+    /// Additional state from which replay continues; `None` except in checkpoints.
     pub continuation: Option<Continuation>,
     /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: JsonMap,

@@ -46,8 +46,8 @@ pub trait CopyTarget: Send + Sync {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
     /// Adds a stack of another store with its journal, byte for byte. The first frame must follow `before`, and each
-    /// frame its predecessor. The head is written last: after an interruption, the stack doesn't exist yet, and the call
-    /// can be repeated. The stack can be found only after a name points to it.
+    /// frame its predecessor. The head is written last: after an interruption, the stack doesn't exist yet, and the
+    /// call can be repeated. The stack can be found only after a name points to it.
     ///
     /// # Errors
     /// `Conflict` if the stack already exists.

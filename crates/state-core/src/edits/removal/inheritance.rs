@@ -1,5 +1,4 @@
-//! Dependencies that an entry inherits from removed entries, so that orderings which were only implied by a removed
-//! entry are kept.
+//! Dependencies that an entry inherits from removed entries. They keep orderings that only a removed entry implied.
 
 use super::RemovalSet;
 use crate::address::{Address, Dependency, EntryKey};
@@ -30,7 +29,7 @@ fn has_remaining(removal: &RemovalSet<'_>, address: &Address, before: &EntryKey)
     !removal.remaining_before(address, before).is_empty()
 }
 
-/// The nearest remaining ancestor above a removed address.
+/// Returns the nearest remaining ancestor of a removed address.
 fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Option<Address> {
     let mut at = gone.clone();
     let mut seen = BTreeSet::new();
@@ -47,8 +46,8 @@ fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Optio
     None
 }
 
-/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining generation
-/// of the provider, preferably the live one.
+/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining entry with
+/// the provider's address, preferably the live one.
 fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
     let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
         return;
@@ -136,8 +135,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency on `to` already implies that of the later `entry`. It doesn't if another generation of
-/// the address comes between the member and `entry`, because the member doesn't wait for that generation.
+/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if
+/// another entry with the address of `to` comes between the member and `entry`, because the member doesn't wait for it.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,

@@ -1,4 +1,4 @@
-//! Moves to another stack keep both stacks valid, and neither lose nor duplicate an entry.
+//! Tests that moves to another stack keep both stacks valid, and neither lose nor duplicate an entry.
 
 use super::{Refusal, entries};
 use crate::address::{Address, Dependency};
@@ -68,7 +68,7 @@ fn by_turns(one: Vec<SharedEntry>, other: Vec<SharedEntry>) -> Vec<SharedEntry> 
     }
 }
 
-/// Whether an entry on one side of the cut refers to an entry on the other side. A simple reference implementation.
+/// Whether a reference connects a moved entry with a remaining one. A simple reference implementation.
 fn is_bound(list: &[SharedEntry], goes: &BTreeSet<Address>) -> bool {
     list.iter().any(|entry| {
         entry.references().any(|reference| {

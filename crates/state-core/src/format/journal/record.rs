@@ -49,7 +49,7 @@ pub enum Record {
     Validate(CompletionReason),
     /// Entries are about to arrive from another stack.
     MoveIn(MoveIn),
-    /// Entries leave for another stack.
+    /// Entries move to another stack and are removed from this one.
     MoveOut(MoveOut),
     /// A move from or to another stack ends.
     MoveEnd(MoveEnd),
@@ -154,11 +154,11 @@ pub struct DetachedRevision {
     pub entries: u64,
 }
 
-/// A checkpoint whose head swap is complete, so that history may use its snapshot.
+/// A completed checkpoint. It is recorded after the head swap, so the head has named its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CheckpointNote {
-    /// Base that the head names since the checkpoint.
+    /// Base that the checkpoint wrote to the head.
     pub base: Base,
 }
 
