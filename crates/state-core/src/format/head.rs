@@ -48,7 +48,7 @@ pub struct Head {
     /// Whether the stack was removed. All writes to a removed stack are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
-    /// Durable lock that is kept after its process ends.
+    /// Durable lock, which is kept after the process that set it ends; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lock: Option<ClientLock>,
     /// Id of the current data key; `None` while the policy is `plaintext`.
@@ -154,9 +154,8 @@ impl Head {
         Ok(())
     }
 
-    /// Whether two heads are equal except for the fields that a backend changes by itself: epoch, generation, compaction
-    /// and nonce. While a writer holds the lock, only tampering can change another field of the head that the writer
-    /// last wrote.
+    /// Whether two heads are equal except for the fields that a backend changes by itself: epoch, generation,
+    /// compaction and nonce. While a writer holds the lock, only that writer may change the other fields.
     pub fn has_content_of(&self, other: &Self) -> bool {
         let with_backend_fields = Self {
             epoch: other.epoch,

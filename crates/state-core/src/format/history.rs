@@ -7,7 +7,7 @@ use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 
 /// The pages with the documents of all revisions before the head's base, oldest first. Later revisions are read from
-/// the frames that made them.
+/// the frames that created them.
 ///
 /// Readers use only the pages that the head names by digest, and ignore all other files in `updates/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

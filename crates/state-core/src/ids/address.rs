@@ -1,4 +1,4 @@
-//! How entries are named and how they refer to each other.
+//! Names of entries, and references between them.
 
 use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -147,7 +147,8 @@ pub enum Dependency {
     /// An entry: satisfied when an entry with this address, live or deposed, comes earlier.
     Entry(Address),
     /// Every live member of a group ([`Entry::group`](crate::Entry::group)): satisfied when all of them come earlier.
-    /// A group without members is legal, because Terraform keeps dependencies on resources that have left the state.
+    /// A group without members is legal, because Terraform keeps dependencies on resources that are no longer in the
+    /// state.
     Group(Address),
 }
 

@@ -64,8 +64,8 @@ impl Epoch {
     /// 8,900 years.
     pub const MAX: Self = Self(1 << 48);
 
-    /// The maximum difference between an epoch and the one before it. Takeovers that crashed, or that lost a race, leave
-    /// gaps of a few epochs.
+    /// The maximum difference between two consecutive epochs. Takeovers that crashed, or that lost a race, leave gaps
+    /// of a few epochs.
     pub const MAX_STEP: u64 = 1 << 32;
 
     /// Returns the next epoch; `None` after the highest one. The counter doesn't saturate, because two writers with the

@@ -191,7 +191,7 @@ impl SecretSpan {
         Self { pointer, range }
     }
 
-    /// Whether the other span lies within this one.
+    /// Whether this span contains the whole other span.
     pub const fn contains(&self, other: &Self) -> bool {
         self.range.start <= other.range.start && other.range.end <= self.range.end
     }

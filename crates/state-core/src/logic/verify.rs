@@ -93,8 +93,8 @@ impl Report {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Note {
-    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that have left the
-    /// state.
+    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that are no longer
+    /// in the state.
     DanglingGroup {
         /// Entry with the dependency.
         entry: EntryKey,

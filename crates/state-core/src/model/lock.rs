@@ -64,12 +64,12 @@ pub struct LockStatus {
     pub epoch: Epoch,
     /// Current lock holder; `None` if the lock is free.
     pub holder: Option<Holder>,
-    /// Durable lock that is kept after its process ends; `None` if there is none.
+    /// Durable lock in the stack's head; `None` if there is none.
     pub client_lock: Option<ClientLock>,
 }
 
-/// A durable lock in the stack's head, which is kept after its process ends: an operator's freeze, or the lock of an
-/// HTTP client.
+/// A durable lock in the stack's head, which is kept after the process that set it ends. It is an operator's freeze, or
+/// the lock of an HTTP client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientLock {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   source        destination
-//!    │             MoveIn    copies of the entries: durable, but not part of the state yet
-//!  MoveOut           │       the entries leave the source in a new revision: the commit point
-//!    │             MoveEnd   arrived: they become entries of the destination in a new revision
-//!  MoveEnd           │       confirmed: the source may forget the move
+//!    │             MoveIn    stores copies of the entries, which are not part of the state yet
+//!  MoveOut           │       removes the entries from the source in a new revision: the commit point
+//!    │             MoveEnd   arrived: adds the entries to the destination in a new revision
+//!  MoveEnd           │       confirmed: removes the record of the move from the state of the source
 //! ```
 //!
 //! Both stacks are locked during the move. After a crash, recovery looks up the id of a pending [`MoveIn`] in the
@@ -43,7 +43,7 @@ impl fmt::Display for Peer {
 pub struct MoveIn {
     /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Stack that the entries come from.
+    /// Stack from which the entries move.
     pub from: Peer,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
@@ -96,8 +96,8 @@ pub enum MoveOutcome {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StackMove {
-    /// Entries arrived from this stack.
+    /// Entries were moved here from this stack.
     In(Peer),
-    /// Entries left for this stack.
+    /// Entries were moved to this stack.
     Out(Peer),
 }

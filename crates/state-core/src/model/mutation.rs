@@ -94,10 +94,10 @@ pub struct Begin {
     /// For a `create` or `import` that replaces an object: the deposed key that the live entry at the target gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
-    /// For a `delete` or `discard` before a replacement: the entry stays, marked as pending replacement.
+    /// For a `delete` or `discard` before a replacement: whether the entry is kept and marked as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When the step began.
+    /// Time at which the step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }

@@ -23,10 +23,10 @@ pub struct PendingOperation {
     /// Deposed key that the live entry at the target gets when this entry replaces it; `None` if it replaces no entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
-    /// Whether the deletion leaves the entry, marked as pending replacement.
+    /// Whether the deletion keeps the entry and marks it as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When the operation began.
+    /// Time at which the operation began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Timestamp>,
     /// The provider's result if it violates an integrity rule. It is kept here so that no information is lost.

@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub stack: String,
     /// Tool and plugins that wrote the snapshot.
     pub manifest: Option<Manifest>,
-    /// When the snapshot was generated.
+    /// Time at which the snapshot was generated.
     pub generated_at: Timestamp,
     /// Operations that have begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
@@ -88,7 +88,7 @@ impl Snapshot {
 pub struct Invalidation {
     /// Update that began to change resources.
     pub update: UpdateId,
-    /// When the mark was set.
+    /// Time at which the mark was set.
     pub since: Timestamp,
 }
 
@@ -111,7 +111,7 @@ pub struct FactoryInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Manifest {
-    /// When the snapshot was written.
+    /// Time at which the snapshot was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
     /// Version of the tool.
@@ -136,8 +136,8 @@ pub struct Plugin {
     pub version: String,
 }
 
-/// The serial that another tool assigns to the same states. It is counted separately, because it must never decrease,
-/// not even after a rollback.
+/// The serials of another tool for the states of this stack. They are counted separately, because a serial of the other
+/// tool must never decrease, not even after a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ForeignSerial {
@@ -145,7 +145,7 @@ pub struct ForeignSerial {
     pub imported: u64,
     /// Serial of this stack's revision that imported that state.
     pub at: Serial,
-    /// The highest serial that was imported or may have been exported up to that import.
+    /// The highest serial of all imports so far, and of all exports that were possible before the last import.
     pub highest: u64,
 }
 

@@ -17,7 +17,7 @@ impl State {
         self.incoming.iter().map(|incoming| &**incoming)
     }
 
-    /// Moves to other stacks that are not confirmed yet, oldest first. Their entries have left this state.
+    /// Moves to other stacks that are not confirmed yet, oldest first. Their entries are no longer part of this state.
     pub fn departed(&self) -> impl Iterator<Item = &MoveOut> {
         self.departed.iter().map(|leaving| &**leaving)
     }

@@ -107,11 +107,7 @@ mod tests {
             .push(Finding::noted("order", "none", "nothing"));
         assert!(store_check.require("s3://bucket").is_ok());
         for check in ["create-if-absent", "compare-and-swap"] {
-            let finding = Finding::broken(
-                check,
-                "2 winners of 100",
-                "two writers may both get the lock",
-            );
+            let finding = Finding::broken(check, "2 winners of 100", "two writers may both get the lock");
             store_check.findings.push(finding);
         }
         let refused = store_check.require("s3://bucket").unwrap_err();

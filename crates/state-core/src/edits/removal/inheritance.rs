@@ -60,7 +60,8 @@ fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key:
     }
 }
 
-/// Remaining dependencies of the removed entries that `entry` depends on, directly or through other removed entries.
+/// Returns the dependencies that an entry inherits. They are remaining dependencies of removed entries on which `entry`
+/// depends, directly or through other removed entries.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -87,7 +88,7 @@ fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     inherited
 }
 
-/// The removed entries that an entry refers to.
+/// Returns the removed entries to which an entry refers.
 fn removed_dependencies(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<SharedEntry> {
     let key = entry.key();
     let mut gone = Vec::new();
@@ -115,8 +116,8 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Dependencies of the remaining members of a group. A dependent of the group inherits them through the group, so
-/// they need not be added again.
+/// Returns the dependencies that the remaining members of the entry's groups declare. The entry waits for them through
+/// the group, so they need not be added to the entry.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
     entry: &Entry,

@@ -239,8 +239,8 @@ impl Frame {
         Header::read(bytes).map_or(HEADER, |header| header.total())
     }
 
-    /// Whether `bytes` contains a valid header at any offset. If one follows an incomplete frame, the journal is damaged:
-    /// an interrupted write leaves an incomplete frame only at its end.
+    /// Whether `bytes` contains a valid header at any offset. If a header follows an incomplete frame, the journal is
+    /// damaged, because an interrupted write leaves an incomplete frame only at the end of the journal.
     pub fn header_anywhere(bytes: &[u8]) -> bool {
         bytes
             .windows(MAGIC.len())
@@ -248,7 +248,7 @@ impl Frame {
             .any(|(at, window)| window == MAGIC && Header::read(&bytes[at..]).is_ok())
     }
 
-    /// Whether these bytes may be the beginning of a frame. `bytes` must be shorter than a header.
+    /// Whether these bytes may be an incomplete header of a frame. False if they are at least as long as a header.
     pub fn is_header_prefix(bytes: &[u8]) -> bool {
         let known = bytes.len().min(MAGIC.len());
         bytes.len() < HEADER && bytes[..known] == MAGIC[..known]
@@ -272,7 +272,7 @@ impl fmt::Debug for Frame {
 pub enum ParsedFrame {
     /// A complete frame that follows its predecessor.
     Frame(Frame),
-    /// No bytes are left.
+    /// The offset is the end of the bytes.
     End,
     /// The bytes end within a frame.
     Short {

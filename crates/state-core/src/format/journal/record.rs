@@ -47,7 +47,7 @@ pub enum Record {
     Invalidate(Invalidation),
     /// The entries match the real resources again. Pending operations stay pending.
     Validate(CompletionReason),
-    /// Entries are about to arrive from another stack.
+    /// Entries are about to be moved from another stack to this one.
     MoveIn(MoveIn),
     /// Entries move to another stack and are removed from this one.
     MoveOut(MoveOut),
@@ -102,7 +102,7 @@ pub struct ResetBase {
     pub snapshot: SnapshotRef,
     /// Reason for the replacement.
     pub cause: ResetCause,
-    /// Pending operations that come with the snapshot if it was imported from another system. They are added to the
+    /// Pending operations of a state that was imported from another system, otherwise empty. They are added to the
     /// operations that are already pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingOperation>,

@@ -5,7 +5,7 @@ use crate::json::{Kind, View, child_pointer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Up to this number of paths, each is looked up by itself instead of through an index.
+/// The maximum number of paths that are looked up without an index of the root's members.
 const FEW: usize = 3;
 
 /// The path from a value to a nested value.
