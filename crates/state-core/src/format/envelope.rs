@@ -27,7 +27,7 @@ struct Envelope<'a> {
 
 /// A document that is stored in an envelope.
 pub trait Enveloped: Serialize + DeserializeOwned {
-    /// Kind of the document, as the envelope names it.
+    /// Kind of the document: the value of `kind` in the envelope.
     const KIND: &'static str;
 
     /// Checks limits of a decoded document that its types don't enforce. The default implementation accepts every

@@ -67,7 +67,7 @@ pub struct Head {
     /// Object with many journal frames, in a store that has one object per frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
-    /// End of the journal at the last clean close. A journal that ends before it was truncated.
+    /// End of the journal at the last clean close. If the journal ends before this point, it was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
     /// URL of the store from which the stack was copied, for information only.

@@ -79,7 +79,7 @@ pub struct Entry {
     pub replace_with: BoxedField<Vec<Address>>,
     /// Whether deletion of the object is refused.
     pub protect: bool,
-    /// Whether the object is managed elsewhere: it is read, but never changed.
+    /// Whether the object is managed elsewhere, so that this stack reads it but never changes it.
     pub external: bool,
     /// Whether removing the entry from the stack leaves the object in place.
     pub retain_on_delete: bool,
@@ -220,8 +220,8 @@ impl Entry {
             .chain(self.replace_with.iter().map(one(ReferenceField::ReplaceWith)))
     }
 
-    /// Returns a copy with every reference mapped through `to`: replaced by the result, or dropped where it is
-    /// `None`. Returns `None` if no reference changes.
+    /// Returns a copy in which every reference is replaced by the result of `to`, or dropped if the result is `None`.
+    /// Returns `None` if no reference changes.
     ///
     /// If two items of a list become equal, the list keeps one of them. A property whose last dependency is dropped
     /// is removed from the map. A parent, provider, deleted-with or replace-with reference always names an entry: if

@@ -22,7 +22,7 @@ pub struct Holder {
     /// Command or operation that holds the lock.
     #[serde(default)]
     pub operation: String,
-    /// When the lock was acquired.
+    /// Time at which the lock was acquired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }

@@ -9,7 +9,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogLine {
-    /// When the line was logged.
+    /// Time at which the line was logged.
     pub time: Timestamp,
     /// Severity of the line.
     pub level: LogLevel,
@@ -58,7 +58,7 @@ named! {
         Info = "info",
         /// A problem that needs attention.
         Warning = "warning",
-        /// An error that made a step fail.
+        /// An error because of which a step failed.
         Error = "error",
     }
 }

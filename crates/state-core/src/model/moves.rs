@@ -47,7 +47,7 @@ pub struct MoveIn {
     pub from: Peer,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
-    /// When the move began.
+    /// Time at which the move began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -74,11 +74,11 @@ pub struct MoveOut {
 pub struct MoveEnd {
     /// Id of the move.
     pub id: MutationId,
-    /// How the move ended.
+    /// Outcome of the move on this side.
     pub outcome: MoveOutcome,
 }
 
-/// How a move ends on one side.
+/// The outcome of a move on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -36,7 +36,7 @@ pub struct UpdateInfo {
     /// Time at which the update ended; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
-    /// How the update ended; `None` while it is open.
+    /// Result of the update; `None` while the update is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<UpdateResult>,
     /// Number of steps that took effect, by kind.

@@ -1,4 +1,4 @@
-//! Tests of the table of mutations in [`crate::mutation`], and of the rules around it.
+//! Tests of the table of mutations in [`crate::mutation`], and of the rules for mutations.
 
 mod agreement;
 mod moves;

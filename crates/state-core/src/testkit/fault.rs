@@ -133,7 +133,7 @@ impl Operation {
 /// A call that can be repeated and delayed.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
-/// A function that is called before each operation (`true`) and after it (`false`).
+/// A function that the plan calls before each operation (`true`) and after it (`false`).
 type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
 
 type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
