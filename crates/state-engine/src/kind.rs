@@ -254,7 +254,7 @@ impl KindDescription {
     }
 
     /// Whether objects of this kind may have an output with this name.
-    pub fn gives(&self, name: &str) -> bool {
+    pub fn has_output(&self, name: &str) -> bool {
         self.more_outputs || self.outputs.iter().any(|property| property.name == name)
     }
 
