@@ -64,8 +64,8 @@ impl CommittedResource {
         }
     }
 
-    /// Marks outputs as not known yet.
-    pub(crate) fn without(self, unknown: UnknownOutputs) -> Self {
+    /// Marks the outputs in `unknown` as not known yet.
+    pub(crate) fn with_unknown(self, unknown: UnknownOutputs) -> Self {
         Self { unknown, ..self }
     }
 

@@ -7,7 +7,8 @@ use crate::planner::{DeletionMethod, PlannedDeletion};
 use state_core::{Entry, Properties, SharedEntry};
 
 impl Deployment {
-    /// Whether all objects may be read. Otherwise reports a failure for each that may not.
+    /// Whether all commands that read these objects are approved. Reports a failure for each entry with an unapproved
+    /// command.
     pub(super) fn may_read(&self, entries: &[SharedEntry]) -> bool {
         let refused = entries
             .iter()
