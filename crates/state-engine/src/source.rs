@@ -94,7 +94,8 @@ pub trait Source: Send {
     /// Returns an error of the program. No new step begins then, and nothing is deleted.
     async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
 
-    /// Returns the stack outputs. Called once, after all steps; none: the recorded outputs stay.
+    /// Returns the stack outputs, or `None` if the recorded outputs stay. The engine calls this method once, after all
+    /// steps.
     ///
     /// # Errors
     /// Returns an error of the program.

@@ -25,8 +25,8 @@ impl DeclaredResource {
     }
 
     /// A resource whose inputs are resolved when the outcomes of all dependencies ([`Goal::needs`]) are known: once for
-    /// the plan, with the planned entries, and once for the run, with the committed ones. Resolving must not change the
-    /// dependencies.
+    /// the plan, with the planned entries, and once for the run, with the committed ones. `resolve` must not change the
+    /// dependencies of the goal.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
