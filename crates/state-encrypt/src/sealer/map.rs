@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 type SealedParts = BTreeMap<String, Vec<Stretch>>;
 
 impl Sealer {
-    /// Seals the secrets among the outputs of a stack.
+    /// Seals the outputs of a stack as the policy requires.
     ///
     /// # Errors
     /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
