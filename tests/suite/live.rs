@@ -52,7 +52,7 @@ fn unique_url(server: &str) -> String {
 
 /// The exit code and output of a run of `statectl`.
 #[derive(Debug)]
-struct Ran {
+struct CommandOutput {
     code: i32,
     out: String,
     err: String,
@@ -77,16 +77,16 @@ fn statectl(arguments: &[&str]) -> Command {
     command
 }
 
-fn run(command: &mut Command) -> Ran {
+fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().expect("the worker runs");
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
-impl Ran {
+impl CommandOutput {
     #[track_caller]
     fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");

@@ -1,7 +1,7 @@
 //! Stores that can't be used: `statectl` reports each failure within a time limit, with its own exit code, a hint and
 //! no secrets.
 
-use super::{Ran, run, server, statectl, unique_url};
+use super::{CommandOutput, run, server, statectl, unique_url};
 use crate::store::environment;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -27,7 +27,7 @@ const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 /// Runs a command that must fail with this exit code and a text on stderr, with a hint, within [`LIMIT`], and without
 /// [`CANARY`] in its output.
 #[track_caller]
-pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> Ran {
+pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> CommandOutput {
     let clock = environment().clock;
     let begun = clock.elapsed();
     let ran = run(command).exits(code);

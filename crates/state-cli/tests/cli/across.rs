@@ -1,7 +1,7 @@
 //! `mv --to-stack`: the command shows the plans of both stacks, asks for one confirmation, and creates one revision in
 //! each stack.
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::{CommandOutput, Sandbox};
 use serde_json::Value;
 use state_core::backend::Opening;
 use state_core::edits::{MovePlan, MoveRequest};
@@ -20,7 +20,7 @@ fn two_stacks() -> Sandbox {
     sandbox
 }
 
-fn on(sandbox: &Sandbox, stack: &str, arguments: &[&str]) -> Ran {
+fn on(sandbox: &Sandbox, stack: &str, arguments: &[&str]) -> CommandOutput {
     sandbox.run(&[&["--stack", stack][..], arguments].concat())
 }
 
@@ -265,7 +265,7 @@ fn pending_moves(sandbox: &Sandbox) -> Vec<Value> {
     listed.exits(0).data("pending-list").as_array().unwrap().clone()
 }
 
-fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
+fn resolve(sandbox: &Sandbox, id: &str) -> CommandOutput {
     on(
         sandbox,
         "data",

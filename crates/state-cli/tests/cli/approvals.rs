@@ -1,6 +1,6 @@
 //! Provider commands that only the state names, not the program: `statectl` runs none of them without an approval.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 
 const PROGRAM: &str = "\
 resources:
@@ -22,7 +22,7 @@ fn deployed() -> Sandbox {
 }
 
 /// Runs `statectl` on another client, which has no approvals.
-fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let mut command = sandbox.command(arguments);
     run(command.env("XDG_STATE_HOME", sandbox.path().join("other-client")))
 }

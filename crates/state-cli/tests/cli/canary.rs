@@ -3,7 +3,7 @@
 
 mod by_hand;
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Worked {
     }
 
     /// Runs a command with the most verbose output. Asserts its exit code, and that the command prints no secret.
-    fn checked(&self, arguments: &[&str], codes: &[i32]) -> Ran {
+    fn checked(&self, arguments: &[&str], codes: &[i32]) -> CommandOutput {
         let ran = run(&mut self.command(&[arguments, &["-vvv", "--yes"]].concat()));
         assert!(codes.contains(&ran.code), "{arguments:?}: {ran:#?}");
         for text in [&ran.stdout, &ran.stderr] {

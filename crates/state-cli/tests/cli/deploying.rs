@@ -1,6 +1,6 @@
 //! `up`, `preview`, `refresh` and `destroy` with real files: each command performs exactly the steps of its preview.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ fn run_as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn up(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, more: &[&str]) -> CommandOutput {
     sandbox.run(&[&["up", "state.yaml", "--yes"][..], more].concat())
 }
 

@@ -1,6 +1,6 @@
 //! Commands that edit the state: each shows its changes, asks for confirmation, and creates one revision or none.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,7 +20,7 @@ fn addresses(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Runs a command with this shell script as the editor. The script gets the path of the edited text as `$1`.
-fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Ran {
+fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> CommandOutput {
     let editor = sandbox.write("editor.sh", format!("#!/bin/sh\nset -e\n{script}\n"));
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = sandbox.command(arguments);

@@ -2,7 +2,7 @@
 //! writing anything.
 
 use crate::pulumi::nowhere;
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::path::Path;
 
 /// Returns the path of a fixture of the crate `state-formats`.
@@ -28,7 +28,7 @@ fn encrypted_state_is_imported_only_with_its_passphrase() {
     for part in ["pbkdf2.main", "STATECTL_IMPORT_PASSPHRASE", "--passphrase-file"] {
         assert!(refused.stderr.contains(part), "{refused:?}");
     }
-    let with = |passphrase: &str| -> Ran {
+    let with = |passphrase: &str| -> CommandOutput {
         run(sandbox
             .command(&["import", &file])
             .env("STATECTL_IMPORT_PASSPHRASE", passphrase))

@@ -1,7 +1,7 @@
 //! A store or settings file that `statectl` finds by itself is used only if no other user can write it, or after `trust
 //! path`.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use state_core::testkit::run::skip;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,14 +11,14 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// Runs `statectl` in a subfolder of the sandbox.
-fn below(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+fn below(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let folder = sandbox.path().join("a/b");
     std::fs::create_dir_all(&folder).unwrap();
     run(sandbox.command(arguments).current_dir(folder))
 }
 
 #[track_caller]
-fn assert_refused(ran: Ran, object: &Path) {
+fn assert_refused(ran: CommandOutput, object: &Path) {
     let ran = ran.exits(20);
     let hint = format!("trust path {}`", object.display());
     assert!(ran.stderr.contains(&hint), "{ran:?}");

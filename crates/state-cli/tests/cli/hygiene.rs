@@ -1,7 +1,7 @@
 //! Local security: permissions of identity files, drafts of edits, endless input, weak passphrases, and secrets in
 //! command lines.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn sealed() -> Sandbox {
     sandbox
 }
 
-fn edit(sandbox: &Sandbox, arguments: &[&str], editor: &str) -> Ran {
+fn edit(sandbox: &Sandbox, arguments: &[&str], editor: &str) -> CommandOutput {
     let runtime = sandbox.path().join("run");
     std::fs::create_dir_all(&runtime).unwrap();
     let mut command = sandbox.sealing(arguments);

@@ -1,7 +1,7 @@
 //! Selection of the stack of a program: a program changes its own stack, and no other stack without `--adopt`, even if
 //! the store has no other stack.
 
-use crate::sandbox::{Ran, Sandbox, fixture};
+use crate::sandbox::{CommandOutput, Sandbox, fixture};
 
 /// Returns a program with this name and one file.
 fn program(name: &str) -> String {
@@ -13,7 +13,7 @@ fn program(name: &str) -> String {
     format!("{head}resources:\n  {file}: {{ kind: file, inputs: {{ path: {file}.txt, content: x }} }}\n")
 }
 
-fn up(sandbox: &Sandbox, name: &str, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, name: &str, more: &[&str]) -> CommandOutput {
     sandbox.write("state.yaml", program(name));
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }

@@ -1,11 +1,11 @@
 //! Invalid programs and failing providers: each is reported with a clear error and its exit code, and no state is lost.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[track_caller]
-fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> CommandOutput {
     sandbox.write("state.yaml", program);
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }

@@ -1,6 +1,6 @@
 //! Imports and exports of Pulumi states through a store.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -124,7 +124,7 @@ fn sealed_stack_seals_and_masks_all_secret_envelopes() {
 fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     let (sandbox, text) = with(&document(&resources()));
     let import = ["import", "dev.json", "--open-secrets"];
-    let open = |file: Option<&str>, passphrase: Option<&str>| -> Ran {
+    let open = |file: Option<&str>, passphrase: Option<&str>| -> CommandOutput {
         let mut arguments = import.to_vec();
         arguments.extend(file.iter().flat_map(|file| ["--secrets-passphrase-file", file]));
         let mut command = sandbox.sealing(&arguments);

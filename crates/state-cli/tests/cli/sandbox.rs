@@ -15,13 +15,13 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 
 /// Output and exit code of a run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// Asserts the exit code of the run.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
@@ -122,12 +122,12 @@ impl Sandbox {
     }
 
     /// Runs `statectl` with these arguments.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&mut self.command(arguments))
     }
 
     /// Runs `statectl import` on a fixture.
-    pub(crate) fn import(&self, name: &str) -> Ran {
+    pub(crate) fn import(&self, name: &str) -> CommandOutput {
         self.run(&["import", fixture(name).to_str().unwrap()])
     }
 
@@ -167,9 +167,9 @@ impl Sandbox {
 }
 
 /// Runs a prepared command and collects its output.
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

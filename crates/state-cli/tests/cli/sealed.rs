@@ -1,6 +1,6 @@
 //! Sealed stacks at the command line: access of recipients, and of users without a key.
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 const SECRET: &str = "correct horse battery staple";
 
 /// Runs `statectl` as a user with their own settings folder, whose new stacks are sealed.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
+fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
     let settings = sandbox.path().join(who);
     let mut command = sandbox.sealing(arguments);
     run(command

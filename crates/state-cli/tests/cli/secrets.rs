@@ -1,6 +1,6 @@
 //! Sensitive values are printed only with `--show-secrets`, and in exports.
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use serde_json::json;
 
 const SECRET: &str = "correct horse battery staple";
@@ -133,7 +133,7 @@ fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
 }
 
 #[track_caller]
-fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let ran = run(&mut sandbox.sealing(&[arguments, &["--yes"]].concat()));
     assert!(
         !ran.stdout.contains(UNMARKED) && !ran.stderr.contains(UNMARKED),

@@ -1,7 +1,7 @@
 //! Requests that the user didn't ask for: credentials aren't sent to an endpoint that only project settings name, and
 //! completion sends no request.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -30,7 +30,7 @@ fn server() -> (String, Receiver<String>) {
     (endpoint, requests)
 }
 
-fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = sandbox.command(arguments);
     for name in [
         "AWS_ENDPOINT_URL",
