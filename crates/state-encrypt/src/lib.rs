@@ -87,10 +87,10 @@ mod place;
 mod plugin;
 mod recipient;
 mod sealer;
+mod spans;
 #[cfg(feature = "ssh")]
 mod ssh;
 mod stack_key;
-mod stretch;
 mod wrapped;
 
 pub use authenticator::{Authenticator, TAG_BYTES};

@@ -37,7 +37,8 @@ impl Wrap {
 /// files and prints [`DataKey::to_text`].
 ///
 /// # Errors
-/// [`Error::NoRecipient`] without recipients; [`Error::ShortPassphrase`]; [`Error::Wrapping`] when a plugin fails or the file would be too large.
+/// [`Error::NoRecipient`] without recipients; [`Error::ShortPassphrase`] when a passphrase is too short;
+/// [`Error::Wrapping`] when a plugin fails or the file would be too large.
 pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
     if recipients.is_empty() {
         return Err(Error::NoRecipient);

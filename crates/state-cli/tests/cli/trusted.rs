@@ -2,7 +2,7 @@
 
 mod pins;
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 const SECRET: &str = "correct horse battery staple";
 
 /// Runs `statectl` as a user with their own settings and known stacks.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
+fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
     run(&mut user(sandbox, who, arguments))
 }
 
@@ -24,7 +24,7 @@ fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Comma
 }
 
 /// Like [`as_user`], with this input on stdin.
-fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
+fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> CommandOutput {
     let mut command = user(sandbox, who, arguments);
     let mut child = command
         .stdin(Stdio::piped())
@@ -34,7 +34,7 @@ fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_ref()).unwrap();
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -157,7 +157,7 @@ fn output_readers_can_read_only_outputs() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "only the documents from the time with an output recipient must exist"
+        "outputs must be published only while the stack has an output recipient"
     );
 }
 

@@ -1,6 +1,7 @@
-//! Requests without the user's request: a project's settings send no credentials anywhere, and completion sends no request.
+//! Requests that the user didn't ask for: credentials aren't sent to an endpoint that only project settings name, and
+//! completion sends no request.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
@@ -11,7 +12,7 @@ const KEYS: [(&str, &str); 3] = [
     ("AWS_REGION", "r"),
 ];
 
-/// Starts a server that hears requests and answers each with 404.
+/// Starts a server that answers each request with 404. Returns its endpoint and a receiver of the requests.
 fn server() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -29,7 +30,7 @@ fn server() -> (String, Receiver<String>) {
     (endpoint, requests)
 }
 
-fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = sandbox.command(arguments);
     for name in [
         "AWS_ENDPOINT_URL",
@@ -76,21 +77,21 @@ fn endpoint_that_the_user_names_too_is_used() {
     let sandbox = Sandbox::new();
     let url = format!("s3://states?endpoint={endpoint}");
     sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
-    let heard = || requests.try_iter().count() > 0;
+    let is_used = || requests.try_iter().count() > 0;
     with_keys(&sandbox, &["list"], &[("AWS_ENDPOINT_URL", &endpoint)]).exits(10);
-    assert!(heard(), "named by the environment");
+    assert!(is_used(), "the environment names the endpoint");
     with_keys(&sandbox, &["list", "--backend", &url], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "the URL on the command line names the endpoint");
     let config = format!("endpoint={endpoint}");
     with_keys(&sandbox, &["list", "--backend-config", &config], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "`--backend-config` names the endpoint");
     std::fs::create_dir_all(sandbox.path().join("user-config/statectl")).unwrap();
     sandbox.write(
         "user-config/statectl/config.toml",
         format!("[profiles.mine]\nbackend = \"{url}\"\n"),
     );
     with_keys(&sandbox, &["list"], &[]).exits(10);
-    assert!(heard(), "named by the user's settings");
+    assert!(is_used(), "the user's settings name the endpoint");
 }
 
 #[test]
@@ -107,7 +108,7 @@ fn completion_sends_no_request_for_a_project() {
 }
 
 #[test]
-fn disabled_certificate_check_is_refused_with_a_way_out() {
+fn disabled_certificate_check_is_refused_with_a_hint() {
     let sandbox = Sandbox::new();
     let url = "s3://states?endpoint=https://127.0.0.1:1";
     for arguments in [&["list", "--backend", url][..], &["doctor", url]] {

@@ -12,10 +12,10 @@ type Name = (String, String);
 /// Index of objects and the entries that have them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// The entry that had each object when the index was last updated. If the recorded state differs, it takes
-    /// precedence.
+    /// Maps each object to the entry that had it when the index was last updated. If the recorded state differs, the
+    /// recorded state takes precedence.
     known: BTreeMap<Name, EntryKey>,
-    /// The entry that will have each object once its step is recorded.
+    /// Maps each object to the entry that will have it once the step of the entry is recorded.
     claims: BTreeMap<Name, EntryKey>,
 }
 

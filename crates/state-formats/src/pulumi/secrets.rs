@@ -71,7 +71,7 @@ fn refuse(reason: String) -> Error {
     }
 }
 
-/// An error that a different passphrase can't fix.
+/// An error that occurs before the passphrase is used.
 fn refuse_any(reason: String) -> Error {
     Error::Secrets {
         reason,
@@ -176,7 +176,7 @@ impl SecretOpener {
         }
         let mut replacements = Vec::new();
         for (pointer, view) in found {
-            // `check` ensured that the envelope has exactly one of `ciphertext` and `plaintext`.
+            // `value::check` ensured that the secret object has exactly one of `ciphertext` and `plaintext`.
             let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
             let (ciphertext, plaintext) = match text("ciphertext") {
                 None => (None, text("plaintext").unwrap_or_default()),

@@ -102,7 +102,7 @@ impl Logs {
     /// log.
     ///
     /// # Cancellation
-    /// A call that is dropped may skip an update.
+    /// Dropping the future may skip an update.
     pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
         let Some(LoggedUpdate { update, log, end }) = self.unread.pop() else {
             return Ok(None);

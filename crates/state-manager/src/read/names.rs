@@ -34,7 +34,7 @@ pub struct StackSummary {
     pub pending: usize,
     /// Whether the state is known to match the real resources.
     pub reliable: bool,
-    /// The mark of an update that left the whole state unreliable, with its time.
+    /// The mark of an update that left the whole state unreliable, with its time; none if there is no such mark.
     pub invalidated: Option<Invalidation>,
 }
 
@@ -182,7 +182,7 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
         other => other,
     })?;
     if head.is_removed() {
-        // Anyone with write access can set the mark: on a sealed stack it counts only with the head's tag.
+        // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
         let stack = store.stack(pointer.name.clone(), lineage);
         authenticate::head(&stack).await?;
         return Ok(None);

@@ -73,7 +73,7 @@ impl ConfigArg {
 
 impl fmt::Debug for ConfigArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Given(…)")
+        f.write_str("ConfigArg(…)")
     }
 }
 
