@@ -148,7 +148,7 @@ impl Update {
     }
 
     /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
-    /// the same record group also ends the update.
+    /// the same frame also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await

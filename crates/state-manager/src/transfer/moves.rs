@@ -169,12 +169,12 @@ fn arrival_outstanding(
     }
 }
 
-/// Checks that the stack still has the revision for which the move was planned.
+/// Checks that the stack still has the revision for which the move was planned, and that no update is open.
 fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) -> Result<()> {
     if state.current() == planned && state.update().is_none() {
         return Ok(());
     }
-    let reason = "another revision was made in the meantime; nothing was moved";
+    let reason = "another revision was made in the meantime, or an update is open; nothing was moved";
     Err(Error::conflict(object, reason))
 }
 

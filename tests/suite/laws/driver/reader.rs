@@ -35,7 +35,7 @@ pub(crate) struct Reader {
 /// The content of a revision.
 struct StoredRevision {
     snapshot: Snapshot,
-    /// Whether the revision was current at some time. A revision of `write` never is.
+    /// Whether the revision was current at some time. A revision that `Session::write` made is never current.
     was_current: bool,
 }
 

@@ -60,8 +60,8 @@ fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key:
     }
 }
 
-/// Returns the dependencies that an entry inherits. They are remaining dependencies of removed entries on which `entry`
-/// depends, directly or through other removed entries.
+/// Returns the dependencies that an entry inherits. If `entry` depends on a removed entry, directly or through other
+/// removed entries, it inherits those dependencies of the removed entry that remain.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -136,8 +136,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if
-/// another entry with the address of `to` comes between the member and `entry`, because the member doesn't wait for it.
+/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if a
+/// further generation of the address comes between the member and `entry`: the member doesn't wait for that generation.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,
