@@ -53,7 +53,8 @@ counter! {
     Epoch
 }
 counter! {
-    /// Counts the broken locks of a stack on a filesystem. Each break switches to a new lock file.
+    /// Counts how often the lock of a stack on a filesystem was taken from its holder by force. Each such break switches to
+    /// a new lock file.
     Generation
 }
 

@@ -51,7 +51,8 @@ pub(crate) async fn move_to(
         entries,
         at: Some(source.stack.now()),
     };
-    // The commit point: before this record the move has no effect, after it every owner completes the move.
+    // The commit point: before this record the move has no effect, after it, the next owner of each stack's lock
+    // completes the move.
     let left = commit_departure(source, leaving, request.clone(), planned.cloned()).await;
     let left = match left {
         Ok(revision) => revision,

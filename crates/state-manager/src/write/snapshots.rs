@@ -208,8 +208,8 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries
-/// that they refer to.
+/// The pending operations of a snapshot from another system, as this stack stores them: sealed, each with a uid. An
+/// update or a read gets the uid of its existing entry.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,

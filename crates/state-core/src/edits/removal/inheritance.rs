@@ -5,7 +5,8 @@ use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Reference, ReferenceField, SharedEntry};
 use std::collections::BTreeSet;
 
-/// Returns the entry without references to removed entries; `None` if it doesn't change.
+/// Returns the entry as it is after the removal: references to removed entries are dropped or redirected, and inherited
+/// dependencies are added. `None` if the entry doesn't change.
 pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> {
     let key = entry.key();
     let pruned = entry.with_references(|field, to| match to {
@@ -116,7 +117,7 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Returns the dependencies that the remaining members of the entry's groups declare. The entry waits for them through
+/// Returns the dependencies that the remaining members of those groups declare on which the entry depends. The entry waits for them through
 /// the group, so they need not be added to the entry.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
