@@ -211,7 +211,7 @@ async fn update(session: &Session, name: &str, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes an entry with large outputs until a checkpoint is due, then an entry with small outputs.
+/// Writes an entry with large outputs several times, so that a checkpoint is due, and then with small outputs.
 async fn bulk(session: &Session, round: u64) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))

@@ -75,10 +75,11 @@ impl Update {
         steps::refresh(&self.locked, target, entry).await
     }
 
-    /// Drops the tombstone of a resource whose replacement is no longer wanted.
+    /// Removes an entry that is pending replacement (its object is already deleted), because the replacement is no longer
+    /// wanted.
     ///
     /// # Errors
-    /// `Integrity` when the resource isn't a tombstone.
+    /// `Integrity` when the entry isn't pending replacement.
     pub async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         let change = StepChange::RemovePendingReplace(target);
         steps::step(&self.locked, change, None, true).await
@@ -154,7 +155,7 @@ impl Update {
     }
 
     /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
-    /// the same record group also ends the update.
+    /// the same frame also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await

@@ -17,7 +17,8 @@ pub(crate) enum Action {
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records an entry as unchanged. In some cases the recorded entry has the change nevertheless.
+    /// Records an entry as unchanged. If the change has size 0 or the entry doesn't exist, records the changed entry, which
+    /// the state may refuse.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),
@@ -35,7 +36,7 @@ pub(crate) enum Action {
     Plugin(u8),
     /// Records outputs of the stack that contain this number.
     StackOutputs(u8),
-    /// Marks the state as unreliable, as before changes of objects that aren't recorded one by one.
+    /// Marks the state as unreliable, as a caller does before it changes objects without recording each change.
     Invalidate,
     /// Marks the state as reliable without another change.
     Validate,
@@ -46,7 +47,8 @@ pub(crate) enum Action {
     Finish(UpdateResult),
     /// Crashes the writer. Another writer takes over and ends the update.
     Crash,
-    /// Hands the state to another writer without a crash: through a checkpoint, or by closing the session.
+    /// Continues from the stored state: the laws of the core write and load a checkpoint; the laws of the manager close the
+    /// session and open another.
     Checkpoint,
     /// Rolls back to an earlier revision.
     Restore(Index),
@@ -64,12 +66,12 @@ pub(crate) struct Intention {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Whether the step's replacement flag is inverted, so that it is wrong.
+    /// Whether the step gets the wrong value of `replaces`.
     pub(crate) contrary: bool,
     /// Whether a delete leaves a tombstone.
     pub(crate) tombstone: bool,
-    /// Whether the intent is made invalid: a delete or discard has an entry, all other operations have none. Where only
-    /// records are applied, the begin also reuses the id of a pending step.
+    /// Whether the intent is made invalid: a delete or discard has an entry, all other operations have none. In the laws
+    /// of the core, which apply records without a manager, the begin also reuses the id of a pending step.
     pub(crate) misfit: bool,
 }
 

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Maximum number of actions; few, because only the final state is listed.
+/// Maximum number of actions; low, because each case starts a process and checks only the final state.
 const ACTIONS: usize = 12;
 
 proptest! {

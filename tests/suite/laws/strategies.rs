@@ -1,4 +1,4 @@
-//! Generates histories: mostly valid actions, as of a correct tool, and some invalid actions.
+//! Generates histories: mostly valid actions, such as a correct tool performs, and some invalid ones.
 
 use super::actions::{Action, Change, Field, Hand, Identity, Intention, Link, Report, Target, To};
 use proptest::collection::vec;
@@ -10,8 +10,8 @@ use state_core::{Op, Outcome, UpdateResult};
 /// Number of different addresses of entries; low, so that actions often concern the same entry.
 pub(crate) const NAMES: u8 = 8;
 
-/// Generates histories of 2 to `max` actions. A history creates up to `max / 4` entries, ends that update, and
-/// continues with arbitrary actions.
+/// Generates histories of 2 to `max` actions. A history begins with an update that creates up to `max / 4`
+/// entries, and continues with arbitrary actions.
 pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
     let made = max / 4;
     let beginning = (vec(creates(), 0..=made), results());

@@ -53,7 +53,8 @@ counter! {
     Epoch
 }
 counter! {
-    /// Counts the broken locks of a stack on a filesystem. Each break switches to a new lock file.
+    /// Counts how often the lock of a stack on a filesystem was taken from its holder by force. Each such break switches to
+    /// a new lock file.
     Generation
 }
 
@@ -81,7 +82,7 @@ impl Epoch {
     /// Checks that the epoch isn't above the highest valid one.
     ///
     /// # Errors
-    /// A reason for the caller's error about the object that contains the epoch.
+    /// Returns the reason as text if the epoch is too high. The caller adds the object that contains the epoch.
     pub fn require_valid(self) -> Result<(), String> {
         match self.0 <= Self::MAX.0 {
             true => Ok(()),
@@ -91,7 +92,8 @@ impl Epoch {
         }
     }
 
-    /// Whether takeovers can change this epoch to `later`: it is not lower, and higher by at most [`Self::MAX_STEP`].
+    /// Whether takeovers can change this epoch to `later`: `later` is not lower, higher by at most
+    /// [`Self::MAX_STEP`], and at most [`Self::MAX`].
     pub const fn leads_to(self, later: Self) -> bool {
         self.0 <= later.0 && later.0 <= Self::MAX.0 && later.0 - self.0 <= Self::MAX_STEP
     }

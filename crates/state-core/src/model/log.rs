@@ -35,7 +35,7 @@ impl LogLine {
         }
     }
 
-    /// Returns the line with the entry to which it refers.
+    /// Sets the entry to which the line refers.
     #[must_use]
     pub fn about(self, address: Address) -> Self {
         Self {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Returns the snapshot with all values opened, whichever key of the stack they are sealed with. A removed recipient
-/// can therefore still open values that were sealed before the removal. Each value is authenticated by its own seal.
+/// can therefore still open a snapshot whose values were all sealed before the removal. Each value is authenticated by its own seal.
 pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
     let head = authenticate::head(stack).await?.head;
     let known = wrapped::keys_of(&head);

@@ -79,8 +79,8 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// Requires that the name leads to the stack whose outputs this client read under it before. A removal or a rename of
-/// that stack is no excuse: a reader of outputs can't authenticate the head that records it.
+/// Requires that the name leads to the stack whose outputs this client read under it before. Refuses
+/// even if that stack was removed or renamed, because a reader of outputs can't authenticate the head that records it.
 async fn require_same_stack(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
@@ -105,7 +105,8 @@ async fn require_same_stack(
 }
 
 /// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the
-/// pin. A new key is refused, because recipients of outputs can't open the data keys that verify an endorsement.
+/// pin. A new key is refused: only a record that the old key endorsed could prove it, and recipients of outputs can't open
+/// the data keys that verify the record.
 async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,

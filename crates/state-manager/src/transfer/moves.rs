@@ -51,7 +51,8 @@ pub(crate) async fn move_to(
         entries,
         at: Some(source.stack.now()),
     };
-    // The commit point: before this record the move has no effect, after it every owner completes the move.
+    // The commit point: before this record the move has no effect, after it, the next owner of each stack's lock
+    // completes the move.
     let left = commit_departure(source, leaving, request.clone(), planned.cloned()).await;
     let left = match left {
         Ok(revision) => revision,
@@ -169,12 +170,12 @@ fn arrival_outstanding(
     }
 }
 
-/// Checks that the stack still has the revision for which the move was planned.
+/// Checks that the stack still has the revision for which the move was planned, and that no update is open.
 fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) -> Result<()> {
     if state.current() == planned && state.update().is_none() {
         return Ok(());
     }
-    let reason = "another revision was made in the meantime; nothing was moved";
+    let reason = "another revision was made in the meantime, or an update is open; nothing was moved";
     Err(Error::conflict(object, reason))
 }
 

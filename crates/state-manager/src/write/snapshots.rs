@@ -53,8 +53,8 @@ pub(crate) async fn replace(
     locked.commit(request, loaded, build).await
 }
 
-/// Replaces all entries by those of an exported state. Unless the request is forced, the export must match the stack's
-/// present revision.
+/// Replaces all entries by those of an exported state. Unless the request is forced, the export must have the
+/// stack's lineage, no older serial than the current revision, and no pending operation that the stack doesn't know.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -67,7 +67,7 @@ pub(crate) async fn import_exported(
     replace(locked, request, snapshot, cause, None).await
 }
 
-/// Checks that an exported state matches the stack's present revision.
+/// Checks lineage, serial and pending operations of an exported state against the current revision.
 async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     let conflict = |reason: String| Err(Error::conflict(locked.stack.object(), reason));
     let known: BTreeSet<_> = locked.state().pending().map(|operation| operation.id).collect();
@@ -208,8 +208,8 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries
-/// that they refer to.
+/// The pending operations of a snapshot from another system, as this stack stores them: sealed, each with a uid. An
+/// update or a read gets the uid of its existing entry.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,
@@ -228,8 +228,8 @@ fn adopted(
         let Some(entry) = &mut operation.entry else {
             continue;
         };
-        // An update or a read concerns the existing resource and keeps its uid; every other operation concerns another
-        // resource.
+        // The entry of an update or a read is the recorded resource with its uid. The entry of any other operation is
+        // a different resource, so it keeps its own uid or gets a new one.
         let is_same = matches!(operation.op, Op::Update | Op::Read);
         let uid = uids.get(&operation.target).copied().filter(|_| is_same);
         let mut open = Entry::clone(entry);

@@ -71,7 +71,11 @@ async fn history_pages_concatenate_to_the_whole_history() {
     }
     assert_eq!(stack.history_page(None, 0).await.unwrap(), []);
     let objects = backend.list(stack.lineage(), ObjectKind::Update).await.unwrap();
-    assert_eq!(objects, [], "revisions from the base on are in the journal");
+    assert_eq!(
+        objects,
+        [],
+        "no history page is stored while all revisions are in the journal"
+    );
 }
 
 fn line(time: &str, level: LogLevel, about: Option<&str>, message: &str) -> LogLine {

@@ -21,7 +21,8 @@ pub(crate) struct Reader {
     loaded: LoadedSnapshots,
     /// The first slot that wasn't read yet.
     next: Slot,
-    /// The acknowledged states of the session, each by the slot after the last frame of the journal at that time.
+    /// The acknowledged states of the session. The key is the first free slot of the journal when the state was
+    /// acknowledged.
     shown: BTreeMap<Slot, Arc<State>>,
     revisions: BTreeMap<RevisionId, StoredRevision>,
     /// The revisions that were deleted.
@@ -35,7 +36,7 @@ pub(crate) struct Reader {
 /// The content of a revision.
 struct StoredRevision {
     snapshot: Snapshot,
-    /// Whether the revision was current at some time. A revision of `write` never is.
+    /// Whether the revision was current at some time. A revision that `Session::write` made is never current.
     was_current: bool,
 }
 
@@ -55,8 +56,8 @@ impl Reader {
         }
     }
 
-    /// Returns the acknowledged states of the session, each by the slot after the last frame of the journal at that
-    /// time.
+    /// Returns the acknowledged states of the session, each by the first free slot of the journal at the time of the
+    /// acknowledgement.
     pub(crate) const fn shown(&self) -> &BTreeMap<Slot, Arc<State>> {
         &self.shown
     }
@@ -103,8 +104,8 @@ impl Reader {
     /// Applies a record of the journal to the naive merge.
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // After a reset, only the end of the update may follow in the same frame. The state of the session
-            // therefore still has the entries and outputs of the reset.
+            // After a reset, only the end of the update may follow in the same frame, which changes no entry and no
+            // output. So the state of the session has those of the snapshot that the reset names.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());

@@ -5,7 +5,8 @@ use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Reference, ReferenceField, SharedEntry};
 use std::collections::BTreeSet;
 
-/// Returns the entry without references to removed entries; `None` if it doesn't change.
+/// Returns the entry as it is after the removal: references to removed entries are dropped or redirected, and inherited
+/// dependencies are added. `None` if the entry doesn't change.
 pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> {
     let key = entry.key();
     let pruned = entry.with_references(|field, to| match to {
@@ -60,8 +61,8 @@ fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key:
     }
 }
 
-/// Returns the dependencies that an entry inherits. They are remaining dependencies of removed entries on which `entry`
-/// depends, directly or through other removed entries.
+/// Returns the dependencies that an entry inherits. If `entry` depends on a removed entry, directly or through other
+/// removed entries, it inherits those dependencies of the removed entry that remain.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -116,7 +117,7 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Returns the dependencies that the remaining members of the entry's groups declare. The entry waits for them through
+/// Returns the dependencies that the remaining members of those groups declare on which the entry depends. The entry waits for them through
 /// the group, so they need not be added to the entry.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
@@ -136,8 +137,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if
-/// another entry with the address of `to` comes between the member and `entry`, because the member doesn't wait for it.
+/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if a
+/// further generation of the address comes between the member and `entry`: the member doesn't wait for that generation.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,

@@ -139,8 +139,8 @@ pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step
     }
 }
 
-/// Returns a step for each entry that the new order puts before an entry that preceded it. The steps are in the new
-/// order.
+/// Returns a step for each entry that moved ahead of an entry which came before it in the old order. The steps are in the
+/// new order.
 fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     let mut moves = Vec::new();
     // The loop runs backwards through the new order, and `lowest` is the lowest old position so far. An entry with a
