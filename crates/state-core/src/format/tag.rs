@@ -23,7 +23,7 @@ named! {
         Head = "head",
         /// A frame of the journal.
         Frame = "frame",
-        /// A name pointer.
+        /// The pointer of a stack name to a stack.
         Name = "name",
         /// A step result that is kept on the local disk until it is recorded.
         Spool = "spool",
