@@ -82,22 +82,12 @@ impl<'a> Parser<'a> {
             match token {
                 Token::Punctuation('#') => {
                     let attribute = self.attribute();
-                    if attribute.is_test_only {
-                        match (attribute.is_inner, braces) {
-                            (false, _) => self.skip_item(),
-                            // In a function or an impl: only that block is for tests.
-                            (true, 1..) => self.skip_block(),
-                            (true, 0) => {
-                                // The path stays: without it an inline module would count as the file's own module.
-                                let path = std::mem::take(&mut self.modules[index].path);
-                                self.modules[index] = Module {
-                                    path,
-                                    ..Module::default()
-                                };
-                                self.skip_block();
-                                return;
-                            }
-                        }
+                    match (attribute.is_test_only, attribute.is_inner, braces) {
+                        (false, _, _) => {}
+                        (true, false, _) => self.skip_item(),
+                        // In a function or an impl: only that block is for tests.
+                        (true, true, 1..) => self.skip_block(),
+                        (true, true, 0) => return self.skip_module(index),
                     }
                     is_exported_macro |= attribute.is_macro_export;
                     continue;
@@ -320,6 +310,17 @@ impl<'a> Parser<'a> {
                 _ => self.at += 1,
             }
         }
+    }
+
+    /// Skips the rest of a module that is for tests. Its path stays: without it an inline module would count as the
+    /// file's own module.
+    fn skip_module(&mut self, index: usize) {
+        let path = std::mem::take(&mut self.modules[index].path);
+        self.modules[index] = Module {
+            path,
+            ..Module::default()
+        };
+        self.skip_block();
     }
 
     /// Moves to the brace that closes the current block or module.
