@@ -108,7 +108,7 @@ pub use keys::rotation::{Rekey, RekeyReport};
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
 pub use known_stacks::{
-    KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
+    ChangeOrigin, KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
 };
 pub use objects::document::{Revision, RevisionKind};
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};

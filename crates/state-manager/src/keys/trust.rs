@@ -11,12 +11,17 @@ use state_core::sealing::StackKey;
 use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 
 /// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
-/// be opened here. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
+/// be opened here, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
 /// value, remembers nothing and signs nothing.
 ///
 /// # Errors
 /// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
-pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
+pub(crate) async fn require_key(
+    stack: &StackContext,
+    head: &Head,
+    key: Option<&dyn StackKey>,
+    unopened: Option<&str>,
+) -> Result<()> {
     let Some(pin) = pin(stack).await? else {
         return Ok(());
     };
@@ -55,14 +60,15 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     }
     // This client has identities and opened the pinned key once. Reading on would show content that it can't
     // authenticate as if it never could.
+    let cause = unopened.map_or_else(String::new, |cause| format!(" ({cause})"));
     let reason = match replaced {
         true => format!(
             "this client opened its data key {pinned} before, and none of your identities opens {now}, which replaced it: \
-             you were removed from its recipients, or its key files were changed"
+             you were removed from its recipients, or its key files were changed{cause}"
         ),
         false => format!(
             "this client opened its data key {pinned} before, and can't open it now: its key file is missing, damaged or \
-             wrapped to other recipients, or another identity is in use"
+             wrapped to other recipients, or another identity is in use{cause}"
         ),
     };
     Err(distrusted(stack, reason))
@@ -128,38 +134,73 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     })
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
-/// regression if the stack was rolled back. A change of policy or recipients that a holder of the key signed is reported
-/// once.
+/// The position of a stack compared with the pinned one.
+pub(crate) enum PinComparison {
+    /// The position is not before the pinned one, and is pinned now.
+    Advanced,
+    /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
+    RolledBack(String),
+    /// A holder of the key changed policy or recipients. The position is pinned when the change is reported.
+    Changed(UnreportedChange),
+}
+
+/// A change of policy or recipients that this client wasn't told yet.
+pub(crate) struct UnreportedChange {
+    /// The change, without its origin.
+    pub(crate) change: SealingChange,
+    /// The serial at which this client last saw the stack.
+    pub(crate) since: Serial,
+    was: SealingPin,
+    now: StackPin,
+}
+
+impl UnreportedChange {
+    /// Reports the change to the user and pins the position. A change that couldn't be shown is reported again later.
+    pub(crate) async fn report(self, stack: &StackContext) {
+        let Some(known_stacks) = stack.known_stacks() else {
+            return;
+        };
+        let mut now = self.now;
+        if !known_stacks.report(stack.name(), &self.change) {
+            now.sealing = Some(self.was);
+        }
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
+    }
+}
+
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead.
 ///
 /// # Errors
 /// When the known stacks can't be read.
-pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<Option<String>> {
+pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<PinComparison> {
     let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(None);
+        return Ok(PinComparison::Advanced);
     };
     let before = known_stacks.seen(stack.lineage()).await?;
     if let Some(before) = &before
         && let Some(regression) = point.regression(before)
     {
-        return Ok(Some(regression));
+        return Ok(PinComparison::RolledBack(regression));
     }
     // What wasn't authenticated isn't remembered: a forged position would make this client refuse the true one.
     let Some(now) = point.seen(before.as_ref()) else {
-        return Ok(None);
+        return Ok(PinComparison::Advanced);
     };
-    // A regression returns above without a write: the pin must stay at the highest position that was seen.
-    let mut now = now;
-    if let Some(was) = before.as_ref().and_then(|before| before.sealing.clone())
-        && let Some(change) = SealingChange::between(&was, &point.sealing)
-        && !known_stacks.report(stack.name(), &change)
+    if let Some(before) = &before
+        && let Some(was) = &before.sealing
+        && let Some(change) = SealingChange::between(was, &point.sealing)
     {
-        now.sealing = Some(was);
+        return Ok(PinComparison::Changed(UnreportedChange {
+            change,
+            since: before.serial,
+            was: was.clone(),
+            now,
+        }));
     }
     if before.as_ref() != Some(&now) {
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
-    Ok(None)
+    Ok(PinComparison::Advanced)
 }
 
 /// Pins the position at which a session ended.
@@ -185,18 +226,8 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
     }
 }
 
-/// As [`advance_pin`], for a client that is about to write: a regression is an error.
-///
-/// # Errors
-/// `Distrusted`.
-pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPosition<'_>) -> Result<()> {
-    match advance_pin(stack, point).await? {
-        None => Ok(()),
-        Some(regression) => Err(distrusted(stack, regression)),
-    }
-}
-
-fn distrusted(stack: &StackContext, reason: String) -> Error {
+/// The error for a client that would write to a stack that it doesn't trust.
+pub(crate) fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
