@@ -1,9 +1,10 @@
 //! Errors as users and scripts see them: what failed, on which object, and the next command to run.
 
 use crate::exit::ExitCode;
+use crate::settings::{Invocation, quoted};
 use serde::Serialize;
 use state_core::verify::Violation;
-use state_core::{Error, ErrorKind, ParseIdError, nearest};
+use state_core::{Error, ErrorKind, ParseIdError, StackName, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
 use state_manager::UnresolvedRevision;
@@ -121,11 +122,13 @@ impl CliError {
         }
     }
 
-    /// Adds the user's `--backend` and `--stack` flags to the commands in the hint, so that they can be pasted.
-    pub(crate) fn with_invocation(mut self, invocation: &str) -> Self {
-        self.hint = self
-            .hint
-            .map(|hint| hint.replace("`statectl ", &format!("`{invocation} ")));
+    /// Adds the user's `--backend` flag, and the stack that the user named or the error is about, to the commands in the
+    /// hint, so that they can be pasted.
+    pub(crate) fn with_invocation(mut self, invocation: &Invocation) -> Self {
+        // A stack that doesn't exist can be in no other command.
+        let stack = stack_of(&self.object).filter(|_| self.code != ExitCode::NotFound);
+        let invocation = invocation.or_stack(stack.as_ref());
+        self.hint = self.hint.map(|hint| invocation.apply(&hint));
         self
     }
 
@@ -161,6 +164,8 @@ impl From<Error> for CliError {
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
+            Error::Distrusted { object, .. } if contains(UNOPENED) => Some(other_identity(object)),
+            Error::Distrusted { object, .. } => Some(accept(object)),
             Error::Unavailable { .. } if contains(BAD_CERTIFICATE) => Some(BAD_CERTIFICATE_HINT.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
@@ -245,6 +250,38 @@ impl From<ProgramError> for CliError {
 /// Hint for a revision that `gc` has deleted.
 const COLLECTED: &str = "`statectl gc` deleted the revision; list the others with `statectl history`";
 
+/// The stack that an error is about, by its object: `stack shop`, `head of stack shop`.
+fn stack_of(object: &str) -> Option<StackName> {
+    let (_, name) = object.rsplit_once("stack ")?;
+    name.parse().ok()
+}
+
+/// Hint for a stack that differs from what this client remembers of it.
+fn accept(object: &str) -> String {
+    format!(
+        "ask the other users of the stack whether the change was intended; if so, run {}",
+        accepting(object)
+    )
+}
+
+/// The command that accepts a stack as it is now.
+fn accepting(object: &str) -> String {
+    let stack = stack_of(object).map_or_else(String::new, |name| format!(" --stack {}", quoted(&name.short())));
+    format!("`statectl trust --accept{stack}`")
+}
+
+/// Text of errors about a data key that this client opened before, and can't open now.
+const UNOPENED: &[&str] = &["can't open it now"];
+
+/// Hint for a data key that can't be opened any more.
+fn other_identity(object: &str) -> String {
+    format!(
+        "pass the identity that opened it before with `--identity FILE`, STATECTL_IDENTITY or STATECTL_PASSPHRASE, and restore a \
+         missing key file from a backup; if another user changed the stack on purpose, run {}",
+        accepting(object)
+    )
+}
+
 /// Hint for a missing bucket.
 fn create_container(container: &str) -> String {
     format!(
@@ -312,9 +349,6 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
              STATECTL_PASSPHRASE, or ask a recipient to run `statectl recipients add RECIPIENT` with the recipient that \
              `statectl identity` prints"
         }
-        ErrorKind::Distrusted => {
-            "ask the other users of the stack whether the change was intended; if so, run `statectl trust --accept --stack NAME`"
-        }
         ErrorKind::Denied => {
             "check your permissions and credentials for the store, then run the command again"
         }
@@ -328,6 +362,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
 mod tests {
     use super::CliError;
     use crate::exit::ExitCode;
+    use crate::settings::Invocation;
     use state_core::Error;
 
     #[test]
@@ -346,7 +381,7 @@ mod tests {
 
     #[test]
     fn hint_repeats_backend_and_stack_flags() {
-        let error = CliError::from(Error::not_found("stack x")).with_invocation("statectl --backend /b");
+        let error = CliError::from(Error::not_found("stack x")).with_invocation(&Invocation::new(Some("/b"), None));
         assert_eq!(
             error.hint.as_deref(),
             Some("list stacks with `statectl --backend /b stack ls`")

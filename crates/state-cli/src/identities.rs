@@ -115,6 +115,11 @@ impl Keys {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The recipients that belong to the user's identities.
+    pub(crate) fn own_recipients(&self) -> Vec<String> {
+        self.get().map(|keys| keys.own_recipients()).unwrap_or_default()
+    }
+
     /// Creates the user's identity if there is none, and loads it.
     ///
     /// # Errors

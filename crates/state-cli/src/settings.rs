@@ -6,6 +6,7 @@
 //! store.
 
 pub(crate) mod file;
+mod invocation;
 
 use crate::error::CliError;
 use crate::render::time::friendly_duration;
@@ -13,6 +14,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
 use file::{File, PROJECT_FILE, Profile};
+pub(crate) use invocation::Invocation;
 use state_core::mask::Mask;
 use state_core::{KeyId, RevisionId, StackName};
 use state_manager::{BackendRegistry, Expectations};
@@ -259,17 +261,11 @@ impl Settings {
         }
     }
 
-    /// The beginning of a command line for the same store and stack, for commands in hints.
-    pub(crate) fn invocation(&self) -> String {
-        let mut words = String::from("statectl");
-        let stack = self.stack.as_ref().map(StackName::short);
+    /// The flags for the same store and stack, for commands in hints and warnings.
+    pub(crate) fn invocation(&self) -> Invocation {
         let backend = self.backend.as_ref().map(|url| shown(url));
-        for (flag, value) in [("--backend", &backend), ("--stack", &stack)] {
-            if let Some(value) = value {
-                words.push_str(&format!(" {flag} {}", quoted(value)));
-            }
-        }
-        words
+        let stack = self.stack.as_ref().map(StackName::short);
+        Invocation::new(backend.as_deref(), stack.as_deref())
     }
 }
 

@@ -83,6 +83,11 @@ impl AgeKeys {
         self.recipients.keys().len() + self.recipients.passphrases.len()
     }
 
+    /// Returns the recipients that belong to the identities of this provider: see [`Identities::recipients`].
+    pub fn own_recipients(&self) -> Vec<String> {
+        self.identities.recipients()
+    }
+
     /// Forgets which keys couldn't be unwrapped, so that the next call tries again.
     pub fn forget_failures(&self) {
         self.attempts().retain(|_, outcome| outcome.is_ok());

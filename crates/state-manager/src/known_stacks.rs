@@ -51,6 +51,9 @@ pub struct StackPin {
     /// Policy and recipients in the head that was last authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealing: Option<SealingPin>,
+    /// The serial at which a change of policy or recipients could not be reported; `sealing` is the one from before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreported_since: Option<Serial>,
     /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsPin>,

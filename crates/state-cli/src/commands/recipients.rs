@@ -169,7 +169,7 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
 
 async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    if context.store.keys.identities()?.recipients().contains(&recipient.to_owned()) {
+    if context.store.keys.own_recipients().iter().any(|own| own == recipient) {
         let message = "refused to use your own identity as escrow key: it would be lost together with it";
         return Err(CliError::refused(recipient, message).with_hint(
             "make a separate identity on an offline medium, for example with `age-keygen -o FILE`, and add its recipient",
@@ -184,7 +184,7 @@ async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
 async fn report(context: &Context, stack: &Stack) -> CommandResult {
     let recipients = stack.recipients().await?;
     let of_outputs = stack.output_recipients().await?;
-    let own = context.store.keys.identities()?.recipients();
+    let own = context.store.keys.own_recipients();
     let listed = RecipientsReport {
         stack: stack.name().to_string(),
         you: recipients

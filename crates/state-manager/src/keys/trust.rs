@@ -148,7 +148,7 @@ pub(crate) enum PinComparison {
 pub(crate) struct UnreportedChange {
     /// The change, without its origin.
     pub(crate) change: SealingChange,
-    /// The serial at which this client last saw the stack.
+    /// The serial at which this client last saw the stack before the change.
     pub(crate) since: Serial,
     was: SealingPin,
     now: StackPin,
@@ -163,6 +163,7 @@ impl UnreportedChange {
         let mut now = self.now;
         if !known_stacks.report(stack.name(), &self.change) {
             now.sealing = Some(self.was);
+            now.unreported_since = Some(self.since);
         }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
@@ -192,7 +193,7 @@ pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>)
     {
         return Ok(PinComparison::Changed(UnreportedChange {
             change,
-            since: before.serial,
+            since: before.unreported_since.unwrap_or(before.serial),
             was: was.clone(),
             now,
         }));
@@ -207,8 +208,13 @@ pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>)
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
-        && let Some(now) = point.seen(before.as_ref())
+        && let Some(mut now) = point.seen(before.as_ref())
     {
+        // A change that wasn't shown when the session began is still to be reported.
+        if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
+            now.sealing = before.sealing;
+            now.unreported_since = before.unreported_since;
+        }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
 }
@@ -255,6 +261,7 @@ impl StackPosition<'_> {
         Some(StackPin {
             key,
             sealing: Some(self.sealing.clone()),
+            unreported_since: None,
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,

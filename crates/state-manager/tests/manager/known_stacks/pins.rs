@@ -36,8 +36,10 @@ async fn signed_change_of_recipients_is_reported_once() {
         client.write().await.unwrap();
         client.read().await.unwrap();
     }
+    let who = Client::of(&root, &anna).stacks().actor_name();
     let expected = format!(
-        "shop: recipients changed: +{bobs}; recipients of the outputs changed: +{carls}; policy changed from sensitive to all"
+        "shop: recipients changed by {who} in revisions 3, 4, 5: +{bobs}; recipients of the outputs changed: +{carls}; policy \
+         changed from sensitive to all"
     );
     assert_eq!(client.known_stacks.reported(), [expected]);
     assert_eq!(other.known_stacks.reported(), [""; 0], "its own changes");
@@ -49,7 +51,10 @@ async fn signed_change_of_recipients_is_reported_once() {
     stack.rekey("remove", without).await.unwrap();
     client.read().await.unwrap();
     let last = client.known_stacks.reported().pop().unwrap();
-    assert_eq!(last, format!("shop: recipients changed: -{bobs}"));
+    assert_eq!(
+        last,
+        format!("shop: recipients changed by {who} in revision 6: -{bobs}")
+    );
 }
 
 #[tokio::test]
