@@ -166,6 +166,7 @@ impl From<Error> for CliError {
             }
             Error::Distrusted { object, .. } if contains(UNOPENED) => Some(other_identity(object)),
             Error::Distrusted { object, .. } => Some(accept(object)),
+            Error::Invalid { .. } if contains(SHORT_PASSPHRASE) => Some(SHORT_PASSPHRASE_HINT.to_owned()),
             Error::Unavailable { .. } if contains(BAD_CERTIFICATE) => Some(BAD_CERTIFICATE_HINT.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
@@ -266,7 +267,8 @@ fn accept(object: &str) -> String {
 
 /// The command that accepts a stack as it is now.
 fn accepting(object: &str) -> String {
-    let stack = stack_of(object).map_or_else(String::new, |name| format!(" --stack {}", quoted(&name.short())));
+    let stack =
+        stack_of(object).map_or_else(String::new, |name| format!(" --stack {}", quoted(&name.short())));
     format!("`statectl trust --accept{stack}`")
 }
 
@@ -302,11 +304,18 @@ const FORGED: &[&str] = &[
     "changed without the key",
     "the store was altered",
     "while this session held the lock",
+    "its head was forged",
 ];
 
 /// Hint for content that was changed without the data key.
 const FORGED_HINT: &str = "find out who can write to the store; restore the changed files from a backup or from the store's \
                            earlier versions, then check the stack with `statectl verify --deep`";
+
+/// Text of errors about a passphrase that is easy to guess.
+const SHORT_PASSPHRASE: &[&str] = &["passphrase is shorter"];
+
+/// Hint for a passphrase that is easy to guess.
+const SHORT_PASSPHRASE_HINT: &str = "set STATECTL_PASSPHRASE to several random words";
 
 /// Text of errors about a stack that differs from `--expect-key` or `--expect-revision`.
 const UNEXPECTED: &[&str] = &["is expected"];
@@ -381,7 +390,8 @@ mod tests {
 
     #[test]
     fn hint_repeats_backend_and_stack_flags() {
-        let error = CliError::from(Error::not_found("stack x")).with_invocation(&Invocation::new(Some("/b"), None));
+        let error =
+            CliError::from(Error::not_found("stack x")).with_invocation(&Invocation::new(Some("/b"), None));
         assert_eq!(
             error.hint.as_deref(),
             Some("list stacks with `statectl --backend /b stack ls`")

@@ -188,8 +188,7 @@ impl Keys {
         let rules = PluginRules::default().with_timeout(limit);
         let trusted = std::env::var(PLUGINS).unwrap_or_default();
         rules.trust(trusted.split(',').map(str::trim).map(str::to_owned));
-        let mut keys =
-            AgeKeys::new(identities, recipients, Arc::clone(&self.entropy)).with_plugins(rules);
+        let mut keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy)).with_plugins(rules);
         for (format, opaque) in formats::all().opaque() {
             keys = keys.with_opaque(format, opaque.in_entry, opaque.in_snapshot);
         }
@@ -201,7 +200,9 @@ impl Keys {
 /// The time limit of each call of an age plugin.
 fn plugin_timeout() -> Result<Duration, CliError> {
     match std::env::var(PLUGIN_TIMEOUT) {
-        Ok(text) => friendly_duration(&text).map_err(|reason| CliError::usage(PLUGIN_TIMEOUT, &reason.to_string())),
+        Ok(text) => {
+            friendly_duration(&text).map_err(|reason| CliError::usage(PLUGIN_TIMEOUT, &reason.to_string()))
+        }
         Err(_) => Ok(PluginRules::DEFAULT_TIMEOUT),
     }
 }

@@ -93,7 +93,9 @@ impl Crypter for ConfigCrypter {
         self.aead
             .decrypt(XNonce::from_slice(nonce), payload)
             .map_err(|_| {
-                foreign("it can't be decrypted: it was changed, or sealed under another name or in another stack")
+                foreign(
+                    "it can't be decrypted: it was changed, or sealed under another name or in another stack",
+                )
             })
     }
 }

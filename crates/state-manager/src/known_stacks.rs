@@ -154,7 +154,11 @@ impl SealingChange {
             }
         }
         let described = by_user.iter().map(|(who, serials)| {
-            let revisions = if serials.len() == 1 { "revision" } else { "revisions" };
+            let revisions = if serials.len() == 1 {
+                "revision"
+            } else {
+                "revisions"
+            };
             format!(" by {who} in {revisions} {}", serials.join(", "))
         });
         described.collect::<Vec<_>>().join(" and")

@@ -169,7 +169,13 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
 
 async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    if context.store.keys.own_recipients().iter().any(|own| own == recipient) {
+    if context
+        .store
+        .keys
+        .own_recipients()
+        .iter()
+        .any(|own| own == recipient)
+    {
         let message = "refused to use your own identity as escrow key: it would be lost together with it";
         return Err(CliError::refused(recipient, message).with_hint(
             "make a separate identity on an offline medium, for example with `age-keygen -o FILE`, and add its recipient",
@@ -288,7 +294,9 @@ fn by_name(names: &BTreeMap<String, String>, text: &str) -> Result<Option<String
             format!("recipient {text}"),
             "several recipients have this name",
         )
-        .with_hint("name the recipient itself, with `--escrow`; list recipients with `statectl recipients list`")),
+        .with_hint(
+            "name the recipient itself, with `--escrow`; list recipients with `statectl recipients list`",
+        )),
         (first, _) => Ok(first.map(|(recipient, _)| recipient.clone())),
     }
 }
@@ -297,10 +305,13 @@ fn by_name(names: &BTreeMap<String, String>, text: &str) -> Result<Option<String
 fn stranger(object: String, recipient: &str, outputs: bool, other: &[String]) -> CliError {
     let error = CliError::not_found(
         object,
-        &format!("cannot remove {recipient}: not a recipient of the {}", match outputs {
-            true => "outputs",
-            false => "stack",
-        }),
+        &format!(
+            "cannot remove {recipient}: not a recipient of the {}",
+            match outputs {
+                true => "outputs",
+                false => "stack",
+            }
+        ),
     );
     let shown = quoted(recipient);
     error.with_hint(match (other.iter().any(|one| one == recipient), outputs) {
@@ -308,7 +319,9 @@ fn stranger(object: String, recipient: &str, outputs: bool, other: &[String]) ->
             "it is a recipient of outputs only: remove it with `statectl recipients remove --outputs {shown}`"
         ),
         (true, true) => {
-            format!("it is a recipient of the whole stack: remove it with `statectl recipients remove {shown}`")
+            format!(
+                "it is a recipient of the whole stack: remove it with `statectl recipients remove {shown}`"
+            )
         }
         (false, _) => "list recipients with `statectl recipients list`".to_owned(),
     })

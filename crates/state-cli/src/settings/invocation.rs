@@ -47,7 +47,11 @@ impl Invocation {
                 .iter()
                 .any(|first| command.split_whitespace().next() == Some(first));
             applied.push_str(COMMAND);
-            if let Some(backend) = self.backend.as_ref().filter(|_| !has("--backend") && !has("login")) {
+            if let Some(backend) = self
+                .backend
+                .as_ref()
+                .filter(|_| !has("--backend") && !has("login"))
+            {
                 applied.push_str(backend);
             }
             if let Some(stack) = self.stack.as_ref().filter(|_| !has("--stack") && uses_stack) {
@@ -66,7 +70,8 @@ mod tests {
     #[test]
     fn commands_get_the_flags_that_they_lack() {
         let invocation = Invocation::new(Some("/b c"), Some("shop/eu"));
-        let applied = invocation.apply("run `statectl trust`, or `statectl lock break --stack x`; see `--help`");
+        let applied =
+            invocation.apply("run `statectl trust`, or `statectl lock break --stack x`; see `--help`");
         assert_eq!(
             applied,
             "run `statectl --backend '/b c' --stack shop/eu trust`, or `statectl --backend '/b c' lock break --stack x`; \

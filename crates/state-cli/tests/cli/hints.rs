@@ -17,7 +17,11 @@ pub(crate) fn commands(stderr: &str) -> Vec<String> {
 pub(crate) fn paste(sandbox: &Sandbox, command: &str, policy: &str) -> Ran {
     let prepared = sandbox.command(&[]);
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_statectl"));
-    let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        binary.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut shell = std::process::Command::new("sh");
     shell
         .args(["-c", &format!("{command} --yes")])
@@ -37,7 +41,14 @@ fn two_stacks() -> (Sandbox, &'static str) {
     let (sandbox, store) = (Sandbox::new(), "my store");
     let file = fixture("shop.tfstate");
     for stack in ["default", "shop/eu"] {
-        let arguments = ["--backend", store, "import", "--stack", stack, file.to_str().unwrap()];
+        let arguments = [
+            "--backend",
+            store,
+            "import",
+            "--stack",
+            stack,
+            file.to_str().unwrap(),
+        ];
         run(&mut sandbox.sealing(&arguments)).exits(0);
     }
     (sandbox, store)
@@ -62,11 +73,22 @@ fn hint_of_a_distrusted_stack_accepts_it_when_pasted() {
     let (sandbox, store) = two_stacks();
     let (folder, earlier) = (sandbox.path().join(store), sandbox.path().join("earlier"));
     let copied = |from: &std::path::Path, to: &std::path::Path| {
-        let status = std::process::Command::new("cp").arg("-a").args([from, to]).status();
+        let status = std::process::Command::new("cp")
+            .arg("-a")
+            .args([from, to])
+            .status();
         assert!(status.unwrap().success());
     };
     copied(&folder, &earlier);
-    let taint = ["--backend", store, "--stack", "shop/eu", "taint", "terraform_data.database", "--yes"];
+    let taint = [
+        "--backend",
+        store,
+        "--stack",
+        "shop/eu",
+        "taint",
+        "terraform_data.database",
+        "--yes",
+    ];
     sandbox.run(&taint).exits(0);
     std::fs::remove_dir_all(&folder).unwrap();
     copied(&earlier, &folder);
@@ -81,13 +103,22 @@ fn hint_of_unapproved_commands_approves_them_when_pasted() {
     sandbox.write("first.yaml", "name: first\nresources: {}\n");
     let job = "name: shop/eu\nresources:\n  a: { kind: command, inputs: { create: [echo, made], read: [echo, read] } }\n";
     sandbox.write("state.yaml", job);
-    sandbox.run(&["--backend", store, "up", "first.yaml", "--yes"]).exits(0);
-    sandbox.run(&["--backend", store, "stack", "new", "shop/eu"]).exits(0);
-    sandbox.run(&["--backend", store, "up", "state.yaml", "--yes"]).exits(0);
+    sandbox
+        .run(&["--backend", store, "up", "first.yaml", "--yes"])
+        .exits(0);
+    sandbox
+        .run(&["--backend", store, "stack", "new", "shop/eu"])
+        .exits(0);
+    sandbox
+        .run(&["--backend", store, "up", "state.yaml", "--yes"])
+        .exits(0);
     std::fs::remove_dir_all(sandbox.path().join("user-state")).unwrap();
     let refused = sandbox.run(&["--backend", store, "refresh", "--yes"]).exits(20);
     let found = commands(&refused.stderr);
-    assert!(found[0].contains("--backend 'my store' --stack shop/eu trust commands"), "{found:?}");
+    assert!(
+        found[0].contains("--backend 'my store' --stack shop/eu trust commands"),
+        "{found:?}"
+    );
     paste(&sandbox, &found[0], "plaintext").exits(0);
     sandbox.run(&["--backend", store, "refresh", "--yes"]).exits(0);
 }
@@ -113,7 +144,9 @@ fn hints_of_recipients_work_when_pasted() {
     paste(&sandbox, &command, "sensitive").exits(0);
     let refused = on_stack(&["recipients", "remove", &escrow, "--yes"]).exits(4);
     paste(&sandbox, &only_command(&refused), "sensitive").exits(0);
-    let left = on_stack(&["recipients", "list", "--json"]).exits(0).data("recipients");
+    let left = on_stack(&["recipients", "list", "--json"])
+        .exits(0)
+        .data("recipients");
     assert_eq!(left["recipients"].as_array().unwrap().len(), 1, "{left}");
     assert_eq!(left["of-outputs"].as_array().unwrap().len(), 0, "{left}");
 }
@@ -162,7 +195,10 @@ fn foreign_encrypted_value_exits_12() {
     assert_eq!(opened.stdout, "hunter2");
     for (stack, name) in [("two", "token"), ("one", "other")] {
         let refused = secret(&["decrypt", name], stack, &sealed).exits(12);
-        assert!(refused.stderr.contains("hint: decrypt the value under the name"), "{refused:?}");
+        assert!(
+            refused.stderr.contains("hint: decrypt the value under the name"),
+            "{refused:?}"
+        );
     }
     let batch = format!("{{\"token\": \"{}\"}}", sealed.trim());
     secret(&["decrypt", "--batch"], "two", &batch).exits(12);

@@ -54,7 +54,12 @@ fn escrow_key_is_kept_and_removed_only_explicitly() {
     assert!(listed.contains(&format!("{escrow}  escrow")), "{listed}");
     let refused = anna(&["recipients", "remove", &escrow, "--yes"]).exits(4);
     assert!(refused.stderr.contains("it is an escrow key"), "{refused:?}");
-    as_user(&sandbox, "escrow", &["show", "terraform_data.database", "--show-secrets"]).exits(0);
+    as_user(
+        &sandbox,
+        "escrow",
+        &["show", "terraform_data.database", "--show-secrets"],
+    )
+    .exits(0);
 
     let second = recipient(&sandbox, "second");
     anna(&["recipients", "add", "--escrow", &second]).exits(0);

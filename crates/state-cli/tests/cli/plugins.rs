@@ -66,7 +66,10 @@ impl KeyService {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (mode, calls) = (Arc::new(Mutex::new(Mode::Works)), Arc::new(Mutex::new(Vec::new())));
+        let (mode, calls) = (
+            Arc::new(Mutex::new(Mode::Works)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let service = Self {
             port,
             mode: Arc::clone(&mode),
@@ -89,7 +92,10 @@ impl KeyService {
                     (Mode::Denies, _) => "denied".to_owned(),
                     (Mode::Works, "wrap") => {
                         // Base64 of six characters, so that it is canonical.
-                        let handle = format!("aGFuZGx{}", char::from(b'l' - u8::try_from(keys.len() % 8).unwrap()));
+                        let handle = format!(
+                            "aGFuZGx{}",
+                            char::from(b'l' - u8::try_from(keys.len() % 8).unwrap())
+                        );
                         keys.insert(handle.clone(), argument.to_owned());
                         handle
                     }
@@ -106,7 +112,12 @@ impl KeyService {
     }
 
     fn calls(&self, call: &str) -> usize {
-        self.calls.lock().unwrap().iter().filter(|made| *made == call).count()
+        self.calls
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|made| *made == call)
+            .count()
     }
 }
 
@@ -119,11 +130,16 @@ fn script(folder: &Path, name: &str, content: &str) {
 
 /// A command of a user with the plugins of the sandbox on the path.
 fn user(sandbox: &Sandbox, who: &str, service: Option<&KeyService>, arguments: &[&str]) -> Command {
-    let path = format!("{}:{}", sandbox.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        sandbox.path().join("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut command = sandbox::user(sandbox, who, arguments);
-    command
-        .env("PATH", path)
-        .env("KEY_SERVICE_PORT", service.map_or(1, |service| service.port).to_string());
+    command.env("PATH", path).env(
+        "KEY_SERVICE_PORT",
+        service.map_or(1, |service| service.port).to_string(),
+    );
     command
 }
 
@@ -154,7 +170,13 @@ fn key_service_opens_and_wraps_the_data_key() {
     let sandbox = with_key_service(&service);
     assert_eq!((service.calls("wrap"), service.calls("unwrap")), (1, 0));
     let shown = ci(&sandbox, &service, &["show", "a", "--show-secrets"]).exits(0);
-    let secret = run(&mut user(&sandbox, "anna", None, &["show", "a", "--show-secrets"])).exits(0);
+    let secret = run(&mut user(
+        &sandbox,
+        "anna",
+        None,
+        &["show", "a", "--show-secrets"],
+    ))
+    .exits(0);
     assert_eq!(shown.stdout, secret.stdout);
     // CI may replace the key, because its own identity names the plugin.
     ci(&sandbox, &service, &["rekey", "--yes"]).exits(0);
@@ -174,14 +196,22 @@ fn failing_key_service_exits_12_with_its_reason() {
     ] {
         service.set(mode);
         let before = service.calls("unwrap");
-        for arguments in [&["list"][..], &["show", "a", "--show-secrets"], &["taint", "a", "--yes"]] {
+        for arguments in [
+            &["list"][..],
+            &["show", "a", "--show-secrets"],
+            &["taint", "a", "--yes"],
+        ] {
             let refused = ci(&sandbox, &service, arguments).exits(12);
             assert!(
                 refused.stderr.contains(reason) && refused.stderr.contains("hint: "),
                 "{mode:?} {arguments:?}: {refused:?}"
             );
         }
-        assert_eq!(service.calls("unwrap") - before, 3, "{mode:?}: one call for each command");
+        assert_eq!(
+            service.calls("unwrap") - before,
+            3,
+            "{mode:?}: one call for each command"
+        );
     }
     service.set(Mode::Works);
     ci(&sandbox, &service, &["taint", "a", "--yes"]).exits(0);
@@ -222,7 +252,9 @@ fn recipient_of_a_store_starts_no_plugin() {
     eve(&["recipients", "add", "--outputs", EVIL]).exits(0);
 
     script(&bin, "age-plugin-evil", &plugin);
-    let bobs = run(&mut user(&sandbox, "bob", None, &["identity", "--new"])).exits(0).stdout;
+    let bobs = run(&mut user(&sandbox, "bob", None, &["identity", "--new"]))
+        .exits(0)
+        .stdout;
     for arguments in [
         &["rekey", "--yes"][..],
         &["recipients", "add", bobs.trim()],
@@ -237,7 +269,13 @@ fn recipient_of_a_store_starts_no_plugin() {
     // Publishes outputs to the recipient.
     let changed = anna(&["up", "--replace", "a", "--yes"]);
     assert!([0, 12].contains(&changed.code), "{changed:?}");
-    for arguments in [&["list"][..], &["outputs"], &["recipients", "list"], &["doctor"], &["verify"]] {
+    for arguments in [
+        &["list"][..],
+        &["outputs"],
+        &["recipients", "list"],
+        &["doctor"],
+        &["verify"],
+    ] {
         anna(arguments).exits(0);
     }
     assert!(!started.exists(), "a recipient of the store started a plugin");

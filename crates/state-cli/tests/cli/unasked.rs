@@ -117,6 +117,8 @@ fn message_repeats_no_user_and_no_password_of_a_url() {
         "s3://CANARY@states/x",
         "s3://me:CAN/ARY@states",
         "kv://me:CANARY@host",
+        "s3://states?endpoint=http://me:CANARY@127.0.0.1:1",
+        "s3://states?region=http%3A%2F%2Fme:CANARY%40host",
     ] {
         for arguments in [
             &["list"][..],

@@ -44,7 +44,11 @@ proptest! {
 #[test]
 fn wrong_context_key_or_lineage_is_refused() {
     let sealed = crypter(1, 1).encrypt("db", b"hunter2!").unwrap();
-    for (crypter, context) in [(crypter(1, 1), "web"), (crypter(1, 2), "db"), (crypter(2, 1), "db")] {
+    for (crypter, context) in [
+        (crypter(1, 1), "web"),
+        (crypter(1, 2), "db"),
+        (crypter(2, 1), "db"),
+    ] {
         let error = crypter.decrypt(context, &sealed).unwrap_err();
         assert_eq!(error.kind(), state_core::ErrorKind::Sealed, "{error}");
     }

@@ -131,7 +131,10 @@ impl Document {
         match &args.program {
             Some(path) => Self::of_file(context, path, &args.config).map(Some),
             None if args.config.config.is_empty() => Ok(None),
-            None => Err(CliError::usage("--config", "the values are for a program: name it on the command line")),
+            None => Err(CliError::usage(
+                "--config",
+                "the values are for a program: name it on the command line",
+            )),
         }
     }
 

@@ -62,7 +62,9 @@ fn change_of_recipients_is_shown_once() {
     assert!(first.stderr.contains(&expected), "{first:?}");
     anna(&["recipients", "add", "--name", "dora", &identity(&sandbox, "dora")]).exits(0);
     // Neither has a writing command a place for it in its JSON report.
-    bob(&["taint", "terraform_data.database", "--yes", "--json"]).exits(0).json();
+    bob(&["taint", "terraform_data.database", "--yes", "--json"])
+        .exits(0)
+        .json();
     anna(&["recipients", "remove", bobs.trim(), "--yes"]).exits(0);
     let second = as_user(&sandbox, "anna", &["list"]).exits(0);
     assert!(!second.stderr.contains("notice:"), "her own changes: {second:?}");
@@ -145,7 +147,12 @@ fn changes_of_recipients_mark_the_users_own() {
     // Removing rotates the key, and Anna's own recipient is among the changed ones when it is exchanged.
     let hers = anna(&["identity"]).exits(0).stdout;
     as_user(&sandbox, "carl", &["recipients", "remove", hers.trim(), "--yes"]).exits(0);
-    as_user(&sandbox, "carl", &["recipients", "add", "--name", "anna", hers.trim()]).exits(0);
+    as_user(
+        &sandbox,
+        "carl",
+        &["recipients", "add", "--name", "anna", hers.trim()],
+    )
+    .exits(0);
     as_user(&sandbox, "carl", &["recipients", "remove", "bob", "--yes"]).exits(0);
     let noticed = anna(&["list"]).exits(0).stderr;
     assert!(noticed.contains(&format!("-{bobs}")), "{noticed}");

@@ -148,7 +148,8 @@ pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verd
             Err(Error::conflict("head", "the change was refused"))
         })
         .await;
-    let is_own_error = matches!(&refused, Err(Error::Conflict { reason, .. }) if reason == "the change was refused");
+    let is_own_error =
+        matches!(&refused, Err(Error::Conflict { reason, .. }) if reason == "the change was refused");
     ensure(is_own_error, "a swap does not return the error of its change")?;
     ensure(
         bench.backend.read_head(lineage).await? == before,
