@@ -164,6 +164,7 @@ impl From<Error> for CliError {
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
+            Error::Sealed { .. } if contains(UNTRUSTED_PLUGIN) => Some(UNTRUSTED_PLUGIN_HINT.to_owned()),
             Error::Distrusted { object, .. } if contains(UNOPENED) => Some(other_identity(object)),
             Error::Distrusted { object, .. } => Some(accept(object)),
             Error::Invalid { .. } if contains(SHORT_PASSPHRASE) => Some(SHORT_PASSPHRASE_HINT.to_owned()),
@@ -310,6 +311,13 @@ const FORGED: &[&str] = &[
 /// Hint for content that was changed without the data key.
 const FORGED_HINT: &str = "find out who can write to the store; restore the changed files from a backup or from the store's \
                            earlier versions, then check the stack with `statectl verify --deep`";
+
+/// Text of errors about an age plugin that only the stack names.
+const UNTRUSTED_PLUGIN: &[&str] = &["so it was not started"];
+
+/// Hint for an age plugin that only the stack names.
+const UNTRUSTED_PLUGIN_HINT: &str = "if you trust the plugin, set STATECTL_AGE_PLUGINS to its name for this command; otherwise \
+                                     remove its recipients with `statectl recipients remove RECIPIENT`, for outputs with `statectl recipients remove --outputs RECIPIENT`";
 
 /// Text of errors about a passphrase that is easy to guess.
 const SHORT_PASSPHRASE: &[&str] = &["passphrase is shorter"];

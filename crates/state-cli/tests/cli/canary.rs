@@ -65,41 +65,56 @@ fn found(text: &[u8]) -> Option<String> {
 }
 
 /// Searches all files below a folder, and returns their kinds.
-fn search(folder: &Path) -> BTreeSet<String> {
+fn search(root: &Path) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
-    for item in std::fs::read_dir(folder).unwrap() {
-        let path = item.unwrap().path();
-        if path.is_dir() {
-            kinds.extend(search(&path));
-            continue;
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(folder).unwrap() {
+            let path = item.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).unwrap();
+            assert_eq!(found(&bytes), None, "{}", path.display());
+            if path.extension().is_some_and(|extension| extension == "zst") {
+                bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+                assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
+            }
+            kinds.insert(kind(path.strip_prefix(root).unwrap()));
         }
-        let mut bytes = std::fs::read(&path).unwrap();
-        assert_eq!(found(&bytes), None, "{}", path.display());
-        if path.extension().is_some_and(|extension| extension == "zst") {
-            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
-            assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
-        }
-        kinds.insert(kind(&path));
     }
     kinds
 }
 
-/// The kind of a file: the last two folders and the name, with `*` for each part that differs between stores and
-/// revisions.
+/// The kind of a file: its path, with `*` for the parts that differ between stores and revisions.
 fn kind(path: &Path) -> String {
-    let parts = path.iter().map(|part| part.to_str().unwrap());
     let varies = |part: &str| part.chars().any(|c| c.is_ascii_digit());
-    let part = |part: &str| match part.split_once('.') {
-        _ if !varies(part) => part.to_owned(),
-        Some((_, ending)) if !varies(ending) => format!("*.{ending}"),
-        _ => "*".to_owned(),
-    };
-    let parts: Vec<String> = parts.map(part).collect();
-    parts[parts.len().saturating_sub(3)..].join("/")
+    let parts = path.iter().map(|part| {
+        let part = part.to_str().unwrap();
+        match part.split_once('.') {
+            _ if !varies(part) => part.to_owned(),
+            Some((_, ending)) if !varies(ending) => format!("*.{ending}"),
+            _ => "*".to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("/")
 }
 
 /// Kinds of files in which a secret could lie; the search must have seen each.
-const KINDS: [&str; 0] = [];
+const KINDS: [&str; 11] = [
+    ".state/format",
+    ".state/names/default/default.json",
+    ".state/stacks/*/head.json",
+    ".state/stacks/*/journal/*.log",
+    ".state/stacks/*/keys/*.age",
+    ".state/stacks/*/logs/*.jsonl.zst",
+    ".state/stacks/*/meta.json",
+    ".state/stacks/*/snapshots/*.json.zst",
+    ".state/stacks/*/updates/*.page",
+    "user-state/statectl/seen/*/names/default/default",
+    "user-state/statectl/seen/*/stacks/*.json",
+];
 
 struct Worked {
     sandbox: Sandbox,

@@ -144,6 +144,10 @@ fn changes_of_recipients_mark_the_users_own() {
     bob(&["list"]).exits(0);
     let listed = bob(&["recipients", "list"]).exits(0).stdout;
     assert!(listed.contains(&format!("{bobs}  bob  (you)")), "{listed}");
+    anna(&["recipients", "add", "--outputs", &bobs]).exits(0);
+    let noticed = bob(&["list"]).exits(0).stderr;
+    let expected = format!("in revision 4: +bob ({bobs}, you)");
+    assert!(noticed.contains(&expected), "{noticed}");
     // Removing rotates the key, and Anna's own recipient is among the changed ones when it is exchanged.
     let hers = anna(&["identity"]).exits(0).stdout;
     as_user(&sandbox, "carl", &["recipients", "remove", hers.trim(), "--yes"]).exits(0);
@@ -153,7 +157,7 @@ fn changes_of_recipients_mark_the_users_own() {
         &["recipients", "add", "--name", "anna", hers.trim()],
     )
     .exits(0);
-    as_user(&sandbox, "carl", &["recipients", "remove", "bob", "--yes"]).exits(0);
+    as_user(&sandbox, "carl", &["recipients", "remove", &bobs, "--yes"]).exits(0);
     let noticed = anna(&["list"]).exits(0).stderr;
     assert!(noticed.contains(&format!("-{bobs}")), "{noticed}");
     let history = anna(&["history"]).exits(0).stdout;
