@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 /// The recipients of a stack, by what they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecipientCounts {
-    /// People and machines.
+    /// Number of recipients that people and machines use.
     pub(crate) regular: usize,
-    /// Keys that are kept offline.
+    /// Number of keys that are kept offline.
     pub(crate) escrow: usize,
 }
 

@@ -102,9 +102,9 @@ pub enum Error {
          was not started"
     )]
     UntrustedPlugin {
-        /// The recipient.
+        /// The recipient as the store names it.
         recipient: String,
-        /// The name of the plugin.
+        /// The name of the plugin, without `age-plugin-`.
         plugin: String,
     },
     /// Unwrapping with a passphrase would take too long.

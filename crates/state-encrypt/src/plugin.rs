@@ -90,7 +90,7 @@ pub(crate) fn within<T: Send + 'static>(
 ) -> Result<T, NoAnswer> {
     let (answer, answered) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
-        // Nobody waits for an answer that is too late.
+        // The receiver is gone if the answer is too late.
         drop(answer.send(call()));
     });
     answered.recv_timeout(limit).map_err(|error| NoAnswer {

@@ -155,7 +155,7 @@ pub struct Recipients {
 }
 
 impl Default for Recipients {
-    /// Contains no recipients.
+    /// Contains no recipients, and has the default time limit for plugins.
     fn default() -> Self {
         Self {
             keys: Vec::new(),

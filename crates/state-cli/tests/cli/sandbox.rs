@@ -177,7 +177,7 @@ pub(crate) fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Command 
     command
 }
 
-/// Runs [`user`].
+/// Runs the command of [`user`] and collects its output.
 pub(crate) fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     run(&mut user(sandbox, who, arguments))
 }

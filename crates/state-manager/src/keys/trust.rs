@@ -144,7 +144,7 @@ pub(crate) enum PinComparison {
     Changed(UnreportedChange),
 }
 
-/// A change of policy or recipients that this client wasn't told yet.
+/// A change of policy or recipients that wasn't reported to the user yet.
 pub(crate) struct UnreportedChange {
     /// The change, without its origin.
     pub(crate) change: SealingChange,
