@@ -1,4 +1,4 @@
-//! The test vectors of `docs/format.md`, computed by the crates.
+//! Checks the test vectors and the quoted documents of `docs/format.md` against the crates and the golden store.
 
 use state_core::backend::Holder;
 use state_core::head::SealingPolicy;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const BEGIN: &str = "<!-- vectors -->\n";
 const END: &str = "<!-- end of vectors -->\n";
 
-/// The small documents of the golden store that the page quotes.
+/// The documents of the golden store that the page quotes.
 const QUOTED: [&str; 4] = [
     "format",
     "names/shop/production.json",
@@ -32,8 +32,10 @@ fn path(relative: &str) -> PathBuf {
 #[test]
 fn format_page_has_the_vectors_that_the_crates_compute() {
     let page = fs::read_to_string(path("../docs/format.md")).expect("the page");
-    let (before, rest) = page.split_once(BEGIN).expect("where the vectors begin");
-    let (found, after) = rest.split_once(END).expect("where the vectors end");
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .expect("the mark at the begin of the vectors");
+    let (found, after) = rest.split_once(END).expect("the mark at the end of the vectors");
     let computed = format!("\n```text\n{}```\n\n", vectors());
     if std::env::var_os("STATE_GOLDEN").is_some_and(|value| value == "write") {
         let page = [before, BEGIN, &computed, END, after].concat();
@@ -65,6 +67,7 @@ fn vectors() -> String {
     lines
 }
 
+/// Adds a vector, by name and value.
 type Add<'a> = &'a mut dyn FnMut(&str, &str);
 
 fn lineage() -> Lineage {
@@ -150,7 +153,7 @@ fn add_keys(add: Add<'_>) {
 }
 
 fn add_sealed(add: Add<'_>) {
-    let sealed = sealer().seal_entry(&entry()).expect("it has a uid");
+    let sealed = sealer().seal_entry(&entry()).expect("the entry has a uid");
     add("entry", &codec::entry_text(&entry()));
     add("sealed entry", &codec::entry_text(&sealed));
     let crypter = stack_key()

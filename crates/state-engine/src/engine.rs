@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Takes the commands of a program for declared, as far as its inputs are known without a state. [`Engine::plan`]
+    /// Registers the commands of a program as declared, as far as its inputs are known without a state. [`Engine::plan`]
     /// does the same; a caller that settles pending operations, refreshes or destroys for a program at hand calls this first.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {

@@ -102,7 +102,7 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before anything is committed. The engine takes their commands for declared
+    /// The resources whose inputs are known before anything is committed. The engine registers their commands as declared
     /// before it reads recorded objects.
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()

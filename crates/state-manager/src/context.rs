@@ -134,12 +134,12 @@ impl StackContext {
         self.store.nonce()
     }
 
-    /// What the caller demands of this stack.
+    /// The caller's expectations of this stack.
     pub(crate) fn expectations(&self) -> &Expectations {
         &self.expectations
     }
 
-    /// The same stack without the caller's demands, which are on a stack that the caller named.
+    /// The same stack without expectations: these apply only to stacks that the caller named.
     pub(crate) fn without_expectations(mut self) -> Self {
         self.expectations = Arc::default();
         self

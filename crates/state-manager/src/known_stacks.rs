@@ -260,7 +260,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
-    /// Stores the pin of a stack; none removes it.
+    /// Stores the pin of a stack, or removes the pin if `seen` is none.
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
     /// The stack to which a name pointed when the name was last read.
@@ -269,8 +269,8 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
-    /// All names under which a stack is remembered. The default remembers none: then a name that is missing in a list of
-    /// the store's stacks isn't noticed, only one that is asked for.
+    /// All names under which a stack is remembered. The default returns none. The client then doesn't notice that a
+    /// name is missing from the list of the store's stacks; it notices only when it looks that name up.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].
@@ -278,7 +278,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Stores the stack that has a name; none removes the name.
+    /// Stores the lineage of the stack that has a name, or removes the name if `lineage` is none.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
     /// Reports to the user that a holder of the data key changed the policy or the recipients of a stack since this
@@ -332,7 +332,7 @@ impl KnownStacks for MemoryKnownStacks {
     async fn names(&self) -> Result<Vec<StackName>> {
         let pin_table = self.pin_table();
         let names = pin_table.names.keys();
-        // They were made of names, so each of them is one.
+        // The keys were made from stack names, so each of them is a valid name.
         Ok(names
             .filter_map(|(project, stack)| StackName::new(project, stack).ok())
             .collect())

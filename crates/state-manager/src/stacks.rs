@@ -103,8 +103,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is
-    /// refused.
+    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since this
+    /// client last saw it is refused.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
@@ -112,7 +112,7 @@ impl Stacks {
     }
 
     /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable
-    /// are kept in files there. See [`SpooledResult`](crate::SpooledResult).
+    /// are kept in files in that folder. See [`SpooledResult`](crate::SpooledResult).
     #[must_use]
     pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
         self.context.spool = Some(folder.into().into());
@@ -134,8 +134,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with demands on its stacks, by a caller that doesn't remember them: a stack that doesn't meet them
-    /// is refused, and none is created.
+    /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused, and no
+    /// stack can be created while a key or a revision is expected.
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);
@@ -198,8 +198,8 @@ impl Stacks {
     /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
-    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed
-    /// stack before.
+    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when this client knows another stack under
+    /// this name, and can't verify that the known stack was removed or renamed.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
@@ -306,7 +306,7 @@ impl Stacks {
     /// `Conflict` when both arguments are the same stack; any error of `lock`. Then neither stack is locked.
     ///
     /// # Cancellation
-    /// A future that is dropped releases the locks that it held.
+    /// Dropping the future releases the locks that it took.
     pub async fn lock_both<E: From<Error>>(
         one: &Stack,
         other: &Stack,

@@ -36,7 +36,8 @@ impl Update {
     /// them: by their own steps, or by [`Update::same`].
     ///
     /// # Errors
-    /// `Integrity` with every rule that the step would break; then nothing is recorded.
+    /// `Integrity` with every rule that the step would break; `Sealed` when the resource has sensitive values and the
+    /// stack has no key. Then nothing is recorded.
     pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
         let target = intent.target.clone();
         let (id, uid) = steps::begin(&self.locked, intent).await?;
@@ -83,7 +84,7 @@ impl Update {
         steps::step(&self.locked, change, None, true).await
     }
 
-    /// Records outputs of a resource that were registered after its step.
+    /// Records outputs of a resource that were registered after its step. `sensitive` names the sensitive ones.
     ///
     /// # Errors
     /// `Integrity` when the resource doesn't exist.
@@ -111,7 +112,7 @@ impl Update {
     /// Records the outputs of the stack itself.
     ///
     /// # Errors
-    /// `Integrity` when no update is open.
+    /// `Integrity` when no update is open; `Sealed` when an output is sensitive and the stack has no key.
     pub async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
         let sealed = self.locked.seal.outputs(outputs)?;
         steps::record(&self.locked, Record::SetOutputs(sealed)).await
@@ -170,7 +171,9 @@ impl Mutation {
         self.id
     }
 
-    /// Records the result that the provider returned. The result is durable when this function returns.
+    /// Records the result that the provider returned. The result is durable when this function returns. `entry` is the
+    /// resource as the provider returned it; none for a deletion, a discard and a failure. `reasons` are the provider's
+    /// explanations of a partial outcome.
     ///
     /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
     /// operation, and no resource is changed in the state.

@@ -1,4 +1,4 @@
-//! Commands that only the state names: no command of `statectl` runs them without an approval.
+//! Provider commands that only the state names, not the program: `statectl` runs none of them without an approval.
 
 use crate::sandbox::{Ran, Sandbox, run};
 
@@ -12,7 +12,7 @@ resources:
       delete: [sh, -c, 'echo delete >> ran', \"\\u001b[2J\"]
 ";
 
-/// A sandbox in which the user ran a program with commands, and no command since.
+/// Returns a sandbox in which the user has deployed a program with commands. The record of executed commands is empty.
 fn deployed() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PROGRAM);
@@ -21,7 +21,7 @@ fn deployed() -> Sandbox {
     sandbox
 }
 
-/// Runs `statectl` on a client that has never seen the program.
+/// Runs `statectl` on another client, which has no approvals.
 fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let mut command = sandbox.command(arguments);
     run(command.env("XDG_STATE_HOME", sandbox.path().join("other-client")))
@@ -52,7 +52,11 @@ fn state_runs_no_command_on_a_client_that_did_not_approve() {
         );
         assert_eq!(ran(&sandbox), "", "{arguments:?}");
     }
-    assert_eq!(sandbox.history().len(), 1, "nothing was recorded");
+    assert_eq!(
+        sandbox.history().len(),
+        1,
+        "a refused command must write no revision"
+    );
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn approval_in_another_folder_is_not_valid() {
 }
 
 #[test]
-fn secret_command_is_hidden_and_not_approved_unseen() {
+fn command_with_secret_is_hidden_and_needs_show_secrets() {
     let sandbox = Sandbox::new();
     let program = format!("{PROGRAM}      environment: {{ TOKEN: '${{config.token}}' }}\n");
     sandbox.write(

@@ -1,4 +1,5 @@
-//! Stores and settings that are found: they must belong to the user alone.
+//! A store or settings file that `statectl` finds by itself is used only if no other user can write it, or after `trust
+//! path`.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use state_core::testkit::run::skip;
@@ -9,7 +10,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs `statectl` in a folder below the sandbox's.
+/// Runs `statectl` in a subfolder of the sandbox.
 fn below(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let folder = sandbox.path().join("a/b");
     std::fs::create_dir_all(&folder).unwrap();
@@ -80,7 +81,7 @@ fn store_of_another_owner_is_refused() {
 }
 
 #[test]
-fn project_settings_lead_to_no_store_of_others() {
+fn writable_store_named_by_project_settings_is_refused() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");
     sandbox.write("statectl.toml", "backend = \".state\"\n");

@@ -1,10 +1,11 @@
-//! Local hygiene: files of identities and drafts, endless input, weak passphrases, secrets in command lines.
+//! Local security: permissions of identity files, drafts of edits, endless input, weak passphrases, and secrets in
+//! command lines.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A sandbox with a sealed stack `default`.
+/// Returns a sandbox with a sealed stack `default`.
 fn sealed() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write(
@@ -126,7 +127,7 @@ fn secret_in_a_command_line_is_refused() {
     assert!(sandbox.path().join("made").exists());
 }
 
-/// Removes everything below a path, as someone with write access can.
+/// Deletes a path with everything below it, as an attacker with write access can.
 fn delete(path: &Path) {
     match path.is_dir() {
         true => std::fs::remove_dir_all(path).unwrap(),

@@ -1,4 +1,4 @@
-//! Client locks of the binary: an operator locks a stack across commands.
+//! Client locks, by which an operator locks a stack across several commands.
 
 use crate::programs::started;
 use crate::sandbox::{Ran, Sandbox, fixture, run};
@@ -112,7 +112,7 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     );
     assert!(
         !sandbox.path().join("later").exists(),
-        "no further step was begun"
+        "no further step may begin after the lock was lost"
     );
     assert!(
         text.contains("another client took over the lock") && text.contains("`statectl lock status`"),

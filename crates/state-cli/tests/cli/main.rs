@@ -1,6 +1,6 @@
 //! Tests of the `statectl` binary, each in its own folder.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
+#![expect(clippy::unwrap_used, reason = "a test that can't continue should panic")]
 
 mod across;
 mod approvals;

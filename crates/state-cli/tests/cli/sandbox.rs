@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// The path of a Terraform state in the fixtures of the workspace.
+/// Returns the path of a Terraform state in the fixtures of the workspace.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
@@ -29,7 +29,7 @@ impl Ran {
         self
     }
 
-    /// The only JSON document on stdout, checked against its schema. Asserts that stderr is empty.
+    /// Returns the only JSON document on stdout, after checking it against its schema. Asserts that stderr is empty.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stderr, "", "{self:#?}");
@@ -40,7 +40,7 @@ impl Ran {
         document
     }
 
-    /// The data of the JSON document, which must have this kind.
+    /// Returns the data of the JSON document on stdout. Asserts that the document has this kind.
     #[track_caller]
     pub(crate) fn data(&self, kind: &str) -> Value {
         let mut document = self.json();
@@ -64,14 +64,14 @@ impl Sandbox {
         }
     }
 
-    /// A folder with a store that holds the fixture `shop`.
+    /// Creates a sandbox with a store whose stack `default` has the fixture `shop`.
     pub(crate) fn with_shop() -> Self {
         let sandbox = Self::new();
         sandbox.import("shop.tfstate").exits(0);
         sandbox
     }
 
-    /// The path of the sandbox folder.
+    /// Returns the path of the sandbox folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -83,7 +83,8 @@ impl Sandbox {
         path
     }
 
-    /// `statectl` without a terminal and without the caller's settings.
+    /// Returns a command that runs `statectl` without a terminal, without the settings of the user who runs the test,
+    /// and with new stacks in plaintext.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_statectl"));
         command
@@ -92,7 +93,7 @@ impl Sandbox {
             .stdin(Stdio::null())
             .env("XDG_CONFIG_HOME", self.path().join("user-config"))
             .env("XDG_STATE_HOME", self.path().join("user-state"))
-            // Most tests are easier to read if the store contains plaintext.
+            // Most tests are easier to read with a store in plaintext.
             .env("STATECTL_POLICY", "plaintext");
         for name in [
             "STATECTL_BACKEND",
@@ -115,7 +116,7 @@ impl Sandbox {
         command
     }
 
-    /// Like [`Sandbox::command`], for a user whose new stacks are sealed.
+    /// Like [`Sandbox::command`], but new stacks are sealed.
     pub(crate) fn sealing(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
         command.env("STATECTL_POLICY", "sensitive");
@@ -132,7 +133,7 @@ impl Sandbox {
         self.run(&["import", fixture(name).to_str().unwrap()])
     }
 
-    /// The history, newest first.
+    /// Returns the history of the stack, newest revision first.
     pub(crate) fn history(&self) -> Vec<Value> {
         let ran = self.run(&["history", "--json"]);
         assert_eq!(ran.stderr, "", "{ran:#?}");

@@ -1,4 +1,4 @@
-//! Sealed stacks at the command line: access of a team, and of users without a key.
+//! Sealed stacks at the command line: access of recipients, and of users without a key.
 
 use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop};
 use std::fs::Permissions;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
 
-/// The files below a folder that contain the secret, also in compressed form.
+/// Returns the files below a folder that contain the secret, also in compressed form.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -66,7 +66,7 @@ fn import_seals_and_export_with_the_key_is_identical() {
     assert_eq!(
         anna(&["history", "--json"]).exits(0).stdout.lines().count(),
         1,
-        "nothing changed"
+        "an equal import must write no revision"
     );
 }
 
@@ -184,7 +184,7 @@ fn recipient_reads_and_writes_until_removed() {
     let differences = as_user(&sandbox, "anna", &["diff", "@-", "@", "--detailed-exitcode"]).exits(0);
     assert!(
         differences.stdout.contains("no differences"),
-        "a new data key is not a difference: {differences:?}"
+        "a new data key must not be shown as a difference: {differences:?}"
     );
     as_user(&sandbox, "anna", &["rollback", "1", "--yes"]).exits(0);
     as_user(&sandbox, "anna", &["verify", "--deep"]).exits(0);
@@ -199,7 +199,7 @@ fn encrypt_seals_a_plaintext_stack_with_a_passphrase() {
     let sandbox = Sandbox::with_shop();
     assert!(
         !leaks(&sandbox.path().join(".state")).is_empty(),
-        "the stack is in plaintext"
+        "the store must contain the secret before `encrypt`"
     );
     let with_passphrase = |passphrase: &str, arguments: &[&str]| {
         let mut command = sandbox.sealing(arguments);

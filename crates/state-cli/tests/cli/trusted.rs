@@ -136,7 +136,7 @@ fn output_readers_can_read_only_outputs() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "only the documents from the time with an output recipient must exist"
+        "outputs must be published only while the stack has an output recipient"
     );
 }
 

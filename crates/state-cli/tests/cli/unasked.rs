@@ -1,4 +1,5 @@
-//! Requests without the user's request: a project's settings send no credentials anywhere, and completion sends no request.
+//! Requests that the user didn't ask for: credentials aren't sent to an endpoint that only project settings name, and
+//! completion sends no request.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use state_core::testkit::server::CannedServer;
@@ -63,21 +64,21 @@ fn endpoint_that_the_user_names_too_is_used() {
     let sandbox = Sandbox::new();
     let url = format!("s3://states?endpoint={endpoint}");
     sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
-    let heard = || !server.requests().is_empty();
+    let is_used = || !server.requests().is_empty();
     with_keys(&sandbox, &["list"], &[("AWS_ENDPOINT_URL", &endpoint)]).exits(10);
-    assert!(heard(), "named by the environment");
+    assert!(is_used(), "the environment names the endpoint");
     with_keys(&sandbox, &["list", "--backend", &url], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "the URL on the command line names the endpoint");
     let config = format!("endpoint={endpoint}");
     with_keys(&sandbox, &["list", "--backend-config", &config], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "`--backend-config` names the endpoint");
     std::fs::create_dir_all(sandbox.path().join("user-config/statectl")).unwrap();
     sandbox.write(
         "user-config/statectl/config.toml",
         format!("[profiles.mine]\nbackend = \"{url}\"\n"),
     );
     with_keys(&sandbox, &["list"], &[]).exits(10);
-    assert!(heard(), "named by the user's settings");
+    assert!(is_used(), "the user's settings name the endpoint");
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn completion_sends_no_request_for_a_project() {
 }
 
 #[test]
-fn disabled_certificate_check_is_refused_with_a_way_out() {
+fn disabled_certificate_check_is_refused_with_a_hint() {
     let sandbox = Sandbox::new();
     let url = "s3://states?endpoint=https://127.0.0.1:1";
     for arguments in [&["list", "--backend", url][..], &["doctor", url]] {

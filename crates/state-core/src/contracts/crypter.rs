@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// Encrypts and decrypts single values, such as a stack's configuration secrets.
 ///
-/// `context` is authenticated together with the value: a value can be decrypted only in the context of its
-/// encryption.
+/// `context` is authenticated together with the value: a value can be decrypted only with the context that was passed
+/// to its encryption.
 pub trait Crypter: fmt::Debug + Send + Sync {
     /// Encrypts a value.
     ///

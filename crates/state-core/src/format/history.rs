@@ -7,9 +7,9 @@ use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 
 /// The pages with the documents of all revisions before the head's base, oldest first. Later revisions are read from
-/// the frames that made them.
+/// the frames that created them.
 ///
-/// A page counts only because the head names it by digest: a file in `updates/` that no head names has no meaning.
+/// Readers use only the pages that the head names by digest, and ignore all other files in `updates/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct History {

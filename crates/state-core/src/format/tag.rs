@@ -62,7 +62,7 @@ impl Tag {
 
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
-        // `blake3::Hash` compares in constant time, a derived comparison doesn't.
+        // `blake3::Hash` compares in constant time, unlike a derived `PartialEq`.
         blake3::Hash::from_bytes(*self.0.as_bytes()) == blake3::Hash::from_bytes(*other.0.as_bytes())
     }
 }

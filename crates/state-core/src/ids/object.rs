@@ -17,8 +17,8 @@ pub enum ObjectKind {
     Log,
     /// Encrypted (wrapped) data keys.
     Key,
-    /// A stack's outputs for recipients who may read nothing else. Outputs are stored in a separate folder, so that
-    /// access rules of the store can grant access to this folder alone.
+    /// A stack's outputs for recipients who may not read the rest of the stack. Outputs are stored in a separate
+    /// folder, so that access rules of the store can grant access to this folder alone.
     Outputs,
 }
 

@@ -1,5 +1,5 @@
 //! The lifecycle fuzzer: random snapshots, programs, call modes, operations and crashes, checked against these
-//! invariants:
+//! invariants. A *durable point* is the stored state after an acknowledged append.
 //!
 //! - The snapshot at every durable point verifies, and is in topological order.
 //! - At every durable point each created object is recorded, or an operation that may have created it is

@@ -122,7 +122,7 @@ impl BackendRegistry {
         self.types.values()
     }
 
-    /// The backend type with this name.
+    /// The backend type with this name; none if it isn't registered.
     pub fn get(&self, name: &str) -> Option<&BackendType> {
         self.types.get(name)
     }
@@ -137,7 +137,7 @@ impl BackendRegistry {
         let kind = self
             .get(&url.scheme)
             .ok_or_else(|| self.no_such_type(&url.scheme))?;
-        let given = url.given(kind.location())?;
+        let given = url.field_values(kind.location())?;
         kind.open(
             given.into_iter().chain(store.config.iter().cloned()),
             opening,
@@ -154,7 +154,7 @@ impl BackendRegistry {
         let kind = self
             .get(&url.scheme)
             .ok_or_else(|| self.no_such_type(&url.scheme))?;
-        Ok(url.given(kind.location())?.into_iter().collect())
+        Ok(url.field_values(kind.location())?.into_iter().collect())
     }
 
     /// A URL as it may be printed: without user name and password, and without its secret or unknown parameters.
@@ -205,7 +205,7 @@ fn clouds() -> Vec<BackendType> {
     Vec::new()
 }
 
-/// The backend type of stores in memory, by name. Stores are shared by the clones of one registry.
+/// The backend type for named stores in the memory of this process. The clones of one registry share its stores.
 fn memory() -> Result<BackendType> {
     let fields = vec![FieldType::new(
         "name",

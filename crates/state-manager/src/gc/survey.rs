@@ -29,8 +29,8 @@ pub(super) struct Survey {
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to, by the frame's slot. The revision is given if no other revision needs
-    /// the snapshot.
+    /// The stored snapshots that frames refer to: the frame's slot, the snapshot, and the detached revision that the
+    /// frame made of it. Without a revision, replay resets the state to the snapshot.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
@@ -120,7 +120,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The latest slot at which the journal can be cut without losing a revision that is to be kept.
+    /// The latest cut of the journal that loses no revision that the retention keeps.
     pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<HistoryCut> {
         let made: Vec<Option<&Timestamp>> = self.documents.iter().map(|document| moment(document)).collect();
         let current = self.tip.replayed.state.current();
@@ -158,7 +158,7 @@ impl Survey {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
         let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
-        // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
+        // A fence contains the chain before it, so replay can start at a fence. Other frames can't be verified alone.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
@@ -193,7 +193,8 @@ impl Survey {
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
-        // Dated by the replayed records, not by the clock: a repeated run then writes identical bytes.
+        // The snapshot is dated by the replayed records, not by the clock, so that a repeated run writes identical
+        // bytes.
         let mut snapshot = led_to
             .state
             .snapshot(self.journal.head.name.to_string(), led_to.moment);
@@ -228,7 +229,7 @@ impl Survey {
         cut.forgotten = forgotten.into_iter().take(MAX_FORGOTTEN).collect();
     }
 
-    /// The items among these that no reader can refer to once the cut is made.
+    /// Returns those of the stored items that no reader needs after the cut.
     pub(super) fn unused_after(&self, stored_items: Vec<StoredItem>, cut: &HistoryCut) -> Vec<StoredItem> {
         let serials: BTreeSet<Serial> = cut.forgotten.iter().map(RevisionId::serial).collect();
         let is_forgotten = |revision: &RevisionId| cut.forgotten.contains(revision);
@@ -262,14 +263,14 @@ impl Survey {
         unused_after
     }
 
-    /// The pages of which a cut removes nothing.
+    /// The pages from which a cut removes no revision.
     fn kept_pages<'a>(&'a self, cut: &'a HistoryCut) -> impl Iterator<Item = &'a HistoryPageRef> {
         let is_kept = |revisions: &[RevisionId]| !revisions.iter().any(|revision| cut.removes(revision));
         let kept = self.pages.iter().filter(move |(_, revisions)| is_kept(revisions));
         kept.map(|(page, _)| page)
     }
 
-    /// The pages that remain after a cut. Those of which it removes a part are stored again without that part.
+    /// The history after a cut. A page from which the cut removes revisions is stored again without these revisions.
     pub(super) async fn history_after(
         &self,
         stack: &StackContext,

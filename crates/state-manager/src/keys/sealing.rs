@@ -41,7 +41,7 @@ impl SessionSealer {
         }
     }
 
-    /// An entry of the state with its values opened.
+    /// An entry of the state with its values opened; unchanged if the session has no key.
     pub(crate) fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
         match &self.key {
             Some(key) => key.open_entry(entry).map(Arc::new),
@@ -84,7 +84,7 @@ impl SessionSealer {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(snapshot),
             (policy, Some(key)) => {
-                // One entry at a time, in place: a large state must not be in memory twice.
+                // Entries are sealed one at a time and in place: a large state must not be in memory twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
                 for entry in &mut entries {
                     let sealed = key.seal_entry(policy, entry)?;
@@ -104,8 +104,8 @@ impl SessionSealer {
 fn no_key(object: String) -> Error {
     Error::sealed(
         object,
-        "it contains sensitive values and the stack has no key to seal them with: pass recipients or an identity, or create \
-         the stack with the policy `plaintext`",
+        "the stack's policy requires sealed values, and the stack has no key to seal them with: pass recipients or an \
+         identity, or create the stack with the policy `plaintext`",
     )
 }
 
@@ -138,7 +138,7 @@ mod tests {
             let mut sealed = entry.clone();
             let name = Json::from_string(self.0);
             let before = sealed.extensions.insert("sealed".to_owned(), name);
-            assert_eq!(before, None, "the entry was opened before it is sealed");
+            assert_eq!(before, None, "an entry must be opened before it is sealed again");
             Ok(sealed)
         }
 

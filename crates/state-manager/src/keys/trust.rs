@@ -1,5 +1,5 @@
-//! Compares a stack with what this client remembers of it: the pinned key or one that it endorses, and a position that
-//! is not before the last one seen.
+//! Checks a stack against this client's pin: the stack's key must be the pinned key or endorsed by it, and the stack's
+//! position must not lie before the pinned position.
 
 use crate::context::StackContext;
 use crate::keys::proof::Proof;
@@ -10,12 +10,17 @@ use state_core::journal::Frame;
 use state_core::sealing::StackKey;
 use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 
-/// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
-/// be opened here, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
-/// value, remembers nothing and signs nothing.
+/// Checks the epoch, the policy and the data key of a head against the pin. `key` is the head's key, if this client can
+/// open it, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed value,
+/// remembers nothing and signs nothing.
 ///
 /// # Errors
-/// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
+/// `Distrusted` in these cases:
+/// - the epoch is further ahead of the pinned one than takeovers can have raised it
+/// - no key is pinned, the head names none, and the policy differs from the pinned policy
+/// - a key is pinned, and the head names none
+/// - the head names another key, and this client can't verify that the pinned key endorses it
+/// - this client has identities, opened the pinned key before, and can't open the head's key
 pub(crate) async fn require_key(
     stack: &StackContext,
     head: &Head,
@@ -28,8 +33,8 @@ pub(crate) async fn require_key(
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
         let (was, is) = (pin.epoch, head.epoch);
         let reason = format!(
-            "its epoch was {was} when this client last saw it and is {is} now, further than takeovers can lead: its head was \
-             forged or damaged"
+            "its epoch rose from {was} to {is} since this client last saw it, more than takeovers can raise it: \
+             its head was forged or damaged"
         );
         return Err(distrusted(stack, reason));
     }
@@ -43,13 +48,14 @@ pub(crate) async fn require_key(
     let replaced = now != pinned;
     if replaced {
         match endorsement(stack, head, pinned, now).await? {
-            Endorsement::Given => {}
+            Endorsement::Verified => {}
             // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to
             // it.
             Endorsement::Unknown if key.is_none() => {}
             Endorsement::Unknown | Endorsement::Missing => {
                 let reason = format!(
-                    "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the pinned key"
+                    "its data key is {now} now, and this client can't verify that {pinned} endorses it: the key was \
+                     replaced without the pinned key, or a key between the two can't be opened"
                 );
                 return Err(distrusted(stack, reason));
             }
@@ -58,8 +64,8 @@ pub(crate) async fn require_key(
     if key.is_some() || stack.keyring().provider().is_none() {
         return Ok(());
     }
-    // This client has identities and opened the pinned key once. Reading on would show content that it can't
-    // authenticate as if it never could.
+    // This client has identities and opened the pinned key once. If it read on, it would accept unauthenticated
+    // content, like a client that never had the key.
     let cause = unopened.map_or_else(String::new, |cause| format!(" ({cause})"));
     let reason = match replaced {
         true => format!(
@@ -74,8 +80,8 @@ pub(crate) async fn require_key(
     Err(distrusted(stack, reason))
 }
 
-/// Checks the policy of a stack that had no data key when this client last saw it. The policy of such
-/// a stack changes only when the stack gets a key.
+/// Checks the policy of a stack that had no data key when this client last saw it. The policy of such a stack changes
+/// only when the stack gets a key.
 fn require_policy(stack: &StackContext, head: &Head, pin: &StackPin) -> Result<()> {
     match &pin.sealing {
         Some(sealing) if head.key_id.is_none() && sealing.policy != head.policy => {
@@ -97,11 +103,11 @@ async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
     }
 }
 
-/// Whether each key from the pinned one on endorses the next key, up to the key in use.
+/// Whether each key, from the pinned key to the key in use, endorses the key that replaced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endorsement {
     /// Each key endorses the next one.
-    Given,
+    Verified,
     /// One of the keys in between can't be opened with any available identity.
     Unknown,
     /// A link is missing, or was not made with the key before it.
@@ -115,8 +121,7 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     let mut endorsed = pinned;
     for link in &keys.succession {
         if link.old != endorsed || endorsed == now {
-            // Skip the links before the pinned key, which this client trusts without them, and those after the key in
-            // use.
+            // Skip links before the pinned key, because that key is trusted already, and links after the key in use.
             continue;
         }
         let old = match wrapped::unwrap(stack, link.old).await {
@@ -129,7 +134,7 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
         endorsed = link.new;
     }
     Ok(match endorsed == now {
-        true => Endorsement::Given,
+        true => Endorsement::Verified,
         false => Endorsement::Missing,
     })
 }
@@ -183,8 +188,8 @@ pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>)
     {
         return Ok(PinComparison::RolledBack(regression));
     }
-    // What wasn't authenticated isn't remembered: a forged position would make this client refuse the true one.
-    let Some(now) = point.seen(before.as_ref()) else {
+    // A position that wasn't authenticated isn't remembered: a forged one would make this client refuse the true one.
+    let Some(now) = point.to_pin(before.as_ref()) else {
         return Ok(PinComparison::Advanced);
     };
     if let Some(before) = &before
@@ -208,7 +213,7 @@ pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>)
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
-        && let Some(mut now) = point.seen(before.as_ref())
+        && let Some(mut now) = point.to_pin(before.as_ref())
     {
         // A change that wasn't shown when the session began is still to be reported.
         if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
@@ -219,7 +224,8 @@ pub(crate) async fn remember_position(stack: &StackContext, point: &StackPositio
     }
 }
 
-/// Pins the policy and the recipients that this client has just set, so that they aren't reported to it as a change.
+/// Pins the policy and the recipients that this client has just set, so that its next read doesn't report them as a
+/// change.
 pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(Some(before)) = known_stacks.seen(stack.lineage()).await
@@ -246,13 +252,13 @@ pub(crate) struct StackPosition<'a> {
     pub(crate) epoch: Epoch,
     pub(crate) serial: Serial,
     pub(crate) tail: Tail,
-    /// The live journal and the base at which it begins; none where only its end is known.
+    /// The base, and the journal from that base on; none if only the end of the journal is known.
     pub(crate) journal: Option<(&'a Base, &'a [Frame])>,
 }
 
 impl StackPosition<'_> {
-    /// The pin for this position, based on the previous pin; none for a position that wasn't authenticated.
-    fn seen(&self, before: Option<&StackPin>) -> Option<StackPin> {
+    /// Returns the pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
         let key = match self.proof {
             Proof::Mac(id) => Some(id),
             Proof::Plain => before.and_then(|before| before.key),
@@ -283,7 +289,8 @@ impl StackPosition<'_> {
             .or_else(|| self.fork(before))
     }
 
-    /// Describes a journal whose part before the pinned position differs from the one that this client saw.
+    /// Describes a fork: the journal before the pinned position isn't the one that this client saw. None if there is no
+    /// fork, or if it can't be detected.
     fn fork(&self, before: &StackPin) -> Option<String> {
         // A fork can't be detected if one of the digests is unknown: the pin may have none, and a checkpoint or a
         // collection may have removed the frames before the pinned slot.
@@ -291,12 +298,13 @@ impl StackPosition<'_> {
         (was != is).then(|| {
             let next = before.next;
             format!(
-                "the store's history was replaced: its journal differs from the one seen before slot {next}"
+                "the store's history was replaced: the part of its journal before slot {next} isn't the one that \
+                 this client saw"
             )
         })
     }
 
-    /// The chain digest before a slot; none where this view of the journal doesn't contain it.
+    /// Returns the chain digest before a slot; none if this part of the journal doesn't contain it.
     fn chain_at(&self, next: Slot) -> Option<Digest> {
         if next == self.tail.next {
             return Some(self.tail.chain);

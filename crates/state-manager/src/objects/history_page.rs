@@ -9,14 +9,15 @@ use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
 /// The most revisions on one page.
 pub(crate) const MAX_REVISIONS: u64 = 2048;
 
-/// A page of this size in bytes gets no further revisions.
+/// The most bytes of documents on one page. Only a page with a single document may be larger.
 pub(crate) const MAX_LENGTH: u64 = 4 << 20;
 
 /// The body of a page.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistoryPage {
-    /// Makes the bytes unique. A delayed deletion of an unused page can then never hit one that a head names.
+    /// Makes the digest, and so the object name, unique. A delayed deletion of an unused page therefore can't delete a
+    /// page that a head names.
     nonce: Nonce,
     /// The documents of the page, oldest first.
     revisions: Vec<RevisionDocument>,
@@ -26,7 +27,8 @@ impl Enveloped for HistoryPage {
     const KIND: &'static str = "history";
 }
 
-/// Stores consecutive documents, oldest first, on as many pages as they need. The pages count once a head names them.
+/// Stores consecutive documents, oldest first, on as many pages as they need. Readers ignore these pages until the head
+/// names them.
 pub(crate) async fn store(
     stack: &StackContext,
     writer: &dyn Writer,
@@ -52,7 +54,7 @@ pub(crate) async fn store(
     Ok(stored)
 }
 
-/// Documents in groups that respect the limits of a page. A document that is larger than a page has one of its own.
+/// Splits documents into groups that each fit on a page. A document that is larger than a page gets a page of its own.
 fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
     let mut pages: Vec<Vec<RevisionDocument>> = Vec::new();
     let mut length = 0;
@@ -75,7 +77,7 @@ fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
 /// Decodes a page and checks it against its reference in the head.
 ///
 /// # Errors
-/// `Corrupt` if it differs.
+/// `Corrupt` if the page doesn't match its reference.
 pub(crate) fn decode(
     object: &str,
     bytes: &[u8],
@@ -92,7 +94,8 @@ pub(crate) fn decode(
         let id = &document.revision;
         RevisionId::new(id.serial(), &document.chain) == *id
     };
-    // The digest matches, so a holder of the key wrote these bytes. Callers rely on the order and on the ids.
+    // The bytes are the ones that the head names, but the writer may have been faulty. Callers rely on the order and
+    // ids.
     let in_order = page
         .revisions
         .windows(2)

@@ -10,8 +10,8 @@ use crate::read::tip::Tip;
 use state_core::history::HistoryPageRef;
 use state_core::{Base, Error, Frame, Head, Result, RevisionId, Snapshot, State};
 
-/// The revisions of a stack at the time when this list was made, newest first. Holds the documents of one page of the
-/// history.
+/// The revisions of a stack at the time when this list was made, newest first. Reads the history page by page, and
+/// holds the documents of one page in memory.
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
@@ -51,7 +51,7 @@ impl Revisions {
         revisions
     }
 
-    /// Only the revisions that are older than this one.
+    /// Restricts the list to the revisions that are older than this one.
     pub(crate) fn before(mut self, revision: &RevisionId) -> Self {
         self.before = Some(revision.clone());
         self.list_pages();
@@ -67,7 +67,7 @@ impl Revisions {
     /// read from the journal.
     ///
     /// # Cancellation
-    /// A call that is dropped skips no revision.
+    /// Dropping the future skips no revision.
     pub async fn next(&mut self) -> Result<Option<Revision>> {
         let current = self.current().cloned();
         let document = self.next_document().await?;
@@ -94,7 +94,7 @@ impl Revisions {
                     self.unread.pop();
                     self.take(documents);
                 }
-                // The page may be gone because it was replaced or collected since the list was made.
+                // The page may be missing because it was merged into another one or collected after the list was made.
                 Err(_) if attempt < ATTEMPTS && self.is_outdated().await? => attempt += 1,
                 Err(error) => {
                     self.unread.pop();
@@ -107,7 +107,7 @@ impl Revisions {
         }
     }
 
-    /// Whether the pages were replaced since the list was made. Then the list goes on with the new ones.
+    /// Whether the pages were replaced after the list was made. If so, the list continues with the new pages.
     async fn is_outdated(&mut self) -> Result<bool> {
         let head = authenticate::head(&self.stack).await?.head;
         if head.history == self.head.history {
@@ -127,7 +127,7 @@ impl Revisions {
         self.unread = pages.copied().map(Part::Page).collect();
     }
 
-    /// Takes documents as the next ones to return, without deleted, collected and returned ones.
+    /// Sets the documents to return next. Skips revisions that were deleted, collected or returned already.
     fn take(&mut self, mut documents: Vec<Authenticated<RevisionDocument>>) {
         documents.retain(|document| {
             let id = &document.revision;

@@ -98,7 +98,7 @@ impl Logs {
     /// `Corrupt` when the log is damaged; the next call continues with the next log.
     ///
     /// # Cancellation
-    /// A call that is dropped may skip an update.
+    /// Dropping the future may skip an update.
     pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
         let Some(update) = self.serials.pop_first() else {
             return Ok(None);

@@ -33,7 +33,7 @@ pub struct StackSummary {
     pub pending: usize,
     /// Whether the state is known to match the real resources.
     pub reliable: bool,
-    /// The mark of an update that left the whole state unreliable, with its time.
+    /// The mark of an update that left the whole state unreliable, with its time; none if there is no such mark.
     pub invalidated: Option<Invalidation>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     Ok(heads.map(|head| head.name().clone()).collect())
 }
 
-/// The heads of all stacks, sorted by name, after a check that no remembered stack is hidden.
+/// The heads of all stacks, sorted by name. Fails if a stack that this client remembers is missing without proof.
 async fn listed(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
     let heads = heads(store).await?;
     let names: Vec<_> = heads.iter().map(|head| head.name().clone()).collect();
@@ -124,7 +124,7 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
         other => other,
     })?;
     if head.is_removed() {
-        // Anyone with write access can set the mark: on a sealed stack it counts only with the head's tag.
+        // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
         let stack = store.stack(pointer.name.clone(), lineage);
         authenticate::head(&stack).await?;
         return Ok(None);

@@ -22,7 +22,8 @@ pub struct PublishedOutputs {
     pub outputs: StackOutputs,
 }
 
-/// The latest outputs that a stack published. Reads the name pointer and the outputs document only.
+/// The latest outputs that a stack published; none if it published none. Reads the name pointer and the outputs
+/// document only.
 pub(crate) async fn published_outputs(
     store: &StoreContext,
     name: &StackName,
@@ -78,8 +79,8 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// Requires that the name leads to the stack whose outputs this client read under it before. A reader of outputs can't
-/// authenticate a head, so that a removal or a rename proves nothing to it.
+/// Requires that the name leads to the stack whose outputs this client read under it before. A removal or a rename of
+/// that stack is no excuse: a reader of outputs can't authenticate the head that records it.
 async fn require_same_stack(
     known_stacks: &dyn KnownStacks,
     name: &StackName,

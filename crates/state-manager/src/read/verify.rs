@@ -27,8 +27,8 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Number of resources in the tip.
     pub entries: u64,
-    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or a
-    /// merge of pages left them, or another client of the store added them. Only a deep verification lists them.
+    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or
+    /// a merge of pages left them, or another client of the store added them. Only a deep verification lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreferenced: Vec<String>,
     /// Violations of integrity rules, and notes.
@@ -149,7 +149,7 @@ async fn compare_checkpoints(
         checkpoints.extend(noted.map(|base| (base.start, base)));
     }
     checkpoints.insert(base.start, base.clone());
-    // A note may name a checkpoint from before the beginning of history.
+    // A checkpoint record may name a checkpoint from before the beginning of history.
     let begins = from.start;
     for checkpoint in checkpoints
         .into_values()

@@ -2,8 +2,8 @@
 //!
 //! Order: objects, journal and head, a comparison of both stacks by object digests and by the chain, and then the name.
 //! Without its head the copy doesn't exist for readers, and without its name it can't be found. Each step can be
-//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a key,
-//! head and journal are authenticated.
+//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a
+//! key, head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
@@ -56,8 +56,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
-        // Objects without a head read as `Corrupt`: they are left from an interrupted copy. A damaged head counts as
-        // missing here too, and `adopt_stack` then refuses to replace it.
+        // A stack with objects and without a head reads as `Corrupt`: an interrupted copy left the objects. A damaged
+        // head is treated as missing too, and `adopt_stack` then refuses to replace it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
@@ -66,7 +66,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     } else {
         copy_contents(store, source).await?
     };
-    // Read back from the destination: the copy counts only if its stored bytes equal the source.
+    // The copy is read back from the destination: it is complete only if its stored bytes equal those of the source.
     let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
@@ -117,8 +117,8 @@ async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> R
     naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
 }
 
-/// Reads the whole stack. If `to` is given, each object is also written to it. Objects are listed after the journal was
-/// read: each object that the journal names existed by then.
+/// Reads the whole stack. With `to`, also writes each object to that backend. Objects are listed after the journal was
+/// read, because each object that the journal names exists by then.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
     let journal = whole_journal(stack).await?;
@@ -144,7 +144,7 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
     })
 }
 
-/// Number of objects of a kind that are in flight at once. Snapshots are limited further, because each may be large.
+/// Number of objects of a kind that are copied at once. It is lower for snapshots, because each of them may be large.
 const fn concurrency(kind: ObjectKind) -> usize {
     match kind {
         ObjectKind::Snapshot => 2,
@@ -189,7 +189,7 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Checks that the pages of the history are among the objects, as the head names them.
+/// Checks that the objects contain each page of the history, with the digest that the head names.
 fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
     for page in &head.history.pages {
         let name = page.object();
@@ -207,8 +207,8 @@ fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     Ok(())
 }
 
-/// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may
-/// have been changed since.
+/// Compares source and copy; the chain covers every byte of the journal. A difference is a `Conflict` if the copy
+/// existed before, because either stack may have been changed since. In a new copy it is `Corrupt`.
 fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {

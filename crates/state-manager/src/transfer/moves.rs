@@ -27,8 +27,8 @@ pub struct MoveReport {
     pub destination: RevisionId,
 }
 
-/// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source is
-/// the commit point.
+/// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
+/// source is the commit point.
 pub(crate) async fn move_to(
     source: &LockedStack,
     destination: &LockedStack,
@@ -67,7 +67,7 @@ pub(crate) async fn move_to(
     };
     let arrived = complete_arrival(destination, id, request).await;
     let arrived = arrived.map_err(|error| arrival_outstanding(id, source, destination, &error))?;
-    // Needs no sync of its own: without this record the next lock of the source confirms the move.
+    // This record needs no sync of its own: if it is lost, the next lock of the source confirms the move.
     let confirmed = Record::MoveEnd(MoveEnd {
         id,
         outcome: MoveOutcome::Confirmed,
@@ -80,8 +80,8 @@ pub(crate) async fn move_to(
     })
 }
 
-/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash
-/// after the commit point can't lose them.
+/// Records the entries as waiting at the destination. The record is durable before any entry leaves the source, so that
+/// a crash after the commit point can't lose them.
 async fn announce_arrival(
     destination: &LockedStack,
     incoming: MoveIn,
@@ -135,7 +135,7 @@ pub(super) async fn withdraw(destination: &LockedStack, id: MutationId) -> Resul
     record_move_end(destination, id, MoveOutcome::Withdrawn).await
 }
 
-/// Records the end of a move on one of its sides.
+/// Records the end of a move in one of its two stacks.
 pub(super) async fn record_move_end(
     locked: &LockedStack,
     id: MutationId,

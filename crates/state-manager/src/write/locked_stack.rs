@@ -48,7 +48,8 @@ impl LockedStack {
 
     /// The state after the last acknowledged batch, and the end of the journal after that batch.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
-        // One borrow for both: a batch acknowledged between two borrows would pair an old state with a newer end.
+        // Both are read with one borrow: a batch acknowledged between two borrows would pair an old state with a newer
+        // end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
     }
@@ -178,8 +179,9 @@ impl LockedStack {
         closed.map(|()| value)
     }
 
-    /// Records the end of the journal, in the head and in the known stacks. From the head the next owner detects a
-    /// truncated journal; from the known stacks this client detects a store that was rolled back.
+    /// Records the end of the journal, in the head and in the known stacks. The next owner compares the journal with
+    /// the head to detect a truncated journal. This client compares it with its known stacks to detect a rolled-back
+    /// store.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
@@ -224,13 +226,13 @@ impl LockedStack {
 
 /// The record that starts an update.
 pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record {
-    // Set when the queue reaches the job: the revision that was current when the job was queued may be outdated.
+    // The parent is set when the queue reaches the job: the revision that was current earlier may be outdated by then.
     info.parent = state.current().cloned();
     Record::UpdateStart(info)
 }
 
-/// The records, followed by the record that ends their update. The last record describes the state after the others, so
-/// the others are applied to a copy of the state first.
+/// Returns the records, followed by the record that ends their update. The last record describes the state after the
+/// others, so the others are applied to a copy of the state first.
 pub(crate) fn with_update_end(
     state: &State,
     base: &Base,
@@ -239,7 +241,7 @@ pub(crate) fn with_update_end(
     end: &Timestamp,
     loaded: &LoadedSnapshots,
 ) -> Result<Vec<Record>> {
-    // Applied to a copy only: the queue applies the records to its own state when it adds the job.
+    // The records are applied to a copy only: the queue applies them to its own state when it adds the job.
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);

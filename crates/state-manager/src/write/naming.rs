@@ -52,7 +52,7 @@ pub(crate) async fn create(
     .await?;
     names::remember(store, name, Some(lineage)).await;
     if let Some(known_stacks) = store.known_stacks() {
-        // Pinned before the first session: until that gives the stack a key, nothing signs the policy.
+        // The policy is pinned now: nothing signs it until the first session gives the stack a key.
         known_stacks
             .remember(lineage, Some(&StackPin::created(policy)))
             .await;
@@ -151,7 +151,7 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         if matches!(error, Error::Conflict { .. }) {
             // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
             // announcement stays and the next owner decides by the pointer's nonce.
-            locked.swap_head(&stay).await?;
+            locked.swap_head(&withdraw_announcement).await?;
         }
         return Err(error);
     }
@@ -172,11 +172,11 @@ pub(crate) async fn finish_rename(locked: &LockedStack) -> Result<()> {
     if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
         return commit_rename(locked, &head.name, &moving.name).await;
     }
-    locked.swap_head(&stay).await.map(drop)
+    locked.swap_head(&withdraw_announcement).await.map(drop)
 }
 
-/// The change of the head that gives a rename up.
-fn stay(head: &mut Head) -> Result<()> {
+/// Removes the announcement of a rename from the head.
+fn withdraw_announcement(head: &mut Head) -> Result<()> {
     head.moving_to = None;
     Ok(())
 }
@@ -186,7 +186,7 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
     let stack = &locked.stack;
     let change = |head: &mut Head| {
         head.name = to.clone();
-        stay(head)
+        withdraw_announcement(head)
     };
     locked.swap_head(&change).await?;
     // Both spellings share one pointer, which has the new name already: a tombstone would replace it.

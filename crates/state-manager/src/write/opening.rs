@@ -32,10 +32,11 @@ pub(crate) async fn acquire(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    // Checked before the acquisition too: a client that may not write must not raise the epoch, let alone break a lock.
+    // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
+    // a lock.
     client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
-    // Checked again under the lock: a client lock may have been set between the read above and the acquisition.
+    // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         writer.release().await?;
         return Err(refused);
@@ -49,7 +50,7 @@ pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Re
     open(stack, writer, journal).await
 }
 
-/// Takes the writer lock, and authenticates what was read under it.
+/// Takes the writer lock, and authenticates the head and the journal that were read under it.
 async fn acquire_writer(
     stack: &StackContext,
     operation: &str,
@@ -135,18 +136,19 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
         logs: Arc::default(),
         storing: Arc::default(),
     };
-    // Before the queue starts: the first job must not run while the stack's name is undecided.
+    // A rename is finished before the queue starts: the first job must not run while the stack's name is undecided.
     naming::finish_rename(&locked).await?;
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
-        // Recorded under the new epoch, so that the history shows the crashed update as interrupted.
+        // The end is recorded under the new epoch, so that the history shows the crashed update as interrupted.
         locked.end_update(UpdateResult::Interrupted).await?;
     }
     Ok(locked)
 }
 
-/// Requires that the stack was not rolled back. Then finds the outputs that the previous writer left unpublished.
+/// Requires that the stack was not rolled back. Then gives a stack without a data key its first one, and finds the
+/// outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
     writer: &Arc<dyn Writer>,
@@ -155,7 +157,7 @@ async fn check(
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     let point = journal.position(replayed.state.serial());
-    // Before the first write: a stack that went back must not get a key either.
+    // This check precedes the first write: a stack that was rolled back must not get a key either.
     match trust::advance_pin(stack, &point).await? {
         PinComparison::Advanced => {}
         PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
@@ -166,7 +168,7 @@ async fn check(
     }
     let opened = with_key(stack, &**writer, journal).await?;
     if opened.head.proof() != journal.head.proof() {
-        // Pinned at once: after a crash, this client would otherwise accept another first key.
+        // The first key is pinned at once: otherwise this client would accept another first key after a crash.
         let sealed = StackPosition {
             proof: opened.head.proof(),
             sealing: SealingPin::of(&opened.head),
@@ -190,7 +192,7 @@ async fn check(
 }
 
 /// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
-/// plaintext.
+/// plaintext or this client has no key provider.
 async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJournal) -> Result<OpenedHead> {
     let opened = journal.opened_head();
     let provider = match (

@@ -1,7 +1,7 @@
 //! The history of a locked stack: the pages that its head names, and the documents that are on no page yet.
 //!
-//! A document moves to a page when the base moves past its frame, with the same head swap. So every revision is in the
-//! live journal or on a page that the head names, whatever crashes in between.
+//! One head swap moves the base past a frame and names the page with the frame's document. So every revision is in the
+//! live journal or on a page that the head names, even after a crash.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, SessionHead};
@@ -12,19 +12,19 @@ use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync as async_sync;
 
-/// Shared by the queue, which adds documents, and by the head swaps that move the base.
+/// The history of a locked stack, shared by the queue, which adds documents, and by the head swaps that move the base.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionHistory {
     head: Arc<SessionHead>,
     /// Documents of the live journal, oldest first.
     unpaged: Arc<Mutex<Vec<RevisionDocument>>>,
-    /// Held while pages are written and until the head names them. A collection holds it too: it deletes pages that no
-    /// head names.
+    /// Held from the first write of a page until the head names the page. A collection holds it too, because it deletes
+    /// pages that the head doesn't name.
     paging: Arc<async_sync::Mutex<()>>,
 }
 
 impl SessionHistory {
-    /// The history of a head, and the documents of the journal from its base on.
+    /// Starts with the pages that `head` names, and with `live`: the documents of the journal from the head's base on.
     pub(crate) fn new(head: Arc<SessionHead>, live: Vec<RevisionDocument>) -> Self {
         Self {
             head,
@@ -33,12 +33,12 @@ impl SessionHistory {
         }
     }
 
-    /// Adds the document of a durable frame. Documents of other frames could name a revision that never came to be.
+    /// Adds the document of a durable frame. A frame that isn't durable may be lost, and its revision with it.
     pub(crate) fn add(&self, document: RevisionDocument) {
         self.unpaged().push(document);
     }
 
-    /// Begins a change of the pages; waits for the end of another one.
+    /// Begins a change of the pages. Waits while another change is in progress.
     pub(crate) async fn begin(&self) -> Paging<'_> {
         Paging {
             history: self,
@@ -51,7 +51,7 @@ impl SessionHistory {
     }
 }
 
-/// A change of the pages, until the head is swapped.
+/// A change of the pages in progress. The caller keeps it until the head is swapped.
 #[derive(Debug)]
 pub(crate) struct Paging<'a> {
     history: &'a SessionHistory,
@@ -59,8 +59,8 @@ pub(crate) struct Paging<'a> {
 }
 
 impl Paging<'_> {
-    /// Stores the pages for a head whose base starts at a slot. `state` is the state at that slot: revisions that were
-    /// deleted by then get no document.
+    /// Stores the pages for a head whose base starts at slot `start`. `state` is the state before that slot: revisions
+    /// that are deleted in it get no document.
     pub(crate) async fn up_to(
         &self,
         stack: &StackContext,
@@ -71,7 +71,7 @@ impl Paging<'_> {
         let head = self.history.head.current();
         let due = {
             let mut unpaged = self.history.unpaged();
-            // Those before the base came to the pages, or were collected, with an earlier swap.
+            // An earlier swap has moved the documents before the base to pages, or a collection has dropped them.
             unpaged.retain(|document| document.slot >= head.base.start);
             let is_due = |document: &&RevisionDocument| {
                 document.slot < start && !state.is_forgotten(&document.revision)
@@ -86,7 +86,7 @@ impl Paging<'_> {
     }
 }
 
-/// The pages that a head gets, and those that it must have before.
+/// The pages that a head names after a change, and the pages that it must name before.
 #[derive(Debug)]
 pub(crate) struct HistoryChange {
     object: String,
@@ -109,17 +109,18 @@ impl HistoryChange {
 /// Requires that a head names the pages on which a change is based.
 ///
 /// # Errors
-/// `Conflict` if an earlier swap took effect although it was reported as failed.
+/// `Conflict` if the head names other pages: an earlier swap took effect although it was reported as failed.
 pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()> {
     if head.history == *before {
         return Ok(());
     }
-    let reason = "the pages of its history changed meanwhile: lock the stack again";
+    let reason = "its head names other history pages than this session expects: lock the stack again";
     Err(Error::conflict(object, reason))
 }
 
-/// Adds documents, oldest first. They are merged with pages that aren't much larger, so that a few pages hold a long
-/// history, and a document is copied only a few times.
+/// Stores documents, oldest first, on new pages, and returns the history that a head must then name. Merges them with
+/// the last pages, as long as these aren't much larger: a few pages then hold a long history, and each document is
+/// copied only a few times.
 async fn extend(
     stack: &StackContext,
     writer: &dyn Writer,
@@ -129,7 +130,7 @@ async fn extend(
     let mut history = head.history.clone();
     while let Some(last) = history.pages.last()
         && is_merged(last, documents.len() as u64)
-        // A damaged page stays in the head, where it is reported, and is never replaced by a part of it.
+        // The head keeps naming a damaged page, so that readers report it. A merge would hide the lost documents.
         && let Ok(merged) = authenticate::page(stack, head, last).await
     {
         let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
@@ -143,8 +144,8 @@ async fn extend(
     Ok(history)
 }
 
-/// Whether a page is replaced by a larger one when this many revisions follow it. Each page then has at least twice as
-/// many revisions as the next one, or both together are too large for a page.
+/// Whether a page is merged with the `following` revisions after it. After all merges, each page has at least twice as
+/// many revisions as the next one, or both together are too large for one page.
 const fn is_merged(page: &HistoryPageRef, following: u64) -> bool {
     following > 0
         && page.revisions < 2 * following

@@ -61,7 +61,8 @@ impl SpooledResult {
     /// Reads a spool file.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` when any byte differs from what was written.
+    /// `NotFound`; `Invalid` when the file is larger than any result can be; `Unavailable` when it can't be read;
+    /// `Corrupt` when any byte differs from what was written.
     pub fn read(path: &Path) -> Result<Self> {
         let object = path.display().to_string();
         let unreadable = |error: io::Error| match error.kind() {
@@ -83,8 +84,8 @@ impl SpooledResult {
         Self::decode(&object, &bytes)
     }
 
-    /// Writes the result to its own file in a folder. Durable when it returns. The same result is written once; a
-    /// different result of the same mutation gets a second file.
+    /// Writes the result to its own file in a folder and returns the file's path. The file is durable when this
+    /// function returns. The same result is written once; a different result of the same mutation gets a second file.
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         create_folder(folder)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
@@ -194,7 +195,7 @@ pub(crate) async fn record_spooled(
         return Err(Error::conflict(object, reason));
     }
     if !locked.state().pending().any(|operation| operation.id == id) {
-        // Not pending any more: the append may have succeeded although its acknowledgement was lost.
+        // The operation isn't pending any more: the append may have succeeded although its acknowledgement was lost.
         return match locked.state().lookup(id) {
             Some(_) => Ok(SpoolOutcome::Known),
             None => Err(Error::not_found(format!("pending operation {id}"))),

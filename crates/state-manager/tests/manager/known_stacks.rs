@@ -276,7 +276,7 @@ async fn removed_recipient_reads_only_after_dropping_the_pin() {
             ..Rekey::default()
         };
         stack.rekey("remove", without).await.unwrap();
-        // Bob opened the stack's key before. What he reads now could be made by anyone.
+        // Bob opened the stack's key before. He can't authenticate the new content, which anyone could have written.
         removed.refuses("a removed recipient").await;
     }
     removed.stacks().trust(&"shop".parse().unwrap()).await.unwrap();

@@ -228,7 +228,7 @@ async fn outputs_of_another_stack_are_refused() {
     set_outputs(&other, "db://other").await;
     let carl = [shop.carl.recipient().to_owned()];
     other.add_output_recipients("add", &carl).await.unwrap();
-    // First without a memory of the name: the document names its stack. Then with one.
+    // A client that doesn't know the name compares it with the name in the document. The clients below know the name.
     point(&shop, "shop", other.lineage());
     assert_eq!(
         shop.read(&shop.carl).await.unwrap_err().kind(),

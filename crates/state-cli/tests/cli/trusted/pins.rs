@@ -1,4 +1,5 @@
-//! Vanished keys, changes of recipients, and expectations of clients without memory, at the command line.
+//! Missing key files, notices of changed recipients, and `--expect-key` and `--expect-revision` for clients without
+//! known stacks.
 
 use super::*;
 
@@ -56,7 +57,7 @@ fn change_of_recipients_is_shown_once() {
         who["who"].as_str().unwrap(),
         carls.trim()
     );
-    // A JSON report has no place for it, so that the next command shows it.
+    // A JSON report has no field for the notice, so the next command must show it.
     bob(&["list", "--json"]).exits(0).json();
     let first = bob(&["list"]).exits(0);
     assert!(first.stderr.contains(&expected), "{first:?}");

@@ -1,5 +1,4 @@
-//! Dependencies that an entry inherits from removed entries, so that orderings which were only implied by a removed
-//! entry are kept.
+//! Dependencies that an entry inherits from removed entries. They keep orderings that only a removed entry implied.
 
 use super::RemovalSet;
 use crate::address::{Address, Dependency, EntryKey};
@@ -17,7 +16,7 @@ pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> 
         kept => Some(kept.clone()),
     });
     let mut updated = pruned.unwrap_or_else(|| entry.clone());
-    update_incarnation(removal, &mut updated, &key);
+    update_provider_reference(removal, &mut updated, &key);
     for dependency in inheritance(removal, entry) {
         if !updated.references().any(|reference| reference.to == dependency) {
             updated.depends_on.push(dependency);
@@ -30,7 +29,7 @@ fn has_remaining(removal: &RemovalSet<'_>, address: &Address, before: &EntryKey)
     !removal.remaining_before(address, before).is_empty()
 }
 
-/// The nearest remaining ancestor above a removed address.
+/// Returns the nearest remaining ancestor of a removed address.
 fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Option<Address> {
     let mut at = gone.clone();
     let mut seen = BTreeSet::new();
@@ -47,9 +46,9 @@ fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Optio
     None
 }
 
-/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining generation
-/// of the provider, preferably the live one.
-fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
+/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining entry with
+/// the provider's address, preferably the live one.
+fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
     let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
         return;
     };
@@ -61,7 +60,8 @@ fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &Entry
     }
 }
 
-/// Remaining dependencies of the removed entries that `entry` depends on, directly or through other removed entries.
+/// Returns the dependencies that an entry inherits. They are remaining dependencies of removed entries on which `entry`
+/// depends, directly or through other removed entries.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -88,7 +88,7 @@ fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     inherited
 }
 
-/// The removed entries that an entry refers to.
+/// Returns the removed entries to which an entry refers.
 fn removed_dependencies(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<SharedEntry> {
     let key = entry.key();
     let mut gone = Vec::new();
@@ -116,8 +116,8 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Dependencies of the remaining members of a group. A dependent of the group inherits them through the group, so
-/// they need not be added again.
+/// Returns the dependencies that the remaining members of the entry's groups declare. The entry waits for them through
+/// the group, so they need not be added to the entry.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
     entry: &Entry,
@@ -136,8 +136,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency on `to` already implies that of the later `entry`. It doesn't if another generation of
-/// the address comes between the member and `entry`, because the member doesn't wait for that generation.
+/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if
+/// another entry with the address of `to` comes between the member and `entry`, because the member doesn't wait for it.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,

@@ -47,9 +47,9 @@ pub enum Record {
     Invalidate(Invalidation),
     /// The entries match the real resources again. Pending operations stay pending.
     Validate(CompletionReason),
-    /// Entries are about to arrive from another stack.
+    /// Entries are about to be moved from another stack to this one.
     MoveIn(MoveIn),
-    /// Entries leave for another stack.
+    /// Entries move to another stack and are removed from this one.
     MoveOut(MoveOut),
     /// A move from or to another stack ends.
     MoveEnd(MoveEnd),
@@ -102,7 +102,7 @@ pub struct ResetBase {
     pub snapshot: SnapshotRef,
     /// Reason for the replacement.
     pub cause: ResetCause,
-    /// Pending operations that come with the snapshot if it was imported from another system. They are added to the
+    /// Pending operations of a state that was imported from another system, otherwise empty. They are added to the
     /// operations that are already pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingOperation>,
@@ -154,11 +154,11 @@ pub struct DetachedRevision {
     pub entries: u64,
 }
 
-/// A checkpoint whose head swap is complete, so that history may use its snapshot.
+/// A completed checkpoint. It is recorded after the head swap, so the head has named its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CheckpointNote {
-    /// Base that the head names since the checkpoint.
+    /// Base that the checkpoint wrote to the head.
     pub base: Base,
 }
 

@@ -65,7 +65,7 @@ pub async fn missing_stack_or_object_is_not_found(bench: &Bench<'_>) -> Verdict 
     )
 }
 
-/// A change of the head can't set epoch, generation, lineage and nonce. Changes of name and client lock are stored.
+/// A head swap ignores changes of epoch, generation, lineage and nonce, and stores changes of name and client lock.
 pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -116,7 +116,7 @@ pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict
     Ok(())
 }
 
-/// A change receives the latest head, not the head at the time of the acquire.
+/// A head swap passes the latest head to the change, not the head at the time of the acquire.
 pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -171,7 +171,8 @@ pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verd
 pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
-    // A removal is marked, and signed, by a swap before it takes effect. No later swap takes the mark back.
+    // Before a removal, a head swap sets the mark `removed`, which the tag of the head covers. No later swap may clear
+    // the mark.
     for removed in [true, false] {
         let change = |head: &mut Head| {
             head.removed = removed;
@@ -180,7 +181,7 @@ pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
         let marked = held.writer.swap_head(bench.nonce(), &change).await?;
         ensure(
             marked.removed,
-            "a swap ignores or takes back the mark of a removal",
+            "a swap does not set the mark of a removal, or clears it",
         )?;
     }
     held.writer.remove(bench.nonce()).await?;

@@ -14,7 +14,7 @@ fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
     })
 }
 
-/// A swap must name the nonce of the current pointer, or none for an unused name.
+/// A swap must name the nonce of the current pointer, or `None` for an unused name.
 pub async fn name_swap_requires_the_expected_nonce(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
     let (first, second) = (pointer(bench, "shop/prod")?, pointer(bench, "shop/prod")?);

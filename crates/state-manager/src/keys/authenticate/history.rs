@@ -1,4 +1,4 @@
-//! Documents and frames before the base: both count because an authenticated head covers them by a digest.
+//! Authenticates documents and frames from before the base. The authenticated head covers both by digests.
 
 use super::{Authenticated, OpenedJournal, frame_object};
 use crate::context::StackContext;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// Reads a page of the history that the head names.
 ///
 /// # Errors
-/// `Corrupt`, which names the page, if the page is missing or differs from its digest in the head.
+/// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
+/// digest in the head.
 pub(crate) async fn page(
     stack: &StackContext,
     head: &Authenticated<Head>,
@@ -35,8 +36,8 @@ pub(crate) async fn page(
     Ok(documents.map(|value| Authenticated { value, proof }).collect())
 }
 
-/// The documents of a page that can't be read, from the frames that made them: a page is only an index of the journal.
-/// `journal` begins at the beginning of history or before the page.
+/// Rebuilds the documents of a damaged page from the frames that made the revisions: a page is only an index of the
+/// journal. `journal` must begin where the history begins, or before the first revision of the page.
 pub(crate) fn documents_in_journal(
     journal: &OpenedJournal,
     head: &Authenticated<Head>,
@@ -46,7 +47,7 @@ pub(crate) fn documents_in_journal(
         .frames
         .partition_point(|frame| frame.slot() < head.base.start);
     let frames = &journal.frames[..end];
-    // The head names the chain before its base, and with it every frame before.
+    // The head contains the chain digest before its base, which covers every earlier frame.
     let is_linked =
         |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
     if !frames.last().is_some_and(is_linked) {
@@ -54,7 +55,7 @@ pub(crate) fn documents_in_journal(
         return Err(Error::corrupt(
             object,
             0,
-            "it doesn't lead to the base that the head names",
+            "its frames don't reach the base that the head names",
         ));
     }
     let following = head.history.pages.iter().find(|other| other.first > page.first);
@@ -74,16 +75,19 @@ pub(crate) fn documents_in_journal(
         .collect())
 }
 
-/// The key that tags the data frames at a slot; none before the stack had a key. An old key authenticates nothing from
-/// the slot on at which it was replaced.
+/// Returns the id of the key that tags a data frame at `slot`; none before the stack had a key. A replaced key is not
+/// accepted for frames at or after the slot of its replacement.
 fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {
     let keys = head.keys.as_ref().filter(|keys| slot >= keys.since)?;
     let replaced = keys.succession.iter().find(|link| slot < link.until);
     replaced.map(|link| link.old).or(head.key_id)
 }
 
-/// Checks the tags of the frames before the base, each with the key of its time, as far as these keys can be opened here.
-/// The head's chain covers these frames already.
+/// Checks the tags of the data frames before the base, each with the key that was in use at its slot. Skips frames
+/// whose key this client can't open: the chain digest in the authenticated head covers all of these frames anyway.
+///
+/// # Errors
+/// `Sealed` if a tag doesn't match.
 pub(crate) async fn check_earlier_frames(stack: &StackContext, journal: &OpenedJournal) -> Result<()> {
     if journal.key.is_none() {
         return Ok(());
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn old_key_counts_only_before_its_replacement() {
+    fn old_key_tags_frames_only_before_its_replacement() {
         let lineage = Lineage::from_bits([1; 16]);
         let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
         assert_eq!(key_at(&head, Slot(3)), None, "a plain stack");

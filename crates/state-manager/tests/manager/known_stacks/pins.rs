@@ -39,7 +39,11 @@ async fn signed_change_of_recipients_is_reported_once() {
          changed from sensitive to all"
     );
     assert_eq!(client.known_stacks.reported(), [expected]);
-    assert_eq!(other.known_stacks.reported(), [""; 0], "its own changes");
+    assert_eq!(
+        other.known_stacks.reported(),
+        [""; 0],
+        "a client's own changes must not be reported to it"
+    );
 
     let without = Rekey {
         recipients: Some(vec![anna.recipient().to_owned()]),
@@ -138,7 +142,7 @@ async fn reader_without_key_remembers_no_position() {
 }
 
 #[tokio::test]
-async fn epoch_beyond_a_clients_memory_is_refused() {
+async fn epoch_that_takeovers_cannot_reach_is_refused() {
     let (_folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
@@ -192,11 +196,11 @@ async fn stack_with_another_key_than_expected_is_refused() {
     );
     let refused = [Some(ErrorKind::Distrusted); 2];
     assert_eq!(kind_of(&expecting(&fresh(), &[other], None)).await, refused);
-    // Without an identity nothing shows that a holder of the key wrote the stack.
+    // A client without an identity can't verify that a holder of the key wrote the stack.
     let blind = Client::new(&root, None);
     assert_eq!(kind_of(&expecting(&blind, &[key], None)).await, refused);
 
-    // A stack that another client made under the same lineage, and a plain one.
+    // A stack that another client made with the same lineage is refused, and so is an unsealed one.
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     let honest = folder.path().join("honest");
@@ -228,7 +232,7 @@ async fn stack_without_the_expected_revision_is_refused() {
     copy(&root, &earlier);
     let first = fresh().stack().await.unwrap().current_rev().await.unwrap();
     let second = fresh().deploy("b").await;
-    // A checkpoint, so that the first revisions lie before the live journal.
+    // This update causes a checkpoint, so that the first revisions lie before the live journal.
     let stack = fresh().stack().await.unwrap();
     let session = stack.lock("large").await.unwrap();
     let update = start(&session).await;
@@ -257,7 +261,7 @@ async fn stack_without_the_expected_revision_is_refused() {
         [None, None]
     );
     assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
-    // Another history with the same number of revisions.
+    // The store now gets another history, with as many revisions as the first one and more.
     for name in ["c", "d", "e"] {
         fresh().deploy(name).await;
         assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
