@@ -36,6 +36,11 @@ impl PluginRules {
         self
     }
 
+    /// Returns the time limit of each call.
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Trusts plugins by their names.
     pub fn trust(&self, names: impl IntoIterator<Item = String>) {
         self.trusted
@@ -65,7 +70,7 @@ impl PluginRules {
             }
         }
         #[cfg(feature = "plugin")]
-        let recipients = recipients.with_plugin_timeout(self.timeout);
+        let recipients = recipients.with_plugin_timeout(self.timeout());
         Ok(recipients)
     }
 }

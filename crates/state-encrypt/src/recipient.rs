@@ -44,11 +44,11 @@ impl Recipient {
     /// Returns the name of the age plugin that wraps keys to this recipient; none if no plugin is needed. The program is
     /// `age-plugin-` with this name.
     pub fn plugin(&self) -> Option<&str> {
-        match &self.key {
-            #[cfg(feature = "plugin")]
-            RecipientKey::Plugin(key) => Some(key.plugin()),
-            _ => None,
+        #[cfg(feature = "plugin")]
+        if let RecipientKey::Plugin(key) = &self.key {
+            return Some(key.plugin());
         }
+        None
     }
 }
 

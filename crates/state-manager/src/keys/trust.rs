@@ -230,6 +230,10 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(Some(before)) = known_stacks.seen(stack.lineage()).await
     {
+        // Otherwise a change by another user that wasn't shown yet would never be.
+        if before.unreported_since.is_some() {
+            return;
+        }
         let now = StackPin {
             sealing: Some(sealing),
             ..before
