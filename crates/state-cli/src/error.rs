@@ -1,7 +1,7 @@
 //! Errors as users and scripts see them: what failed, on which object, and the next command to run.
 
 use crate::exit::ExitCode;
-use crate::settings::{Invocation, quoted};
+use crate::invocation::{Invocation, quoted};
 use serde::Serialize;
 use state_core::verify::Violation;
 use state_core::{Error, ErrorKind, ParseIdError, StackName, nearest};
@@ -379,7 +379,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
 mod tests {
     use super::CliError;
     use crate::exit::ExitCode;
-    use crate::settings::Invocation;
+    use crate::invocation::Invocation;
     use state_core::Error;
 
     #[test]

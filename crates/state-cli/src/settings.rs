@@ -6,15 +6,14 @@
 //! store.
 
 pub(crate) mod file;
-mod invocation;
 
 use crate::error::CliError;
+pub(crate) use crate::invocation::{Invocation, quoted};
 use crate::render::time::friendly_duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
 use file::{File, PROJECT_FILE, Profile};
-pub(crate) use invocation::Invocation;
 use state_core::mask::Mask;
 use state_core::{KeyId, RevisionId, StackName};
 use state_manager::{BackendRegistry, Expectations};
@@ -332,27 +331,4 @@ pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
         .skip(1)
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == "--json")
-}
-
-/// A word quoted for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_only_if_needed() {
-        assert_eq!(quoted("file://.state"), "file://.state");
-        assert_eq!(quoted("a[\"b\"]"), "'a[\"b\"]'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

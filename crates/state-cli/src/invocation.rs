@@ -1,6 +1,5 @@
-//! Adds the flags of this command to the commands in hints and warnings, so that they can be pasted.
+//! Commands in hints and warnings, written so that they can be pasted: with quoted words, and with the flags of this command.
 
-use super::quoted;
 use state_core::StackName;
 
 /// How a command begins in a text for people.
@@ -63,9 +62,27 @@ impl Invocation {
     }
 }
 
+/// A word quoted for a shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Invocation;
+    use super::{Invocation, quoted};
+
+    #[test]
+    fn words_are_quoted_only_if_needed() {
+        assert_eq!(quoted("file://.state"), "file://.state");
+        assert_eq!(quoted("a[\"b\"]"), "'a[\"b\"]'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 
     #[test]
     fn commands_get_the_flags_that_they_lack() {
