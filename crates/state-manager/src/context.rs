@@ -5,6 +5,7 @@
 use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
+use crate::objects::history_page::PageLimits;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
@@ -25,6 +26,7 @@ pub(crate) struct StoreContext {
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    pub(crate) page_limits: PageLimits,
 }
 
 impl StoreContext {
@@ -38,6 +40,7 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            page_limits: PageLimits::default(),
         }
     }
 

@@ -134,7 +134,8 @@ impl Session {
     /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor
+    /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and no session of it wrote
+    /// the result; `NotFound` when its mutation is neither pending nor
     /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
     /// the resource and resolve the operation by hand.
     pub async fn record_spooled(

@@ -173,7 +173,11 @@ fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> 
 }
 
 async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
-    let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+    let stack = match stacks.get(&"shop".parse().unwrap()).await {
+        Ok(stack) => stack.unwrap(),
+        // The name leads to the stack only if the stack is the expected one.
+        Err(error) => return [Some(error.kind()); 2],
+    };
     let read = stack.tip().await.map(drop);
     let written = match stack.lock("write").await {
         Ok(session) => session.close().await,
