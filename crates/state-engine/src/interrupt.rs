@@ -31,7 +31,7 @@ impl Interrupt {
         *self.requests.borrow() >= STOP
     }
 
-    /// Whether a second stop was requested, so that steps in flight are dropped.
+    /// Whether a second stop was requested, so that the provider calls in flight are dropped.
     pub fn is_leaving(&self) -> bool {
         *self.requests.borrow() >= LEAVE
     }

@@ -27,8 +27,8 @@
 //!    lock.
 //! 3. **Apply** ([`Engine::apply`]): the engine drives the same source again and executes the steps in parallel,
 //!    in dependency order. Then it deletes replaced objects and resources that the program no longer contains,
-//!    in reverse order. It reuses the provider answers of the plan. One apply is one update of the stack and
-//!    creates one revision, whether it succeeds or fails.
+//!    in reverse order. Provider answers of the plan are reused. One apply is one update of the stack and creates one
+//!    revision, even if steps fail; only after a lost lock or a failed store there is none.
 //!
 //! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan
 //! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
@@ -38,9 +38,9 @@
 //! A recorded command runs only if the program declares it or the user approved it: [`CommandApprovals`].
 //!
 //! # What stops a run
-//! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], or a lost lock stops a
-//! run. Steps in flight end and are committed; steps with an unknown outcome stay recorded as pending
-//! operations.
+//! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], a lost lock or a failed store
+//! stops a run. Steps in flight end, and their results are recorded if the lock is still held. Steps with an unknown
+//! outcome stay recorded as pending operations.
 
 mod approval;
 #[cfg(feature = "builtin")]

@@ -103,8 +103,9 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before anything is committed. The engine registers their commands as
-    /// declared by the program before it reads recorded objects (see [`CommandApprovals`](crate::CommandApprovals)).
+    /// The resources whose inputs are known before anything is committed. The engine allows the commands of these
+    /// resources before it reads recorded objects, because the program declares them (see
+    /// [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

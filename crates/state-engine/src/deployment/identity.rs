@@ -73,7 +73,7 @@ fn has(entry: &Entry, (kind, id): &Name) -> bool {
 
 impl Deployment {
     /// Claims the object for the target's entry. Returns an error text instead if another entry has or claims the
-    /// object, or if it is the old object that a pending replacement of this entry will delete.
+    /// object, or if the object is the old one that a pending replacement of this entry will delete.
     pub(super) fn id_conflict(&self, target: &CallTarget, object: &Object) -> Option<String> {
         let name = (target.kind.clone(), object.id.clone());
         let state = self.recorder.state();

@@ -166,7 +166,7 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
                 }
             }
             None => {
-                let problem = value.problem(kind.has_no_input(name));
+                let problem = value.problem(kind.no_input_message(name));
                 let names = kind.inputs.iter().map(|input| input.name);
                 problems.add_named(problem, name, names);
             }
@@ -175,7 +175,7 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
     let is_given = |name: &str| is_ignored(name) || resource.inputs.iter().any(|(given, _)| given == name);
     for missing in kind.missing(is_given) {
         let path = format!("resources.{}.inputs", resource.goal.address);
-        problems.add(Problem::of(resource.place, path, missing.is_missing()));
+        problems.add(Problem::of(resource.place, path, missing.missing_message()));
     }
 }
 
