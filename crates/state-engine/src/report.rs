@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Report {
     /// The committed steps, in commit order; in a preview the planned steps.
     pub steps: Vec<Step>,
-    /// The failed steps, with their reasons.
+    /// The failed steps, and the resources that failed before their steps were planned.
     pub failures: Vec<StepFailure>,
-    /// Skipped resources and the reasons.
+    /// The resources that were skipped because of another resource, with the reasons.
     pub skipped: Vec<(Address, String)>,
     /// Renamed entries: the former and the new address.
     pub renamed: Vec<(Address, Address)>,
@@ -24,13 +24,13 @@ pub struct Report {
     pub unknown_outputs: BTreeSet<String>,
     /// The operations that are pending at the end of the run. The condition of their real resources is unknown.
     pub pending: Vec<PendingOperation>,
-    /// The revision that the run created; none in a preview, and if `stopped_by` ended the run.
+    /// The revision that the run created. `None` in a preview, and if `stopped_by` ended the run.
     pub revision: Option<RevisionId>,
     /// The result that the history records.
     pub result: UpdateResult,
     /// The error of the program, if its source couldn't continue.
     pub source_error: Option<String>,
-    /// The error that ended the run early: the lock or the store was lost.
+    /// The error that ended the run early: the lock was lost or the store failed.
     pub stopped_by: Option<Error>,
     /// Whether the run was asked to stop.
     pub interrupted: bool,
@@ -80,7 +80,7 @@ impl Report {
 pub struct StepFailure {
     /// Key of the step's entry.
     pub key: EntryKey,
-    /// The operation of the step; none if the step failed before it was planned.
+    /// The operation of the step. `None` if the resource failed before its step was planned.
     pub op: Option<StepOp>,
     /// The reasons, as text for the user.
     pub reasons: Vec<String>,

@@ -79,7 +79,7 @@ impl Run {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Maximum number of steps in flight at once.
+    /// Maximum number of steps in flight at once; 0 counts as 1.
     pub parallel: usize,
     /// The only resources that the run may change. If empty, the run may change all resources.
     pub targets: BTreeSet<Address>,
@@ -93,7 +93,7 @@ pub struct RunOptions {
     pub continue_on_error: bool,
     /// Whether the run reads all recorded resources before any other step.
     pub refresh: bool,
-    /// Time limit of one provider call; none: no limit.
+    /// Time limit of one provider call. `None` for no limit.
     pub timeout: Option<Duration>,
 }
 

@@ -40,6 +40,7 @@ impl Draft {
         Ok(id)
     }
 
+    /// Ends a step. Returns the rules that the result violates; empty if the result was recorded.
     pub(super) fn end(
         &self,
         id: MutationId,
