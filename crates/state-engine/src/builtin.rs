@@ -12,7 +12,7 @@
 //! - **A call that is dropped** (after its time limit or the second Ctrl-C) stops: work on files and directories makes
 //!   no further visible change and removes its temporary files. Only the system call in progress at that moment can't
 //!   be stopped.
-//! - **A command** may have changed something when it failed; how a failure is treated depends on the exit codes below.
+//! - **A command** that failed may have changed something. The table of exit codes below says how a failure is treated.
 //! - **A random value** exists only in the state. A create with an unknown outcome left no object, so it counts as not
 //!   done. A resource whose value isn't recorded is replaced.
 //!
@@ -39,13 +39,15 @@
 //! | `delete` | list of strings, or a string with `shell: true` | – | deletes the object; without it nothing runs |
 //! | `dir` | string | – | directory in which the commands run; default: the working directory |
 //! | `environment` | object of strings | – | environment variables for the commands |
-//! | `read` | list of strings, or a string with `shell: true` | – | reads the object; without it the recorded outputs are used |
+//! | `read` | list of strings, or a string with `shell: true` | – | reads the object; without it the recorded outputs
+//! are used |
 //! | `sensitive` | `true` or `false` | – | whether all outputs are secret |
 //! | `sensitive_outputs` | list of strings | – | names of the secret outputs |
 //! | `shell` | `true` or `false` | – | whether each command is one string for `sh -c` |
 //! | `stdin` | string | – | standard input of `create` and `update` |
 //! | `triggers` | anything | – | any value; a change replaces the object |
-//! | `update` | list of strings, or a string with `shell: true` | – | updates the object; without it changes replace the object |
+//! | `update` | list of strings, or a string with `shell: true` | – | updates the object; without it changes replace
+//! the object |
 //! | → `stdout` | output | | printed text, unless it is a JSON object; the members of a JSON object are outputs |
 //! | → `unfinished` | output | | the command that failed and must run again: `create` or `update` |
 //!
@@ -103,10 +105,10 @@
 //! | → `result` | output, secret | | the generated password |
 //!
 //! # Approval of a command
-//! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or if
-//! the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the arguments,
-//! the directory, `environment` and, for `create` and `update`, `stdin`. It doesn't cover the variables with the state's
-//! data (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate them as code.
+//! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or
+//! if the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the
+//! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. It doesn't cover the variables with
+//! the state's data (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate them as code.
 //!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
@@ -186,7 +188,7 @@ use state_manager::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Registers all built-in providers for their kinds. Relative paths are resolved against `folder`.
+/// Returns a registry of all built-in providers. They resolve relative paths against `folder`.
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);

@@ -2,7 +2,7 @@
 //!
 //! | operation | the provider finds | settled as |
 //! |---|---|---|
-//! | create | the object | done, with the object; without its inputs, the next run updates it |
+//! | create | the object | done; if the provider returns no inputs of the object, the next run updates it |
 //! | create | no object | not done |
 //! | update | the object | the current object is recorded; the next run compares it with the program |
 //! | update | no object | the entry is removed |

@@ -90,6 +90,7 @@ impl Value {
         }
     }
 
+    /// Whether the outputs contain the value.
     fn is_in(self, outputs: &Properties) -> bool {
         value(outputs, self.output()).is_some()
     }

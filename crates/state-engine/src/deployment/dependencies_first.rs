@@ -73,9 +73,9 @@ impl Deployment {
         }
     }
 
-    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on that key:
-    /// the dependent would precede its dependency in the merged list. Dependents in `going` are ignored, because
-    /// they are removed first.
+    /// Refuses a create or update of an entry that this run recorded already, if another entry that this run recorded
+    /// depends on it: the dependent would precede its dependency in the merged list. Dependents in `going` are ignored,
+    /// because they are removed first.
     pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,
@@ -100,6 +100,7 @@ impl Deployment {
     }
 }
 
+/// The message about an entry that depends on itself through unrecorded entries.
 fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
     let own = &entry.address;
     let needs_it = |other: &&SharedEntry| {

@@ -75,7 +75,7 @@ impl DesiredFile {
         }
     }
 
-    /// Digest of the desired content.
+    /// Digest of the desired content. Fails if the file to copy can't be read.
     pub(super) fn digest(&self, cancellation: &Cancellation) -> Result<Digest, Failure> {
         match &self.content {
             Content::Text(text) => Ok(Digest::of(text.as_bytes())),

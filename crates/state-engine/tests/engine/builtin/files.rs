@@ -81,7 +81,7 @@ async fn create_refuses_an_existing_file_and_import_adopts_it() {
     import.options.import = Some("a.txt".to_owned());
     let messages = refusals(&harness.up(std::slice::from_ref(&import)).await);
     assert!(
-        messages.contains(&format!("its absolute path: {}", harness.id("a.txt"))),
+        messages.contains(&format!("use {} instead of a.txt", harness.id("a.txt"))),
         "{messages}"
     );
     import.options.import = Some(harness.id("a.txt"));
