@@ -103,9 +103,8 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before anything is committed. The engine allows the commands of these
-    /// resources before it reads recorded objects, because the program declares them (see
-    /// [`CommandApprovals`](crate::CommandApprovals)).
+    /// The resources whose inputs are known before the run. The program declares the commands of these resources, so
+    /// the engine allows them before it reads recorded objects (see [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

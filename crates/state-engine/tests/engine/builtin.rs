@@ -209,7 +209,7 @@ fn ops(report: &Report) -> Vec<StepOp> {
         .collect()
 }
 
-/// The failure reasons; asserts that nothing is pending.
+/// The failure reasons of a run. Asserts that the run failed and left no operation pending.
 fn refusals(report: &Report) -> String {
     assert!(!report.succeeded(), "{report:?}");
     assert!(report.pending.is_empty(), "{report:?}");

@@ -1,6 +1,9 @@
 //! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break Pulumi's engine, named by
-//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and converges
-//! to the program.
+//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and
+//! converges to the program.
+//!
+//! A *deposed* entry is a replaced generation of a resource, whose object isn't deleted yet. A *tombstone* is the entry
+//! of an object that was deleted first, and whose replacement doesn't exist yet.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;

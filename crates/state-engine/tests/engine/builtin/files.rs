@@ -45,7 +45,7 @@ async fn file_lifecycle_leaves_no_other_files() {
     assert_ne!(
         fs::metadata(harness.path("a.txt")).unwrap().ino(),
         before,
-        "the file was written in place"
+        "an update writes a new file and doesn't change the old one"
     );
     let report = harness.done(&[file("b.txt", "two")]).await;
     assert!(ops(&report).contains(&StepOp::CreateReplacement), "{report:?}");
