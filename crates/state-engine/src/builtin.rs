@@ -5,9 +5,10 @@
 //!
 //! - **A file** is written beside its path, synced, and renamed. So its path never holds partial content: only nothing,
 //!   the complete old content or the complete new content. A create never replaces an existing file. A crash before the
-//!   rename leaves a file whose name begins with `.statectl-`; the next read or update of the resource removes it. An
-//!   updated file is a new inode: it belongs to the user of this process, and hard links to the old one keep the old
-//!   content. After a create with an unknown outcome, a file with exactly the desired content counts as created.
+//!   rename leaves a file whose name begins with `.statectl-`; the next change of the resource, or read outside of a
+//!   preview, removes this file. An updated file is a new inode, which belongs to the user of this process; hard links
+//!   to the old inode have the old content. After a create with an unknown outcome, a file with exactly the desired
+//!   content counts as created.
 //! - **A directory** is removed only when it is empty.
 //! - **A call that is dropped** (after its time limit or the second Ctrl-C) stops: work on files and directories makes
 //!   no further visible change and removes its temporary files. Only the system call in progress at that moment can't
@@ -17,8 +18,9 @@
 //!   done. A resource whose value isn't recorded is replaced.
 //!
 //! The last component of a path is never followed if it is a symbolic link. Relative paths are resolved against the
-//! folder that [`registry`] gets, without reading the file system. The resulting absolute path is the id. All
-//! misspelled names, wrong types and missing inputs are reported together, before anything is done.
+//! `folder` argument of [`registry`], without reading the file system. The resulting absolute path is the id of a file
+//! or directory. All misspelled names, wrong types and missing inputs of a resource are reported together, before a
+//! provider creates or changes its object.
 //!
 //! ```
 //! use state_engine::builtin::{kinds, registry};
@@ -39,15 +41,13 @@
 //! | `delete` | list of strings, or a string with `shell: true` | – | deletes the object; without it nothing runs |
 //! | `dir` | string | – | directory in which the commands run; default: the working directory |
 //! | `environment` | object of strings | – | environment variables for the commands |
-//! | `read` | list of strings, or a string with `shell: true` | – | reads the object; without it the recorded outputs
-//! are used |
+//! | `read` | list of strings, or a string with `shell: true` | – | reads the object; without it the recorded outputs are used |
 //! | `sensitive` | `true` or `false` | – | whether all outputs are secret |
 //! | `sensitive_outputs` | list of strings | – | names of the secret outputs |
 //! | `shell` | `true` or `false` | – | whether each command is one string for `sh -c` |
 //! | `stdin` | string | – | standard input of `create` and `update` |
 //! | `triggers` | anything | – | any value; a change replaces the object |
-//! | `update` | list of strings, or a string with `shell: true` | – | updates the object; without it changes replace
-//! the object |
+//! | `update` | list of strings, or a string with `shell: true` | – | updates the object; without it changes replace the object |
 //! | → `stdout` | output | | printed text, unless it is a JSON object; the members of a JSON object are outputs |
 //! | → `unfinished` | output | | the command that failed and must run again: `create` or `update` |
 //!
@@ -107,8 +107,9 @@
 //! # Approval of a command
 //! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or
 //! if the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the
-//! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. It doesn't cover the variables with
-//! the state's data (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate them as code.
+//! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. The approval doesn't cover
+//! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate the
+//! values of these variables as code.
 //!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
@@ -138,10 +139,10 @@
 //! nothing.
 //!
 //! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret
-//! outputs, and values that the program marks as secret. A marked string may contain a secret at an unknown place (a
-//! command with a token), so every part of six bytes or more that a line or a failure reason has in common with the
-//! string is replaced by `***`. A token of that length is therefore not revealed. Lines of commands without marked
-//! values are logged unchanged.
+//! outputs, and values that the program marks as secret. A marked string may contain more than the actual secret, such
+//! as a command with a token. Therefore `***` replaces every part of six bytes or more that a line or a failure reason
+//! has in common with a marked string, and a token of six bytes or more isn't revealed. Lines of commands without
+//! marked values are logged unchanged.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|

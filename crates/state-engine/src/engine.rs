@@ -74,6 +74,9 @@ impl Engine {
 
     /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
+    /// If the plan needs a command that isn't approved ([`Run::approvals`]), the plan isn't applied, and the report is
+    /// that of the plan: it has no revision, and may be a success.
+    ///
     /// # Errors
     /// Fails if the run can't begin, or if a run without a fatal error can't release the lock. Failures after the begin
     /// are in the report.
@@ -102,8 +105,8 @@ impl Engine {
         }
     }
 
-    /// Asks the providers for the outcome of operations that an earlier run left pending, and records it. The
-    /// caller passes the result to the next plan in [`Run::settled`].
+    /// Asks the providers for the outcomes of operations that an earlier run left pending, and records the outcomes.
+    /// The caller passes the result to the next plan in [`Run::settled`].
     ///
     /// # Errors
     /// Fails when the store can't be reached or the lock is lost.
@@ -127,8 +130,8 @@ impl Engine {
     /// `read` of the providers.
     ///
     /// # Errors
-    /// Fails when the options don't match the state, the state's secrets can't be decrypted, or the lock is
-    /// lost. Errors in the program or its resources are in the plan's report.
+    /// Fails when the options don't match the state, the state's secrets can't be decrypted, the lock is lost, or the
+    /// store fails. Errors in the program or its resources are in the plan's report.
     pub async fn plan(&self, basis: Basis, operation: Operation, run: Run) -> Result<Plan> {
         let mut plan = self.planned(basis, operation, run).await?;
         match plan.report.stopped_by.take() {

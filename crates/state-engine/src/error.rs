@@ -29,10 +29,10 @@ pub enum EngineError {
         /// Status of the dependency, as a verb phrase.
         why: &'static str,
     },
-    /// Two resources with the same address were registered in one run.
+    /// A program declares, or a source registers, two resources with the same address.
     #[error("{address} is declared twice: rename one of the two resources")]
     AlreadyRegistered {
-        /// Address that was registered twice.
+        /// Address that occurs twice.
         address: Address,
     },
     /// The options of the run don't match the stack.

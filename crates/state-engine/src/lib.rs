@@ -30,7 +30,7 @@
 //!    in reverse order. Provider answers of the plan are reused. One apply is one update of the stack and creates one
 //!    revision, even if steps fail; only after a lost lock or a failed store there is none.
 //!
-//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan
+//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading the recorded objects: the plan
 //! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
 //! and releases the lock.
 //!

@@ -31,7 +31,7 @@ use state_manager::{Session, Stack};
 use std::fmt;
 use std::sync::Arc;
 
-/// The recorded state that a plan is made against.
+/// The recorded state from which a plan decides the steps.
 #[derive(Clone, Debug)]
 pub struct Basis {
     pub(crate) stack: Stack,

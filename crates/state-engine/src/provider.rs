@@ -136,7 +136,7 @@ pub struct CheckRequest {
     pub inputs: Properties,
     /// Top-level inputs that are missing because their values aren't known yet.
     pub unknown: BTreeSet<String>,
-    /// The recorded inputs of the object. `None` if the stack has no object of this resource.
+    /// The recorded inputs of the object. `None` if the stack manages no object of this resource.
     pub old_inputs: Option<Properties>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -209,7 +209,7 @@ impl Diff {
         Self::default()
     }
 
-    /// A diff whose changes can be made in place.
+    /// A diff with changes that an update in place can make.
     pub fn changed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self {
             changed: names.into_iter().map(Into::into).collect(),
@@ -316,8 +316,8 @@ pub struct Object {
     /// The secret outputs: names, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
     /// In the result of a read: the inputs that would create the object in its current condition, so that the next plan
-    /// shows drift. `None` leaves the recorded inputs unchanged. The engine ignores the results of creates and updates
-    /// here.
+    /// shows drift. `None` leaves the recorded inputs unchanged. In the results of creates and updates, the engine
+    /// ignores this field.
     pub inputs: Option<Properties>,
 }
 

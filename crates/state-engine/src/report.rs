@@ -24,7 +24,8 @@ pub struct Report {
     pub unknown_outputs: BTreeSet<String>,
     /// The operations that are pending at the end of the run. The condition of their real resources is unknown.
     pub pending: Vec<PendingOperation>,
-    /// The revision that the run created. `None` in a preview, and if `stopped_by` ended the run.
+    /// The revision that the run created. `None` in a preview, if `stopped_by` ended the run, and if the plan wasn't
+    /// applied because a command isn't approved.
     pub revision: Option<RevisionId>,
     /// The result that the history records.
     pub result: UpdateResult,
@@ -54,7 +55,9 @@ impl Report {
         }
     }
 
-    /// Whether the run did everything that was requested.
+    /// Whether the run executed all steps, or the plan decided all steps, without a failure. A plan may succeed
+    /// although its commands aren't approved: see
+    /// [`CommandApprovals::is_complete`](crate::CommandApprovals::is_complete).
     pub fn succeeded(&self) -> bool {
         self.result == UpdateResult::Succeeded
     }

@@ -91,7 +91,7 @@ pub struct RunOptions {
     pub replace: BTreeSet<Address>,
     /// Whether steps that don't depend on a failed step still run.
     pub continue_on_error: bool,
-    /// Whether the run reads all recorded resources before any other step.
+    /// Whether the run reads the recorded objects of all targets before any other step.
     pub refresh: bool,
     /// Time limit of one provider call. `None` for no limit.
     pub timeout: Option<Duration>,

@@ -23,13 +23,14 @@ impl Drop for InFlight<'_> {
 }
 
 impl Deployment {
-    /// Re-records the direct and indirect dependencies of an entry that this run hasn't recorded yet. Waits first for
-    /// steps that are changing one of them. While the returned guard exists, no other step re-records the old version
-    /// of the entry.
+    /// Re-records the direct and indirect dependencies of `entry`, except those that this run recorded already. Waits
+    /// first for steps that are changing one of these dependencies. While the returned guard exists, no other step
+    /// re-records the old version of `entry`.
     ///
     /// # Errors
-    /// Fails if the entry depends on its own previous generation and `replaces` is false, because the merge would place
-    /// that generation after the entry. If `replaces` is true, the previous generation keeps its position.
+    /// Fails if the entry depends, through other entries, on its own previous generation and `replaces` is false: the
+    /// merge would place that generation after the entry. If `replaces` is true (the step creates a replacement first),
+    /// the previous generation keeps its position.
     pub(super) async fn record_dependencies_first(
         &self,
         entry: &Entry,

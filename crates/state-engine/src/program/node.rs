@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// The JSON of the node. Duplicate names are kept.
+    /// The JSON of the node, with the duplicate names that the document contains.
     pub(super) fn json(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
