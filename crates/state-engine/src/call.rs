@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OnceCell};
 
-/// The reason why a call has no result.
+/// The reason why a call didn't succeed.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// The provider reported a failure, or the engine reports one for it (a panic, a time limit).

@@ -67,7 +67,7 @@ struct Shared {
 #[derive(Debug)]
 struct StepError {
     key: EntryKey,
-    /// The failed step. `None` if the resource failed before its step was planned, or without a step.
+    /// The failed step. `None` if the failure is reported without a step, usually because none was planned yet.
     step: Option<Box<Step>>,
     reasons: Vec<String>,
     /// The operation that stays pending, because its outcome is unknown or can't be recorded.

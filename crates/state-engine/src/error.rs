@@ -10,8 +10,8 @@ pub enum EngineError {
     /// The store failed or the lock is lost.
     #[error(transparent)]
     State(#[from] Error),
-    /// A source is invalid: it refers to a resource that doesn't exist, contains a dependency cycle, or can't be
-    /// read.
+    /// A source is invalid. For example, it refers to a resource or an output that doesn't exist, or contains a
+    /// dependency cycle.
     #[error("{object}: {reason}")]
     Source {
         /// The resource or part of the program that is invalid.

@@ -32,9 +32,9 @@ pub enum Event {
         /// The operation that stays pending because the state of the real resource is unknown.
         pending: Option<MutationId>,
     },
-    /// A resource has no step: it was skipped because of another resource, or failed before its step was planned.
+    /// A resource was skipped because of another resource, or failed before its step was planned.
     Skipped {
-        /// Address of the skipped resource.
+        /// Address of the resource.
         address: state_core::Address,
         /// The reason, as text for the user.
         reason: String,

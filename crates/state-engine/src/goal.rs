@@ -14,14 +14,14 @@ pub struct Goal {
     pub address: Address,
     /// Kind of the resource: selects the provider in the registry.
     pub kind: String,
-    /// The inputs. An input whose value isn't known yet (only in previews) is left out here and named in
+    /// The inputs. An input whose value isn't known yet (only in plans) is left out here and named in
     /// `unknown`.
     pub inputs: Properties,
     /// The secret inputs: names of top-level inputs, or JSON pointers.
     pub sensitive_inputs: Vec<String>,
     /// The secret outputs in addition to those that the provider marks: names of top-level outputs, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// Names of top-level inputs whose values aren't known yet, because they depend on steps that a preview
+    /// Names of top-level inputs whose values aren't known yet, because they depend on steps that a plan
     /// doesn't execute.
     pub unknown: BTreeSet<String>,
     /// Lifecycle options of the resource.
@@ -63,8 +63,8 @@ pub struct GoalOptions {
     pub import: Option<String>,
     /// Id of an existing object that the resource only reads. The stack doesn't own the object and never changes it.
     pub read: Option<String>,
-    /// Former addresses of the resource. If no entry has the present address, the entry of the first former address
-    /// that is recorded and no longer used by the program is renamed.
+    /// Former addresses of the resource. If no entry is recorded at the resource's own address, the engine renames an
+    /// entry that is recorded at a former address: the first one that no other resource of the program uses.
     pub aliases: Vec<Address>,
     /// Time limit of one provider call. `None` for the limit of the run.
     pub timeout: Option<Duration>,

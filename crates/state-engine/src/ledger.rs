@@ -7,9 +7,9 @@
 //!            └───────────────────────── Committed ◄─────────────────────────────────────────┘
 //! ```
 //!
-//! Only [`Ledger::register`] makes a [`Registration`], and it requires every dependency of the goal to be in the
-//! ledger. The ledger holds [`CommittedResource`]s, which only the engine creates, after a result was acknowledged as
-//! durable. So two mistakes don't compile: a source that yields a resource before its dependencies are
+//! Only [`Ledger::register`] creates a [`Registration`], after it has found every dependency of the goal among the
+//! [`CommittedResource`]s of the ledger. Only the engine creates these, after a result was acknowledged as durable. So
+//! two mistakes don't compile: a source that yields a resource before its dependencies are
 //! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
@@ -34,7 +34,7 @@ use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Properties, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A resource whose result is durable. In a preview: a resource whose step was planned.
+/// A resource whose result is durable. In a plan: a resource whose step is planned.
 #[derive(Clone, Debug)]
 pub struct CommittedResource {
     entry: SharedEntry,
@@ -42,7 +42,7 @@ pub struct CommittedResource {
     replaced: bool,
 }
 
-/// The outputs of a resource that aren't known yet. Always empty outside of previews.
+/// The outputs of a resource that aren't known yet. Outside of plans, all outputs are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownOutputs {
@@ -88,13 +88,13 @@ impl CommittedResource {
         self.entry.id.as_deref()
     }
 
-    /// The outputs as they are recorded. In a preview, an output that isn't known ([`CommittedResource::is_known`]) is
+    /// The outputs as they are recorded. In a plan, an output that isn't known ([`CommittedResource::is_known`]) is
     /// missing or has its previous value.
     pub fn outputs(&self) -> Properties {
         self.entry.outputs.clone().unwrap_or_default()
     }
 
-    /// Whether the value of an output is final. Always true outside of previews.
+    /// Whether the value of an output is final. Always true outside of plans.
     pub fn is_known(&self, output: &str) -> bool {
         match &self.unknown {
             UnknownOutputs::Nothing => true,
@@ -113,7 +113,7 @@ impl CommittedResource {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ResourceStatus {
-    /// The result is durable, or in a preview, the step is planned.
+    /// The result is durable, or in a plan, the step is planned.
     Committed(CommittedResource),
     /// The resource is registered and its step hasn't ended.
     UnderWay,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The committed steps, in commit order; in a preview the planned steps.
+    /// The committed steps, in commit order; in the report of a plan, the planned steps.
     pub steps: Vec<Step>,
     /// The failed steps, and the resources that failed before their steps were planned.
     pub failures: Vec<StepFailure>,

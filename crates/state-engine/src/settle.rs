@@ -66,7 +66,7 @@ pub struct Settling {
 
 /// The decided settlement of a pending operation.
 enum Verdict {
-    /// The operation is resolved with this resolution. The text describes it to the user.
+    /// The operation is resolved with this resolution. The text describes the result to the user.
     Resolved(Resolution, &'static str),
     /// The current entry is recorded, or with `None` the recorded entry is removed. Then the operation is resolved as
     /// not done. The text describes the result to the user.
@@ -255,7 +255,7 @@ async fn settle_create(
             let mut entry = applied(intended, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
-                // The create may have stopped halfway, so the next update must run again.
+                // The create may have stopped halfway, so an init error forces the next run to update the object.
                 None => entry.init_errors = vec!["the outcome of its create was unknown".to_owned()],
             }
             Verdict::Resolved(
@@ -331,8 +331,8 @@ fn no_such_object(id: &str) -> Verdict {
     Verdict::Open(format!("there is no object with the id {id}"))
 }
 
-/// Returns the entry after an update with an unknown outcome. The init error forces the next update to run
-/// again.
+/// Returns the entry after an update with an unknown outcome. If the provider returned no inputs of the object, an init
+/// error forces the next run to update the object again.
 fn interrupted_update(old: &Entry, object: &Object) -> Entry {
     let mut entry = as_found(old, object);
     if object.inputs.is_none() {

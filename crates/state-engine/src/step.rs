@@ -88,7 +88,7 @@ pub struct Step {
     /// Reasons of the step. For a replacement: the inputs or other reasons that force it. For an update: the
     /// inputs whose values aren't known yet.
     pub why: Vec<String>,
-    /// Top-level inputs whose values aren't known yet. Always empty outside of previews.
+    /// Top-level inputs whose values aren't known yet. Always empty outside of plans.
     pub unknown: Vec<String>,
     /// Secrets that the program embedded in longer input strings.
     pub(crate) joined: SecretStrings,

@@ -85,7 +85,7 @@ impl Deployment {
         }
     }
 
-    /// Records an object that was read as the result of a step. Fails if another entry has the object.
+    /// Records the result of a step: an object that was read before. Fails if another entry has the object.
     async fn adopted(
         &self,
         step: Step,

@@ -140,7 +140,7 @@ pub(super) fn kinds(
             continue;
         };
         kinds.insert(goal.address.as_str(), kind);
-        // A resource that is only read needs no inputs.
+        // A resource that is only read needs no inputs, so its inputs aren't checked.
         if goal.options.read.is_none() {
             inputs(resource, &kind, problems);
         }

@@ -15,7 +15,7 @@ pub(super) const ID: &str = "id";
 pub(super) enum Template {
     /// A literal string without references.
     Plain(String),
-    /// One reference and nothing else, which keeps the type of the value.
+    /// One reference and nothing else. The result has the type of the referenced value.
     Whole(Reference),
     /// Literal pieces and references that are joined to a string.
     Joined(Vec<Piece>),

@@ -35,7 +35,7 @@ pub(super) struct Call<'a> {
     pub(super) inputs: &'a Properties,
     dir: PathBuf,
     variables: Vec<(String, String)>,
-    /// Removes secrets from the lines that a command logs.
+    /// Replaces secrets in the lines that a command logs.
     hidden: Redactor,
     log: &'a Logger,
 }

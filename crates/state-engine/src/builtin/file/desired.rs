@@ -28,7 +28,7 @@ enum Content {
 }
 
 impl DesiredFile {
-    /// Reads the inputs. The inputs of an import or a read may be empty.
+    /// Reads the inputs. An import or a read may omit inputs: without `content` and `source`, the content is empty.
     pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
         let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
         Self {
