@@ -341,7 +341,8 @@ pub enum ReadResult {
     Object(Object),
     /// The object doesn't exist.
     Missing,
-    /// The provider can't determine whether the object exists, because the request has no id. The user has to decide.
+    /// The provider can't determine whether the object exists, for example because the request has no id. A pending
+    /// operation then stays pending until the user decides.
     Indeterminate,
 }
 

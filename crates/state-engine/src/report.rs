@@ -29,7 +29,7 @@ pub struct Report {
     pub revision: Option<RevisionId>,
     /// The result that the history records.
     pub result: UpdateResult,
-    /// The error of the program, if its source couldn't continue.
+    /// The error of the program or of its stack outputs, after which the source couldn't continue.
     pub source_error: Option<String>,
     /// The error that ended the run early: the lock was lost or the store failed.
     pub stopped_by: Option<Error>,

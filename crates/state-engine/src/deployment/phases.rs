@@ -53,8 +53,8 @@ impl Deployment {
         self.drive(&mut source, &mut ledger).await && self.can_continue()
     }
 
-    /// Applies a program, deletes the resources that it doesn't contain, and records the stack outputs. Returns whether
-    /// all phases ran without an error of the source.
+    /// Applies a program, deletes the resources that it doesn't contain, and records the stack outputs. Returns `false`
+    /// after an error of the source or of the outputs, and if no new step may begin after the program was applied.
     async fn update_all(self: &Arc<Self>, source: &mut dyn Source) -> bool {
         let outputs = match self.recorder.outputs().await {
             Ok(outputs) => outputs,

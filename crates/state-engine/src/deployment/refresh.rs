@@ -1,4 +1,4 @@
-//! Refreshes: reads every recorded object and records the current outputs. No step is executed.
+//! Refreshes: reads the recorded objects and records their current properties. No object is changed.
 
 use super::{Deployment, StepError};
 use crate::call::{CallError, CallTarget, RecordedObject};

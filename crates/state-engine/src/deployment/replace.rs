@@ -1,9 +1,9 @@
 //! Delete-before-create replacements: which entries must be deleted before an object can be replaced, and in
 //! which order.
 //!
-//! No other step is in flight meanwhile. The entry of each deleted object becomes a tombstone (an entry that is pending
-//! replacement), so that the next run can continue after a crash: it creates the objects of desired resources again,
-//! and removes the tombstones of the others.
+//! No other step is in flight meanwhile. The live entry of each deleted object becomes a tombstone (an entry that is
+//! pending replacement), so that the next run can continue after a crash: it creates the objects of desired resources
+//! again, and removes the tombstones of the others.
 
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
@@ -183,7 +183,7 @@ impl Deployment {
         // With several generations it is unknown which of them contains the object of another entry.
         let has_one_generation = state.generations(&root.address).count() == 1;
         let deletes_contained = has_one_generation && !root.external && !root.retain_on_delete;
-        // An entry that precedes the object in the list can't refer to it, only to an earlier generation.
+        // An entry that precedes `root` in the list can't refer to `root`, only to an earlier generation.
         let behind = state.entries().skip_while(|entry| entry.key() != root.key());
         for entry in behind {
             // External objects stay, and tombstones have no object any more.
@@ -233,7 +233,7 @@ impl Deployment {
             return Ok(false);
         }
         let known = RecordedObject::of(entry);
-        // Only the inputs whose new values are known, as in a preview.
+        // As in a preview, the provider gets only the inputs whose new values are known.
         let mut inputs = members(&known.inputs);
         inputs.retain(|name, _| !unknown.contains(name));
         let dependency_changed = {

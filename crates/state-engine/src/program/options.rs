@@ -47,7 +47,7 @@ impl Options {
         "sensitive_outputs",
     ];
 
-    /// Reads the options of a resource with inputs of these names.
+    /// Reads the options of a resource. `inputs` contains the names of its inputs.
     pub(super) fn read(
         node: Option<&Node>,
         inputs: &BTreeSet<&str>,

@@ -16,7 +16,7 @@ pub struct Setting {
     pub name: String,
     /// Type of the values.
     pub kind: SettingType,
-    /// Description of the setting.
+    /// Description of the setting, if the document has one.
     pub description: Option<String>,
     /// Whether the values are secret.
     pub secret: bool,

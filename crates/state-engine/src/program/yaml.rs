@@ -251,7 +251,8 @@ fn core_tag(tag: &Tag) -> Option<&str> {
         .then_some("str")
 }
 
-/// Converts the parser's character marks to byte offsets, in one pass over the text.
+/// Converts the parser's positions, which count characters, to byte offsets. Ascending positions need one pass over the
+/// text.
 struct Cursor<'t> {
     text: &'t str,
     /// Current position in characters.
