@@ -20,8 +20,8 @@
 //!
 //! # From a program to a revision
 //! 1. **Settle** ([`Engine::settle`]): under the lock, the engine asks the providers for the outcome of pending
-//!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and its resource isn't
-//!    touched.
+//!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and the run doesn't change its
+//!    resource.
 //! 2. **Plan** ([`Engine::plan`]): the engine drives the source over a copy of the state. It writes nothing and
 //!    calls only `configure`, `check`, `diff` and `read` of the providers. A preview ends here, and needs no
 //!    lock.

@@ -81,7 +81,8 @@ impl Run {
 pub struct RunOptions {
     /// Maximum number of steps in flight at once; 0 counts as 1.
     pub parallel: usize,
-    /// The only resources that the run may change. If empty, the run may change all resources.
+    /// The only resources that the run may change. If empty, the run may change all resources except those in
+    /// `exclude`.
     pub targets: BTreeSet<Address>,
     /// Resources that the run must not change.
     pub exclude: BTreeSet<Address>,

@@ -28,7 +28,7 @@ struct ProviderHarness {
     environment: Environment,
     /// Commands that the programs of earlier runs declared, as a client remembers them.
     approvals: CommandApprovals,
-    /// All events as text.
+    /// All events of all runs, as text.
     messages: Arc<Mutex<Vec<String>>>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct DurabilityChecker {
     pub(crate) points: usize,
     /// Whether the state is checked at each durable point.
     checks: bool,
-    /// The size of all frames so far.
+    /// The size of all frames so far, in bytes.
     pub(crate) bytes: usize,
 }
 

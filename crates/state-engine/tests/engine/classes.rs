@@ -85,7 +85,7 @@ async fn settles(harness: &Harness, program: &[Spec]) {
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
-/// `deleted-with` names an entry with a deposed generation.
+/// The option `deleted_with` names an entry with a deposed generation.
 #[tokio::test]
 async fn class_21433_deleted_with_container_that_has_a_deposed_entry() {
     let program = [spec("a"), spec("b").inside("a")];
