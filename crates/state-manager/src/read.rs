@@ -11,6 +11,7 @@
 //! | `revision_spec` | resolves revision specifications such as `@-` |
 //! | `name_memory` | checks that a name still leads to the stack that this client remembers |
 //! | `blame`, `verify`, `logs`, `outputs`, `names` | the queries of the same names |
+//! | `sealing_changes` | reports changes of recipients and policy |
 //! | `rollback_guard` | moves between stacks that a rollback would revert in this stack but not in the other one |
 
 pub(crate) mod blame;
@@ -24,6 +25,7 @@ pub(crate) mod outputs;
 pub(crate) mod replay;
 pub(crate) mod revision_spec;
 pub(crate) mod rollback_guard;
+pub(crate) mod sealing_changes;
 pub(crate) mod tip;
 pub(crate) mod verify;
 pub(crate) mod view;

@@ -176,3 +176,34 @@ fn imported_state_runs_no_command() {
     }
     assert_eq!(ran(&victim), "");
 }
+
+#[test]
+fn named_program_runs_its_commands_without_approval() {
+    let sandbox = deployed();
+    let without_memory = |arguments: &[&str]| {
+        let ran = elsewhere(&sandbox, arguments);
+        std::fs::remove_dir_all(sandbox.path().join("other-client")).unwrap_or_default();
+        ran
+    };
+    without_memory(&["refresh", "--yes"]).exits(20);
+    without_memory(&["refresh", "state.yaml", "--yes"]).exits(0);
+    without_memory(&["destroy", "state.yaml", "--preview"]).exits(0);
+    without_memory(&["destroy", "--yes"]).exits(20);
+    assert_eq!(ran(&sandbox), "read\n");
+    without_memory(&["destroy", "state.yaml", "--refresh", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\nread\ndelete\n");
+}
+
+#[test]
+fn named_program_approves_only_what_it_declares() {
+    let sandbox = deployed();
+    sandbox.write("other.yaml", PROGRAM.replace("echo read", "echo harmless"));
+    let refused = elsewhere(&sandbox, &["refresh", "other.yaml", "--yes"]).exits(20);
+    assert!(refused.stderr.contains("read of job"), "{refused:?}");
+    sandbox.write("named.yaml", format!("name: another\n{PROGRAM}"));
+    let stranger = elsewhere(&sandbox, &["destroy", "named.yaml", "--yes"]);
+    assert!([4, 10].contains(&stranger.code), "{stranger:?}");
+    elsewhere(&sandbox, &["refresh", "--config", "a=b", "--yes"]).exits(2);
+    elsewhere(&sandbox, &["refresh", "missing.yaml", "--yes"]).exits(1);
+    assert_eq!(ran(&sandbox), "");
+}

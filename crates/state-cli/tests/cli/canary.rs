@@ -4,6 +4,7 @@
 mod by_hand;
 
 use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -64,26 +65,57 @@ fn found(text: &[u8]) -> Option<String> {
     forms().into_iter().find(|form| text.contains(form))
 }
 
-/// Searches all files below a folder, also decompressed. Panics if a file contains the secret; returns the number of
-/// files.
-fn search(folder: &Path) -> usize {
-    let mut files = 0;
-    for item in std::fs::read_dir(folder).unwrap() {
-        let path = item.unwrap().path();
-        if path.is_dir() {
-            files += search(&path);
-            continue;
+/// Searches all files below a folder, and returns their kinds.
+fn search(root: &Path) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(folder).unwrap() {
+            let path = item.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).unwrap();
+            assert_eq!(found(&bytes), None, "{}", path.display());
+            if path.extension().is_some_and(|extension| extension == "zst") {
+                bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+                assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
+            }
+            kinds.insert(kind(path.strip_prefix(root).unwrap()));
         }
-        let mut bytes = std::fs::read(&path).unwrap();
-        assert_eq!(found(&bytes), None, "{}", path.display());
-        if path.extension().is_some_and(|extension| extension == "zst") {
-            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
-            assert_eq!(found(&bytes), None, "{}, decompressed", path.display());
-        }
-        files += 1;
     }
-    files
+    kinds
 }
+
+/// The kind of a file: its path, with `*` for the parts that differ between stores and revisions.
+fn kind(path: &Path) -> String {
+    let varies = |part: &str| part.chars().any(|c| c.is_ascii_digit());
+    let parts = path.iter().map(|part| {
+        let part = part.to_str().unwrap();
+        match part.split_once('.') {
+            _ if !varies(part) => part.to_owned(),
+            Some((_, ending)) if !varies(ending) => format!("*.{ending}"),
+            _ => "*".to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// Kinds of files in which a secret could lie; the search must have seen each.
+const KINDS: [&str; 11] = [
+    ".state/format",
+    ".state/names/default/default.json",
+    ".state/stacks/*/head.json",
+    ".state/stacks/*/journal/*.log",
+    ".state/stacks/*/keys/*.age",
+    ".state/stacks/*/logs/*.jsonl.zst",
+    ".state/stacks/*/meta.json",
+    ".state/stacks/*/snapshots/*.json.zst",
+    ".state/stacks/*/updates/*.page",
+    "user-state/statectl/seen/*/names/default/default",
+    "user-state/statectl/seen/*/stacks/*.json",
+];
 
 /// The sandbox in which all commands of the test run.
 struct Worked {
@@ -279,11 +311,10 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
     worked.run_reading_commands();
     worked.read_with_foreign_identity(outside.path());
 
-    let files = search(worked.sandbox.path());
-    // The store has at least a head, locks, names, 3 segments, 3 snapshots and 2 keys, and the client has its known
-    // stacks. With fewer files, the search would have missed the store.
-    assert!(files >= 15, "the search found only {files} files");
-    // Test the search itself: it must find an encoded secret.
+    let kinds = search(worked.sandbox.path());
+    let missed: Vec<_> = KINDS.iter().filter(|kind| !kinds.contains(**kind)).collect();
+    assert!(missed.is_empty(), "not searched: {missed:?} of {kinds:#?}");
+    // Verify the search itself: it must find an encoded secret.
     let proof = base64(format!("x{CANARY}").as_bytes());
     worked.sandbox.write("proof", format!("..{proof}.."));
     assert!(std::panic::catch_unwind(|| search(worked.sandbox.path())).is_err());

@@ -161,6 +161,24 @@ fn up_never_recreates_a_known_stack_that_vanished() {
 }
 
 #[test]
+fn deleted_store_is_forgotten_with_the_commands_of_the_hint() {
+    let sandbox = sealed();
+    run(&mut sandbox.sealing(&["stack", "new", "eu"])).exits(0);
+    run(&mut sandbox.sealing(&["secret", "encrypt", "x", "--stack", "eu"])).exits(0);
+    delete(&sandbox.path().join(".state"));
+    let refused = run(&mut sandbox.sealing(&["up", "--yes"])).exits(12);
+    for part in ["it was deleted, or it vanished", "deleted it on purpose"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+    let commands = crate::hints::commands(&refused.stderr);
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        crate::hints::paste(&sandbox, &command, "sensitive").exits(0);
+    }
+    run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
+}
+
+#[test]
 fn removed_stack_is_created_again_without_accept() {
     let sandbox = sealed();
     run(&mut sandbox.sealing(&["destroy", "--yes"])).exits(0);

@@ -100,6 +100,8 @@ impl Sandbox {
             "STATECTL_STACK",
             "STATECTL_IDENTITY",
             "STATECTL_PASSPHRASE",
+            "STATECTL_AGE_PLUGINS",
+            "STATECTL_AGE_PLUGIN_TIMEOUT",
             "STATECTL_IMPORT_PASSPHRASE",
             "STATECTL_LOCK_ID",
             "STATECTL_EXPECT_KEY",
@@ -164,6 +166,29 @@ impl Sandbox {
             work(stack).await
         })
     }
+}
+
+/// `statectl` of a user with settings, an identity and known stacks of their own, whose new stacks are sealed.
+pub(crate) fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Command {
+    let mut command = sandbox.sealing(arguments);
+    let settings = sandbox.path().join(who);
+    command
+        .env("XDG_STATE_HOME", settings.join("seen"))
+        .env("XDG_CONFIG_HOME", settings);
+    command
+}
+
+/// Runs the command of [`user`] and collects its output.
+pub(crate) fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
+    run(&mut user(sandbox, who, arguments))
+}
+
+/// A sandbox with the fixture `shop` in a sealed stack, imported by the user `anna`.
+pub(crate) fn sealed_shop() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    as_user(&sandbox, "anna", &["import", shop.to_str().unwrap()]).exits(0);
+    sandbox
 }
 
 /// Runs a prepared command and collects its output.

@@ -1,32 +1,12 @@
 //! Sealed stacks at the command line: access of recipients, and of users without a key.
 
-use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
+use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
-
-/// Runs `statectl` as a user with their own settings folder, whose new stacks are sealed.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
-    let settings = sandbox.path().join(who);
-    let mut command = sandbox.sealing(arguments);
-    run(command
-        .env("XDG_STATE_HOME", settings.join("seen"))
-        .env("XDG_CONFIG_HOME", settings))
-}
-
-fn sealed_shop() -> Sandbox {
-    let sandbox = Sandbox::new();
-    as_user(
-        &sandbox,
-        "anna",
-        &["import", fixture("shop.tfstate").to_str().unwrap()],
-    )
-    .exits(0);
-    sandbox
-}
 
 /// Returns the files below a folder that contain the secret, also in compressed form.
 fn leaks(folder: &Path) -> Vec<String> {

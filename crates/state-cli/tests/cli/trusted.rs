@@ -2,26 +2,12 @@
 
 mod pins;
 
-use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture, run, sealed_shop, user};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
 const SECRET: &str = "correct horse battery staple";
-
-/// Runs `statectl` as a user with their own settings and known stacks.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
-    run(&mut user(sandbox, who, arguments))
-}
-
-fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Command {
-    let mut command = sandbox.sealing(arguments);
-    let settings = sandbox.path().join(who);
-    command
-        .env("XDG_STATE_HOME", settings.join("seen"))
-        .env("XDG_CONFIG_HOME", settings);
-    command
-}
 
 /// Like [`as_user`], with this input on stdin.
 fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> CommandOutput {
@@ -39,13 +25,6 @@ fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
-}
-
-fn sealed_shop() -> Sandbox {
-    let sandbox = Sandbox::new();
-    let shop = fixture("shop.tfstate");
-    as_user(&sandbox, "anna", &["import", shop.to_str().unwrap()]).exits(0);
-    sandbox
 }
 
 fn copy(from: &Path, to: &Path) {

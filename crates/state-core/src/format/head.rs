@@ -196,12 +196,18 @@ pub struct Keys {
     /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
-    /// Names that people gave to recipients of the key or of the outputs, by recipient.
+    /// Names that people gave to recipients of the key or of the outputs, by recipient. [`Keys::ESCROW`] marks offline keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
     /// All key replacements, oldest first. A client that pinned an older key verifies its successors with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub succession: Vec<Succession>,
+}
+
+impl Keys {
+    /// The name of an escrow recipient: a key that is kept offline, for the case that all others are lost. Several recipients
+    /// may have it.
+    pub const ESCROW: &str = "escrow";
 }
 
 /// The replacement of one data key by another.

@@ -110,6 +110,7 @@ rules! {
     heads::missing_stack_or_object_is_not_found,
     heads::head_swap_keeps_fields_of_the_backend,
     heads::head_swap_receives_the_latest_head,
+    heads::failing_change_leaves_the_head_unchanged,
     heads::removed_stack_cannot_be_acquired,
     locks::second_acquire_is_refused_with_the_lock_holder,
     locks::released_lock_is_free_and_epoch_rises,

@@ -104,7 +104,8 @@ fn shown(url: &str) -> String {
     bare.escape_debug().to_string()
 }
 
-fn decode(text: &str) -> std::result::Result<String, String> {
+/// Decodes the percent-encoded characters of a part of a URL.
+pub(crate) fn decode(text: &str) -> std::result::Result<String, String> {
     let wrong =
         || "`%` must be followed by two hexadecimal digits; write `%25` for a percent sign".to_owned();
     let mut bytes = Vec::with_capacity(text.len());

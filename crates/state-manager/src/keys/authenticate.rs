@@ -139,18 +139,18 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     if head.lineage != stack.lineage() {
         return Err(Error::corrupt(object, 0, "it belongs to another stack"));
     }
-    let key = match head.key_id {
-        None => None,
+    let (key, unopened) = match head.key_id {
+        None => (None, None),
         Some(id) => match wrapped::unwrap(stack, id).await {
             // A client can read without the key. The pin decides whether this client must have the key.
-            Err(Error::Sealed { .. }) => None,
-            other => Some(other?),
+            Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
+            other => (Some(other?), None),
         },
     };
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
     }
-    trust::require_key(stack, &head, key.as_deref()).await?;
+    trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),

@@ -11,7 +11,7 @@ use state_core::sealing::StackKey;
 use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 
 /// Checks the epoch, the policy and the data key of a head against the pin. `key` is the head's key, if this client can
-/// open it. A client without any identity may read on when the endorsement can't be verified: it sees no sealed value,
+/// open it, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed value,
 /// remembers nothing and signs nothing.
 ///
 /// # Errors
@@ -21,7 +21,12 @@ use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 /// - a key is pinned, and the head names none
 /// - the head names another key, and this client can't verify that the pinned key endorses it
 /// - this client has identities, opened the pinned key before, and can't open the head's key
-pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
+pub(crate) async fn require_key(
+    stack: &StackContext,
+    head: &Head,
+    key: Option<&dyn StackKey>,
+    unopened: Option<&str>,
+) -> Result<()> {
     let Some(pin) = pin(stack).await? else {
         return Ok(());
     };
@@ -61,14 +66,15 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     }
     // This client has identities and opened the pinned key once. If it read on, it would accept unauthenticated
     // content, like a client that never had the key.
+    let cause = unopened.map_or_else(String::new, |cause| format!(" ({cause})"));
     let reason = match replaced {
         true => format!(
             "this client opened its data key {pinned} before, and none of your identities opens {now}, which replaced it: \
-             you were removed from its recipients, or its key files were changed"
+             you were removed from its recipients, or its key files were changed{cause}"
         ),
         false => format!(
             "this client opened its data key {pinned} before, and can't open it now: its key file is missing, damaged or \
-             wrapped to other recipients, or another identity is in use"
+             wrapped to other recipients, or another identity is in use{cause}"
         ),
     };
     Err(distrusted(stack, reason))
@@ -133,46 +139,87 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     })
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
-/// regression if the stack was rolled back. A change of policy or recipients that a holder of the key signed is
-/// reported once.
+/// The position of a stack compared with the pinned one.
+pub(crate) enum PinComparison {
+    /// The position is not before the pinned one, and is pinned now.
+    Advanced,
+    /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
+    RolledBack(String),
+    /// A holder of the key changed policy or recipients. The position is pinned when the change is reported.
+    Changed(UnreportedChange),
+}
+
+/// A change of policy or recipients that wasn't reported to the user yet.
+pub(crate) struct UnreportedChange {
+    /// The change, without its origin.
+    pub(crate) change: SealingChange,
+    /// The serial at which this client last saw the stack before the change.
+    pub(crate) since: Serial,
+    was: SealingPin,
+    now: StackPin,
+}
+
+impl UnreportedChange {
+    /// Reports the change to the user and pins the position. A change that couldn't be shown is reported again later.
+    pub(crate) async fn report(self, stack: &StackContext) {
+        let Some(known_stacks) = stack.known_stacks() else {
+            return;
+        };
+        let mut now = self.now;
+        if !known_stacks.report(stack.name(), &self.change) {
+            now.sealing = Some(self.was);
+            now.unreported_since = Some(self.since);
+        }
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
+    }
+}
+
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead.
 ///
 /// # Errors
 /// When the known stacks can't be read.
-pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<Option<String>> {
+pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<PinComparison> {
     let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(None);
+        return Ok(PinComparison::Advanced);
     };
     let before = known_stacks.seen(stack.lineage()).await?;
     if let Some(before) = &before
         && let Some(regression) = point.regression(before)
     {
-        return Ok(Some(regression));
+        return Ok(PinComparison::RolledBack(regression));
     }
     // A position that wasn't authenticated isn't remembered: a forged one would make this client refuse the true one.
     let Some(now) = point.to_pin(before.as_ref()) else {
-        return Ok(None);
+        return Ok(PinComparison::Advanced);
     };
-    // A regression returns above without a write: the pin must stay at the highest position that this client saw.
-    let mut now = now;
-    if let Some(was) = before.as_ref().and_then(|before| before.sealing.clone())
-        && let Some(change) = SealingChange::between(&was, &point.sealing)
-        && !known_stacks.report(stack.name(), &change)
+    if let Some(before) = &before
+        && let Some(was) = &before.sealing
+        && let Some(change) = SealingChange::between(was, &point.sealing)
     {
-        now.sealing = Some(was);
+        return Ok(PinComparison::Changed(UnreportedChange {
+            change,
+            since: before.unreported_since.unwrap_or(before.serial),
+            was: was.clone(),
+            now,
+        }));
     }
     if before.as_ref() != Some(&now) {
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
-    Ok(None)
+    Ok(PinComparison::Advanced)
 }
 
 /// Pins the position at which a session ended.
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
-        && let Some(now) = point.to_pin(before.as_ref())
+        && let Some(mut now) = point.to_pin(before.as_ref())
     {
+        // A change that wasn't shown when the session began is still to be reported.
+        if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
+            now.sealing = before.sealing;
+            now.unreported_since = before.unreported_since;
+        }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
 }
@@ -183,6 +230,10 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(Some(before)) = known_stacks.seen(stack.lineage()).await
     {
+        // Otherwise a change by another user that wasn't shown yet would never be.
+        if before.unreported_since.is_some() {
+            return;
+        }
         let now = StackPin {
             sealing: Some(sealing),
             ..before
@@ -191,18 +242,8 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
     }
 }
 
-/// As [`advance_pin`], for a client that is about to write: a regression is an error.
-///
-/// # Errors
-/// `Distrusted` if the store was rolled back.
-pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPosition<'_>) -> Result<()> {
-    match advance_pin(stack, point).await? {
-        None => Ok(()),
-        Some(regression) => Err(distrusted(stack, regression)),
-    }
-}
-
-fn distrusted(stack: &StackContext, reason: String) -> Error {
+/// The error for a client that would write to a stack that it doesn't trust.
+pub(crate) fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
@@ -230,6 +271,7 @@ impl StackPosition<'_> {
         Some(StackPin {
             key,
             sealing: Some(self.sealing.clone()),
+            unreported_since: None,
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,

@@ -5,11 +5,13 @@ use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, StackPosition};
+use crate::keys::trust::{self, PinComparison, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
 use crate::read::descent;
 use crate::read::replay::{self, ReplayResult};
+use crate::read::sealing_changes;
+use crate::read::tip::Tip;
 use crate::read::view;
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
@@ -153,7 +155,14 @@ async fn check(
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     let point = journal.position(replayed.state.serial());
     // This check precedes the first write: a stack that was rolled back must not get a key either.
-    trust::require_no_regression(stack, &point).await?;
+    match trust::advance_pin(stack, &point).await? {
+        PinComparison::Advanced => {}
+        PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
+        PinComparison::Changed(change) => {
+            let tip = Tip::of(stack, journal).await?;
+            sealing_changes::report(stack, &tip, change).await;
+        }
+    }
     let session = SessionHead::new(stack.object(), journal.opened_head());
     // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
     // not run while the name is undecided.

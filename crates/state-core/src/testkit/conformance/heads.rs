@@ -3,7 +3,7 @@
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{ClientLock, Holder, ObjectKind, ObjectName};
 use crate::counter::{Epoch, Generation, Slot};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
@@ -134,6 +134,37 @@ pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
         )?;
     }
     Ok(())
+}
+
+/// A change that fails ends the swap with its error. The stored head stays as it was, and the writer goes on.
+pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    let before = bench.backend.read_head(lineage).await?;
+    let refused = held
+        .writer
+        .swap_head(bench.nonce(), &|head| {
+            head.floor = Slot(7);
+            Err(Error::conflict("head", "the change was refused"))
+        })
+        .await;
+    let is_own_error =
+        matches!(&refused, Err(Error::Conflict { reason, .. }) if reason == "the change was refused");
+    ensure(is_own_error, "a swap does not return the error of its change")?;
+    ensure(
+        bench.backend.read_head(lineage).await? == before,
+        "a change that failed changed the stored head",
+    )?;
+    let change = |head: &mut Head| {
+        head.floor = head.floor.next();
+        Ok(())
+    };
+    let swapped = held.writer.swap_head(bench.nonce(), &change).await?;
+    ensure(
+        swapped.floor == Slot(1),
+        "a swap after a failed change was not applied to the stored head",
+    )?;
+    Ok(held.writer.check().await?)
 }
 
 /// The head of a removed stack stays as a tombstone with a higher epoch, which fences every writer.

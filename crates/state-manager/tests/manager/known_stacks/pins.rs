@@ -10,10 +10,8 @@ async fn head_of(client: &Client) -> Head {
 
 #[tokio::test]
 async fn signed_change_of_recipients_is_reported_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let (anna, bob, carl) = (generate_identity(), generate_identity(), generate_identity());
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
+    let (bob, carl) = (generate_identity(), generate_identity());
     let (client, other) = (Client::of(&root, &anna), Client::of(&root, &anna));
     client.write().await.unwrap();
     other.write().await.unwrap();
@@ -37,7 +35,8 @@ async fn signed_change_of_recipients_is_reported_once() {
         client.read().await.unwrap();
     }
     let expected = format!(
-        "shop: recipients changed: +{bobs}; recipients of the outputs changed: +{carls}; policy changed from sensitive to all"
+        "shop: recipients changed by ana in revisions 3, 4, 5: +{bobs}; recipients of the outputs changed: +{carls}; policy \
+         changed from sensitive to all"
     );
     assert_eq!(client.known_stacks.reported(), [expected]);
     assert_eq!(
@@ -53,15 +52,15 @@ async fn signed_change_of_recipients_is_reported_once() {
     stack.rekey("remove", without).await.unwrap();
     client.read().await.unwrap();
     let last = client.known_stacks.reported().pop().unwrap();
-    assert_eq!(last, format!("shop: recipients changed: -{bobs}"));
+    assert_eq!(
+        last,
+        format!("shop: recipients changed by ana in revision 6: -{bobs}")
+    );
 }
 
 #[tokio::test]
 async fn unsigned_change_of_recipients_is_refused_and_not_pinned() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let head = head_of(&client).await;
@@ -120,10 +119,7 @@ async fn policy_of_a_new_stack_is_pinned_before_its_first_key() {
 
 #[tokio::test]
 async fn reader_without_key_remembers_no_position() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
     let lineage = head_of(&Client::of(&root, &anna)).await.lineage;
     for keys in [None, Some(keys(8, &generate_identity()))] {
         let stranger = Client::new(&root, keys);
@@ -147,10 +143,7 @@ async fn reader_without_key_remembers_no_position() {
 
 #[tokio::test]
 async fn epoch_that_takeovers_cannot_reach_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let lineage = head_of(&client).await.lineage;
@@ -195,10 +188,7 @@ async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
 
 #[tokio::test]
 async fn stack_with_another_key_than_expected_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let key = head_of(&Client::of(&root, &anna)).await.key_id.unwrap();
     let other = KeyId::from_bytes([7; 16]).unwrap();
     // Each of these clients has no memory.
@@ -240,10 +230,7 @@ async fn stack_with_another_key_than_expected_is_refused() {
 
 #[tokio::test]
 async fn stack_without_the_expected_revision_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let fresh = || Client::of(&root, &anna);
     let earlier = folder.path().join("earlier");
     copy(&root, &earlier);
