@@ -161,7 +161,11 @@ fn commands_of_lock_reports_work_when_pasted() {
     let locked = on_stack(&["lock", "acquire"]).exits(0).stdout;
     let release = locked.split('`').nth(3).unwrap();
     let warned = on_stack(&["lock", "break", "--yes"]).exits(0).stderr;
-    let by_id = warned.split('`').nth(1).unwrap();
+    // The holder's operation is quoted too.
+    let by_id = warned
+        .split('`')
+        .find(|part| part.starts_with("statectl "))
+        .unwrap();
     assert!(by_id.contains("lock break --id"), "{by_id}");
     paste(&sandbox, by_id, "sensitive").exits(0);
     let again = on_stack(&["lock", "acquire"]).exits(0).stdout;
