@@ -116,7 +116,7 @@ fn hint_of_unapproved_commands_approves_them_when_pasted() {
     let refused = sandbox.run(&["--backend", store, "refresh", "--yes"]).exits(20);
     let found = commands(&refused.stderr);
     assert!(
-        found[0].contains("--backend 'my store' --stack shop/eu trust commands"),
+        found[0].contains("--backend 'my store' trust commands --stack shop/eu"),
         "{found:?}"
     );
     paste(&sandbox, &found[0], "plaintext").exits(0);
