@@ -149,7 +149,7 @@ fn single_secret_needs_its_name_and_the_data_key() {
     assert!(!sealed.contains(SECRET));
     let opened = given(&sandbox, "anna", &["secret", "decrypt", "db"], &sealed).exits(0);
     assert_eq!(opened.stdout, SECRET);
-    given(&sandbox, "anna", &["secret", "decrypt", "other"], &sealed).exits(1);
+    given(&sandbox, "anna", &["secret", "decrypt", "other"], &sealed).exits(12);
     given(&sandbox, "anna", &["secret", "decrypt", "db"], "nonsense").exits(1);
     given(&sandbox, "eve", &["secret", "decrypt", "db"], &sealed).exits(12);
     given(&sandbox, "anna", &["secret", "decrypt"], &sealed).exits(2);
