@@ -6,7 +6,7 @@ use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
 use crate::native::Native;
 use crate::pulumi::Pulumi;
-use crate::secrets::ADDED_MARKS;
+use state_core::sensitive::ADDED_MARKS;
 use crate::terraform::Terraform;
 use crate::unobin::Unobin;
 use crate::verdict::{self, ImportVerdict};
