@@ -94,7 +94,9 @@ fn private_group(user: u32, passwd: &str, groups: &str) -> Option<u32> {
         }
     });
     let (group, members) = named.next()?;
-    let is_only = members.split(',').all(|member| member.is_empty() || member == name);
+    let is_only = members
+        .split(',')
+        .all(|member| member.is_empty() || member == name);
     (group == name && is_only && !is_shared && named.next().is_none()).then_some(primary)
 }
 
@@ -198,7 +200,10 @@ mod tests {
     #[test]
     fn group_with_other_members_is_not_private() {
         let users = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
-        assert_eq!(private_group(1000, users, "root:x:0:\nanna:x:1000:\n"), Some(1000));
+        assert_eq!(
+            private_group(1000, users, "root:x:0:\nanna:x:1000:\n"),
+            Some(1000)
+        );
         assert_eq!(private_group(1000, users, "anna:x:1000:anna\n"), Some(1000));
         let with_bob = format!("{users}bob:x:1001:1000::/home/bob:/bin/sh\n");
         for (users, groups) in [
@@ -225,6 +230,10 @@ mod tests {
                 .objection(1000, 100, 0o600, false)
                 .is_some()
         );
-        assert!(Owners::new(0, Some("x")).objection(1000, 100, 0o600, false).is_some());
+        assert!(
+            Owners::new(0, Some("x"))
+                .objection(1000, 100, 0o600, false)
+                .is_some()
+        );
     }
 }

@@ -229,7 +229,8 @@ fn is_same(existing: &Snapshot, new: &Imported) -> bool {
     };
     is_same_serial
         && existing.outputs == snapshot.outputs
-        && existing.sensitive_outputs.iter().collect::<BTreeSet<_>>() == snapshot.sensitive_outputs.iter().collect()
+        && existing.sensitive_outputs.iter().collect::<BTreeSet<_>>()
+            == snapshot.sensitive_outputs.iter().collect()
         && existing.extensions == snapshot.extensions
         && existing.entries.len() == snapshot.entries.len()
         && existing.entries.iter().zip(&snapshot.entries).all(is_same_entry)

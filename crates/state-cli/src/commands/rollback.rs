@@ -182,7 +182,9 @@ fn report(context: &Context, done: &RollbackReport, warnings: Vec<String>) -> Co
             ));
             if done.kept_encrypted > 0 {
                 let values = count(done.kept_encrypted, "value that was", "values that were");
-                page.line(format_args!("kept encrypted: {values} in plain text in that revision"));
+                page.line(format_args!(
+                    "kept encrypted: {values} in plain text in that revision"
+                ));
             }
         } else {
             page.line(format_args!(

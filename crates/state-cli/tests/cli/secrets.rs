@@ -285,7 +285,9 @@ fn sealed_by_hand() -> Sandbox {
 fn sealed_value_stays_sealed_at_the_next_import() {
     let sandbox = sealed_by_hand();
     let file = unrecognised(&sandbox, 7, "second");
-    let imported = sealing(&sandbox, &["import", &file, "--json"]).exits(0).data("import");
+    let imported = sealing(&sandbox, &["import", &file, "--json"])
+        .exits(0)
+        .data("import");
     assert_eq!(imported["kept-secrets"], 1);
     assert_eq!(imported["not-sensitive"], json!({ "x_user": ["id", "note"] }));
     assert!(!store_contains(&sandbox.path().join(".state"), UNMARKED));
@@ -302,7 +304,9 @@ fn rollback_and_undo_across_a_seal_keep_values_sealed() {
     let file = unrecognised(&sandbox, 1, "first");
     sealing(&sandbox, &["import", &file]).exits(0);
     sealing(&sandbox, &["secret", "seal", "x_user.a:/outputs/plain"]).exits(0);
-    let rolled = sealing(&sandbox, &["rollback", "@-", "--json"]).exits(0).data("rollback");
+    let rolled = sealing(&sandbox, &["rollback", "@-", "--json"])
+        .exits(0)
+        .data("rollback");
     assert_eq!(rolled["kept-encrypted"], 1);
     let shown = sealing(&sandbox, &["show", "x_user.a"]).exits(0).stdout;
     assert!(shown.contains(r#""plain": "(sensitive)""#), "{shown}");

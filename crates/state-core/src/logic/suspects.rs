@@ -202,7 +202,15 @@ pub(crate) fn is_secret_name(field: &str) -> bool {
 }
 
 /// Endings of the names of fields that hold a digest of public content.
-const DIGEST_NAMES: [&str; 7] = ["hash", "digest", "checksum", "fingerprint", "etag", "md5", "sha256"];
+const DIGEST_NAMES: [&str; 7] = [
+    "hash",
+    "digest",
+    "checksum",
+    "fingerprint",
+    "etag",
+    "md5",
+    "sha256",
+];
 
 /// Whether the name of a field announces a digest: `sourceCodeHash` or `output_base64sha256`. A digest of a password is
 /// reported by the name of its field.

@@ -130,7 +130,9 @@ pub(crate) async fn rollback(
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
     let mut snapshot = reveal(&locked.stack, snapshot).await?;
     // A value that was sealed since must not return to plain text.
-    let present = locked.state().snapshot(locked.stack.name().to_string(), locked.stack.now());
+    let present = locked
+        .state()
+        .snapshot(locked.stack.name().to_string(), locked.stack.now());
     let present = reveal(&locked.stack, present).await?;
     let snapshot = stored::blocking(move || {
         keep_marks(&present, &mut snapshot, KeptMarks::All);

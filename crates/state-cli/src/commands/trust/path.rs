@@ -2,6 +2,7 @@
 
 use super::no_memory;
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
 use crate::trusted::TrustedPaths;
 use serde::Serialize;
 use std::io::ErrorKind;
@@ -27,7 +28,10 @@ pub(super) fn run(context: &Context, path: &Path) -> CommandResult {
             .with_hint("pass the path that the error message names"),
         _ => CliError::io(&*object, &error),
     })?;
-    if !path.file_name().is_some_and(|name| FOUND.iter().any(|found| name == *found)) {
+    if !path
+        .file_name()
+        .is_some_and(|name| FOUND.iter().any(|found| name == *found))
+    {
         let message = "only a folder `.state` or a file `statectl.toml` needs to be accepted";
         return Err(CliError::usage(object, message)
             .with_hint("name any other store with `--backend`, which isn't checked"));

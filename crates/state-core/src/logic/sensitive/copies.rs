@@ -137,7 +137,9 @@ fn collect(secrets: &mut SecretStrings, name: &str, marked: View<'_>) {
         return secrets.collect_under(marked);
     }
     let is_dynamic = is_dynamic_value(marked);
-    let scalar = marked.get("value").filter(|value| is_dynamic && is_scalar(*value));
+    let scalar = marked
+        .get("value")
+        .filter(|value| is_dynamic && is_scalar(*value));
     if let Some(value) = scalar {
         return secrets.collect_under(value);
     }
@@ -152,13 +154,22 @@ fn collect(secrets: &mut SecretStrings, name: &str, marked: View<'_>) {
                 secrets.add(digits);
             }
         }
-        open.extend(view.elements().into_iter().flatten().map(|item| (name.clone(), item)));
+        open.extend(
+            view.elements()
+                .into_iter()
+                .flatten()
+                .map(|item| (name.clone(), item)),
+        );
         let is_dynamic = is_dynamic_value(view);
         let members = view.members().into_iter().flatten();
         let members = members.filter(|(key, _)| !is_dynamic || key != "type");
         // The wrapper of a dynamic value has no name of its own.
         open.extend(members.map(|(key, member)| {
-            let name = if is_dynamic { name.clone() } else { key.into_owned() };
+            let name = if is_dynamic {
+                name.clone()
+            } else {
+                key.into_owned()
+            };
             (name, member)
         }));
     }

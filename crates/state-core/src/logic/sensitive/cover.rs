@@ -230,7 +230,8 @@ fn find<'a>(
         // The description of a type holds no secrets, unless it is marked.
         let is_dynamic = is_dynamic_value(view);
         let is_marked = |view: &View<'a>| marked.range(view.range()).next().is_some();
-        let members = members.filter(|(key, value)| matters(value) && (!is_dynamic || key != "type" || is_marked(value)));
+        let members = members
+            .filter(|(key, value)| matters(value) && (!is_dynamic || key != "type" || is_marked(value)));
         open.extend(members.map(|(key, value)| (child_pointer(&pointer, &key), value)));
     }
     found.sort_by_key(|one| one.view.offset());

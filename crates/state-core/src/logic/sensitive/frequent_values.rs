@@ -46,8 +46,11 @@ fn is_time(text: &str) -> bool {
     let Some((date, rest)) = text.split_at_checked(10) else {
         return false;
     };
-    let time = rest.split_at_checked(9).filter(|(time, _)| shape(time, "t00:00:00") || shape(time, " 00:00:00"));
-    let is_zone = |zone: &str| zone.len() <= 20 && zone.bytes().all(|byte| b"0123456789.:+-z utc".contains(&byte));
+    let time = rest
+        .split_at_checked(9)
+        .filter(|(time, _)| shape(time, "t00:00:00") || shape(time, " 00:00:00"));
+    let is_zone =
+        |zone: &str| zone.len() <= 20 && zone.bytes().all(|byte| b"0123456789.:+-z utc".contains(&byte));
     shape(date, "0000-00-00") && (rest.is_empty() || time.is_some_and(|(_, zone)| is_zone(zone)))
 }
 

@@ -236,6 +236,5 @@ fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
 /// inputs.
 pub fn kept_inputs(entry: &Entry, inputs: View<'_>) -> Vec<String> {
     let kept = AddedMarks::of_entry(entry).kept_inputs.into_iter();
-    kept.filter(|path| !is_gone(inputs, &Path::new(path)))
-        .collect()
+    kept.filter(|path| !is_gone(inputs, &Path::new(path))).collect()
 }

@@ -31,7 +31,11 @@ pub(super) fn is_ordinary(text: &str) -> bool {
     let is_constant = !text.bytes().any(|byte| byte.is_ascii_lowercase());
     let is_port = text.rsplit_once(':').is_some_and(|(_, port)| is_number(port)) && with_digits == 1;
     let has_form = with_digits == 0 || is_short || is_constant || is_port || text.contains('.');
-    has_form && with_digits <= 4 && parts.iter().all(|part| is_word(part) || is_small(part) || is_versioned(part))
+    has_form
+        && with_digits <= 4
+        && parts
+            .iter()
+            .all(|part| is_word(part) || is_small(part) || is_versioned(part))
 }
 
 fn is_number(part: &str) -> bool {
