@@ -7,6 +7,7 @@ mod client_locks;
 mod collecting;
 #[cfg(feature = "fs")]
 mod copying;
+mod counted_pages;
 mod edits;
 mod faults;
 #[cfg(feature = "fs")]
@@ -25,6 +26,7 @@ mod persistent;
 #[cfg(feature = "fs")]
 mod published;
 mod reading;
+mod recorded_keys;
 mod registry;
 mod revisions;
 mod rotation;
