@@ -28,6 +28,8 @@ mod published;
 mod reading;
 mod recorded_keys;
 mod registry;
+#[cfg(feature = "fs")]
+mod replayed_peer;
 mod revisions;
 mod rotation;
 mod sealed;
