@@ -139,7 +139,7 @@ impl Engine {
     /// does the same; a caller that settles pending operations, refreshes or destroys for a program at hand calls this first.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
-            let commands = run.registry.all_commands(&goal.kind, &goal.inputs);
+            let commands = run.registry.all_commands(&goal.kind, None, &goal.inputs);
             run.approvals.declare(&goal.address, &commands);
         }
     }
@@ -156,7 +156,7 @@ impl Engine {
             let (Some(kind), Some(inputs)) = (&entry.kind, &entry.inputs) else {
                 continue;
             };
-            let commands = run.registry.all_commands(kind, inputs);
+            let commands = run.registry.all_commands(kind, entry.id.as_deref(), inputs);
             let secrets = SecretStrings::of_entry(entry);
             found.extend(run.approvals.refuse(&entry.key(), commands, &secrets));
         }
