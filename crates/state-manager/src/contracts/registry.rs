@@ -1,6 +1,6 @@
 //! Registry of backend types: the built-in ones, and those that an embedder registers.
 
-use crate::contracts::store_url::{StoreUrl, without_userinfo};
+use crate::contracts::store_url::{StoreUrl, parameter_without_userinfo, without_userinfo};
 use state_core::backend::{BackendType, OpenRequest, Opening};
 use state_core::configuration::{ConfigurationType, FieldKind, FieldType};
 use state_core::{Backend, Crypter, Error, MemoryBackend, Result};
@@ -169,7 +169,11 @@ impl BackendRegistry {
             let field = name.and_then(|name| kind?.configuration().field(name));
             field.is_some_and(|field| !field.is_secret())
         };
-        let kept: Vec<&str> = query.split('&').filter(is_open).collect();
+        let kept: Vec<_> = query
+            .split('&')
+            .filter(is_open)
+            .map(parameter_without_userinfo)
+            .collect();
         if kept.is_empty() {
             return bare.to_owned();
         }
