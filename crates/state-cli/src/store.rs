@@ -124,6 +124,10 @@ impl Opener {
         let stacks = self
             .with_keys(stacks)
             .with_expectations(self.settings.expectations());
+        let stacks = match self.settings.lock_timeout {
+            Some(limit) => stacks.with_lock_timeout(limit),
+            None => stacks,
+        };
         Ok(match self.known_stacks(&stacks.url(), url) {
             Some(known) => stacks.with_known_stacks(known),
             None => stacks,

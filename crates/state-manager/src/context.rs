@@ -9,9 +9,10 @@ use crate::objects::history_page::PageLimits;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A store as this client uses it: the backend and the settings with which all of its stacks are opened.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct StoreContext {
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
     pub(crate) page_limits: PageLimits,
+    /// How long an operation that locks a stack by itself waits for the lock; none for not at all.
+    pub(crate) lock_timeout: Option<Duration>,
 }
 
 impl StoreContext {
@@ -41,6 +44,7 @@ impl StoreContext {
             crypters: None,
             expectations: Arc::default(),
             page_limits: PageLimits::default(),
+            lock_timeout: None,
         }
     }
 
@@ -163,6 +167,8 @@ impl StackContext {
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,
     opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
+    /// The keys with which this client replaced the stack's key. They are expected wherever the replaced one was.
+    made: Arc<Mutex<BTreeSet<KeyId>>>,
 }
 
 impl Keyring {
@@ -170,6 +176,7 @@ impl Keyring {
         Self {
             provider,
             opened: Arc::default(),
+            made: Arc::default(),
         }
     }
 
@@ -185,5 +192,20 @@ impl Keyring {
     pub(crate) fn keep(&self, key: &Arc<dyn StackKey>) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.insert(key.id(), Arc::clone(key));
+    }
+
+    /// Keeps the key with which this client replaced an expected key.
+    pub(crate) fn keep_made(&self, key: &Arc<dyn StackKey>) {
+        self.keep(key);
+        self.made().insert(key.id());
+    }
+
+    /// Whether this client made the key.
+    pub(crate) fn has_made(&self, id: KeyId) -> bool {
+        self.made().contains(&id)
+    }
+
+    fn made(&self) -> MutexGuard<'_, BTreeSet<KeyId>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -53,6 +53,22 @@ pub(crate) async fn lock_within(
     }
 }
 
+/// Takes the writer lock for an operation that locks the stack by itself: waits as long as the store's lock timeout
+/// allows. The error names the stack.
+pub(crate) async fn lock_patiently(stack: &StackContext, operation: &str) -> Result<LockedStack> {
+    let locked = match stack.store().lock_timeout {
+        Some(limit) => lock_within(stack, operation, limit).await,
+        None => lock(stack, operation, None).await,
+    };
+    locked.map_err(|error| match error {
+        Error::Locked { holder, .. } => Error::Locked {
+            object: stack.object(),
+            holder,
+        },
+        other => other,
+    })
+}
+
 /// The holder of the writer lock, and the client lock of the authenticated head.
 pub(crate) async fn status(stack: &StackContext) -> Result<LockStatus> {
     let client_lock = authenticate::head(stack).await?.head.into_value().client_lock;
@@ -89,7 +105,7 @@ pub(crate) async fn acquire_client_lock(
         message: message.to_owned(),
     };
     // The writer lock is held while the client lock is set, so that no update is running when the freeze begins.
-    let locked = lock(stack, operation, None).await?;
+    let locked = lock_patiently(stack, operation).await?;
     set_client_lock(locked, Some(&client_lock)).await?;
     Ok(client_lock)
 }

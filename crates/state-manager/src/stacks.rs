@@ -38,6 +38,7 @@ use state_core::target::SnapshotMutation;
 use state_core::{Backend, Crypter, Error, Head, Result, RevisionId, StackName, UntypedDeployment};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store of stacks. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -141,6 +142,14 @@ impl Stacks {
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);
+        self
+    }
+
+    /// The same store with a time limit for locks: an operation that locks a stack by itself, such as [`Stack::rekey`],
+    /// waits so long for the present lock holder. Default: it doesn't wait.
+    #[must_use]
+    pub const fn with_lock_timeout(mut self, limit: Duration) -> Self {
+        self.context.lock_timeout = Some(limit);
         self
     }
 

@@ -143,7 +143,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         page.table(header, rows);
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
             page.line(format_args!(
-                "revisions before serial {begins} were deleted by `gc`"
+                "revisions before serial {begins} were deleted by `gc` or `rekey --forget-history`"
             ));
         }
     })

@@ -41,12 +41,13 @@ pub(crate) struct Args {
 /// What can be approved beside the stack itself.
 #[derive(Debug, clap::Subcommand)]
 enum Subject {
-    /// Approve the commands that the state names
+    /// Approve the commands and files that the state names
     ///
-    /// A state may come from anyone, and resources of kind `command` name programs in it. `refresh` and `destroy` run only
-    /// those that a program of yours declared on this client, or that you approve here. Lists each unapproved command
-    /// with its resource and arguments and asks. An approval is valid for exactly this command, directory, environment
-    /// and stack. `--yes` approves all of them without a question.
+    /// A state may come from anyone. Resources of kind `command` name programs in it, resources of kind `file` and
+    /// `directory` name paths. `refresh` and `destroy` run, read and delete only those that a program of yours declared on
+    /// this client, or that you approve here. Lists each unapproved command or path with its resource and asks. An approval
+    /// is valid for exactly this command, directory and environment, or this path, in this stack. `--yes` approves all of
+    /// them without a question.
     Commands,
     /// Accept a store or settings file that others can change
     ///

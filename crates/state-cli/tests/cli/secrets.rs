@@ -336,3 +336,27 @@ fn type_names_of_dynamic_values_are_not_suspicious() {
     let scan = sealing(&sandbox, &["secret", "scan", "--detailed-exitcode", "--json"]).exits(0);
     assert_eq!(scan.data("secret-scan")["findings"], json!([]));
 }
+
+#[test]
+fn history_is_deleted_on_request_after_an_earlier_seal() {
+    let sandbox = Sandbox::new();
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l",
+        "outputs": { "hook": { "value": format!("https://a:{UNMARKED}@example.com"), "type": "string" } },
+        "resources": [], "check_results": null,
+    });
+    let file = sandbox.write("named.tfstate", state.to_string());
+    sealing(&sandbox, &["import", file.to_str().unwrap()]).exits(0);
+    sealing(&sandbox, &["secret", "seal", "--all"]).exits(0);
+    let store = sandbox.path().join(".state");
+    assert!(store_contains(&store, UNMARKED), "history keeps the value");
+    let sealed = sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
+    assert!(
+        sealed.stdout.contains("deleted all earlier revisions"),
+        "{}",
+        sealed.stdout
+    );
+    assert!(!store_contains(&store, UNMARKED));
+    let again = sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
+    assert_eq!(again.stdout, "nothing to encrypt\n");
+}

@@ -1,5 +1,5 @@
 //! Recognition of strings that look like secrets: formats of tokens and keys, passwords in URLs, names of fields, and
-//! random characters.
+//! random characters; also inside of a text in JSON or YAML.
 //!
 //! The result is a guess that a person must judge. The rules use neither the network nor other values.
 //!
@@ -9,6 +9,8 @@
 //! assert_eq!(suspicion("dsn", "postgres://anna:hunter22@db/shop"), Some(Suspicion::UrlPassword));
 //! assert_eq!(suspicion("url", "https://example.com/"), None);
 //! ```
+
+mod structured;
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +59,7 @@ pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
     } else if is_random(text) && !is_digest_name(field) {
         Some(Suspicion::RandomText)
     } else {
-        None
+        structured::find_in(text, &suspicion)
     }
 }
 
