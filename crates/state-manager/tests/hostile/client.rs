@@ -1,6 +1,7 @@
 //! What a client is shown, in a form in which two runs can be compared: without times and random ids.
 
-use crate::scenario::name;
+use crate::scenario::{MALLORY, name};
+use state_core::testkit::hostile::forgeries::MARKER;
 use state_core::{Error, Result, RevisionId, Snapshot, StackName, sealed};
 use state_manager::{Authenticity, Stack, Stacks, View};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(crate) struct Shown {
     pub(crate) lock: Option<String>,
     pub(crate) resources: Resources,
     pub(crate) revisions: Vec<RevisionId>,
+    /// Whether anything in it contains the attacker's marker.
+    pub(crate) is_foreign: bool,
 }
 
 /// Resources with their values, pending operations, and outputs.
@@ -68,14 +71,16 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
         sorted(keys.map(|keys| &keys.recipients)),
         sorted(keys.map(|keys| &keys.outputs)),
     );
-    let revisions = stack.history().await?.into_iter();
+    let history = stack.history().await?;
+    let text = format!("{:?} {history:?} {}", view.head, state_core::encode_snapshot(&snapshot));
     Ok(Shown {
         authenticity: view.authenticity,
         is_regressed: view.regression.is_some(),
         sealing,
         lock: view.head.client_lock.as_ref().map(|lock| lock.message.clone()),
         resources: resources(&snapshot),
-        revisions: revisions.map(|revision| revision.id).collect(),
+        revisions: history.into_iter().map(|revision| revision.id).collect(),
+        is_foreign: text.contains(MARKER) || text.contains(MALLORY),
     })
 }
 

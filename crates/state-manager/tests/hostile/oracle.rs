@@ -43,7 +43,7 @@ impl Oracle {
         for stage in scenario.stages.iter().chain([&scenario.crashed]) {
             let image = stage.image().await?;
             let frames = image.frames(scenario.lineage);
-            oracle.chains.extend(frames.iter().map(|frame| *frame.chain()));
+            oracle.chains.extend(frames.iter().map(|(_, frame)| *frame.chain()));
             oracle.heads.extend(image.head(scenario.lineage));
             let shown = scenario.run(stage, Command::Read, Vec::new(), false).await;
             let shown = shown.answer?.shown;
@@ -85,10 +85,13 @@ impl Oracle {
         run: &Run,
     ) -> Vec<String> {
         let mut broken = Vec::new();
-        let mut made = BTreeSet::new();
+        if !remembers && self.is_sealed_anew(scenario, run) {
+            return broken;
+        }
+        let made = made(scenario, run);
         if !command.is_read_only() {
             let written = run.disk.image().await.unwrap_or_default();
-            made = self.check_journal(scenario, &written, &mut broken);
+            self.check_journal(scenario, &written, &mut broken);
             self.check_heads(scenario, remembers, run, &mut broken);
             self.check_left(scenario, command, remembers, run, &made, &mut broken).await;
         }
@@ -100,6 +103,17 @@ impl Oracle {
         }
         self.check_memory(scenario, command, run, &mut broken).await;
         broken
+    }
+
+    /// Whether the client gave the stack a first key: a client without memory believes a head that says that the stack
+    /// was never sealed, and takes the content of that stack over. `--expect-key` prevents it.
+    fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
+        let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
+        let written = run.attacker.versions(&scenario.head()).into_iter().flatten();
+        written.filter_map(|bytes| Head::decode("head", &bytes).ok()).any(|head| {
+            let is_known = head.key_id.is_none_or(|key| known.contains(&key));
+            !is_known && head.keys.is_some_and(|keys| keys.succession.is_empty())
+        })
     }
 
     /// What the command itself answered must be the answer of an honest run.
@@ -124,7 +138,8 @@ impl Oracle {
         }
         // A client without memory also believes a stack that was never sealed, and says so.
         if shown.authenticity != Authenticity::Checked {
-            if remembers {
+            // The store to which a stack is copied is new to the client.
+            if remembers && command != Command::Copy {
                 broken.push(format!("a known stack is shown as {:?}", shown.authenticity));
             }
             return;
@@ -158,6 +173,9 @@ impl Oracle {
             broken.push(format!("shown as authentic: client lock {:?}", shown.lock));
         }
         let is_known = |revision: &RevisionId| self.revisions.contains(revision) || made.contains(revision);
+        if shown.is_foreign {
+            broken.push(format!("shown as authentic: content with {MARKER:?}"));
+        }
         for revision in shown.revisions.iter().filter(|revision| !is_known(revision)) {
             broken.push(format!("shown as authentic: revision {revision}"));
         }
@@ -196,12 +214,15 @@ impl Oracle {
         broken.extend(found.into_iter().map(|rule| format!("the next reader (memory: {knows}): {rule}")));
     }
 
-    /// No frame is signed that repeats forged content or follows a forged frame. Returns the revisions that were made.
-    fn check_journal(&self, scenario: &Scenario, store: &StoreImage, broken: &mut Vec<String>) -> BTreeSet<RevisionId> {
-        let mut revisions = BTreeSet::new();
+    /// No frame is signed that repeats forged content or follows a forged frame.
+    fn check_journal(&self, scenario: &Scenario, store: &StoreImage, broken: &mut Vec<String>) {
         let mut forged: Option<&Frame> = None;
-        let frames = store.frames(scenario.lineage);
-        for frame in &frames {
+        let mut end = None;
+        for (before, frame) in &store.frames(scenario.lineage) {
+            // Frames before the base count by the head's digest alone, so they may be missing or changed.
+            if end.replace(*frame.chain()) != Some(*before) {
+                forged = None;
+            }
             let key = frame.key_id().and_then(|id| scenario.keys.honest(id));
             let is_signed = key.is_some_and(|key| frame.is_authentic(&*key));
             let is_old = self.chains.contains(frame.chain());
@@ -212,18 +233,16 @@ impl Oracle {
                 if let Some(forged) = forged {
                     broken.push(format!("frame {} signs the forged frame {}", frame.slot(), forged.slot()));
                 }
-                revisions.extend(revision_of(frame));
             }
             if !is_signed && !is_old && frame.kind() == FrameKind::Data {
                 forged.get_or_insert(frame);
             }
         }
-        revisions
     }
 
     /// No head is signed that has a forged part.
     fn check_heads(&self, scenario: &Scenario, remembers: bool, run: &Run, broken: &mut Vec<String>) {
-        let path = format!("stacks/{}/head.json", scenario.lineage);
+        let path = scenario.head();
         let known: Vec<&Head> = match remembers {
             true => self.heads.iter().rev().take(2).collect(),
             false => self.heads.iter().collect(),
@@ -247,6 +266,7 @@ impl Oracle {
             require(!text.contains(MARKER) && !text.contains(MALLORY), "foreign content");
             require(head.policy == SealingPolicy::All, "policy");
             require(head.lineage == scenario.lineage, "lineage");
+            require(head.epoch.get() < 1 << 33, "epoch");
             let keys = |head: &Head| head.keys.clone();
             let is_recipient = |one: &String| {
                 let mut known = known.iter().filter_map(|head| keys(head));
@@ -330,12 +350,37 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(bytes).contains(text)
 }
 
-/// The revision that a frame makes.
-fn revision_of(frame: &Frame) -> Option<RevisionId> {
-    let records = state_core::journal::decode_records("frame", frame.payload()).ok()?;
+/// The revisions of all frames that the client wrote in this run.
+fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
+    let mut revisions = BTreeSet::new();
+    for object in run.attacker.objects() {
+        let is_segment = object.to_ascii_lowercase().ends_with(".log");
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if !object.contains("/journal/") {
+                continue;
+            }
+            if is_segment {
+                let segment = StoreImage::new([(object.clone(), bytes)]);
+                let frames = segment.frames(scenario.lineage).into_iter().map(|(_, frame)| frame);
+                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.honest(id));
+                let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
+                revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));
+            } else if let (Some(payload), Some(chain)) =
+                (Frame::unverified_payload(&bytes), Frame::unverified_chain(&bytes))
+            {
+                revisions.extend(revision(payload, &chain));
+            }
+        }
+    }
+    revisions
+}
+
+/// The revision that a frame with this payload makes.
+fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
+    let records = state_core::journal::decode_records("frame", payload).ok()?;
     match records.last()? {
-        state_core::Record::UpdateEnd(end) => Some(RevisionId::new(end.serial, frame.chain())),
-        state_core::Record::DetachedRevision(made) => Some(RevisionId::new(made.serial, frame.chain())),
+        state_core::Record::UpdateEnd(end) => Some(RevisionId::new(end.serial, chain)),
+        state_core::Record::DetachedRevision(made) => Some(RevisionId::new(made.serial, chain)),
         _ => None,
     }
 }

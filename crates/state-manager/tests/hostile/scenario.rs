@@ -197,6 +197,11 @@ impl Scenario {
         }
     }
 
+    /// The path of the head under attack.
+    pub(crate) fn head(&self) -> String {
+        format!("stacks/{}/head.json", self.lineage)
+    }
+
     pub(crate) fn last(&self) -> &Disk {
         &self.stages[self.stages.len() - 1]
     }

@@ -75,12 +75,17 @@ pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
 /// An action that chooses one of the forgeries for whatever object it meets. The same `choice` chooses the same one.
 pub fn any_of(catalogue: Arc<Vec<CatalogueEntry>>, choice: u64) -> Action {
     Action::Rewrite(Rewrite::new("any forgery", move |store, object| {
-        let kind = StoredKind::of(object);
-        let of_kind: Vec<_> = catalogue.iter().filter(|entry| Some(entry.kind) == kind).collect();
-        let at = choice.checked_rem(of_kind.len() as u64).unwrap_or(0);
-        let chosen = usize::try_from(at).ok().and_then(|at| of_kind.get(at));
+        let chosen = choose(&catalogue, choice, object);
         chosen.map(|entry| entry.edits(store, object)).unwrap_or_default()
     }))
+}
+
+/// The forgery that [`any_of`] chooses for an object; none for an object of an unknown kind.
+pub fn choose<'a>(catalogue: &'a [CatalogueEntry], choice: u64, object: &str) -> Option<&'a CatalogueEntry> {
+    let kind = StoredKind::of(object)?;
+    let of_kind: Vec<_> = catalogue.iter().filter(|entry| entry.kind == kind).collect();
+    let at = choice.checked_rem(of_kind.len() as u64)?;
+    of_kind.get(usize::try_from(at).ok()?).copied()
 }
 
 impl CatalogueEntry {

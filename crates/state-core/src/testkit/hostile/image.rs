@@ -1,7 +1,7 @@
 //! The content of a store at one moment, as an attacker sees it.
 
 use super::Edit;
-use crate::{Enveloped, Frame, Head, Lineage};
+use crate::{Digest, Enveloped, Frame, Head, Lineage};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -43,10 +43,11 @@ impl StoreImage {
         Head::decode(&object, self.get(&object)?).ok()
     }
 
-    /// The frames of a stack's journal, as far as their chain can be followed.
-    pub fn frames(&self, lineage: Lineage) -> Vec<Frame> {
+    /// The frames of a stack's journal, each with the chain before it. A frame that doesn't follow its predecessor in
+    /// this list begins a new part: the frames between were deleted or changed.
+    pub fn frames(&self, lineage: Lineage) -> Vec<(Digest, Frame)> {
         let frames = super::journals::frames(self, lineage).into_iter();
-        frames.map(|(_, _, frame)| frame).collect()
+        frames.map(|(_, before, frame)| (before, frame)).collect()
     }
 
     /// The image after these edits.

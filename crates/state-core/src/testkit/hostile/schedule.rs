@@ -64,8 +64,9 @@ fn is_noticed(request: &Request) -> bool {
     request.verb != Verb::Sync
 }
 
-/// Two random interventions in a run with about this many requests. The same seed gives the same pair.
-pub fn pair(seed: u64, requests: &[Request], catalogue: &Arc<Vec<CatalogueEntry>>) -> Vec<Intervention> {
+/// Two random interventions in a run with about these requests: each the number of a request, and the choice of a
+/// forgery. The same seed gives the same pair.
+pub fn pair(seed: u64, requests: &[Request]) -> Vec<(usize, u64)> {
     let entropy = SeededEntropy::new(seed);
     let draw = || {
         let mut bytes = [0; 8];
@@ -76,9 +77,16 @@ pub fn pair(seed: u64, requests: &[Request], catalogue: &Arc<Vec<CatalogueEntry>
         .filter(|at| is_noticed(&requests[*at]) && StoredKind::of(&requests[*at].object).is_some())
         .collect();
     let one = || {
-        let at = usize::try_from(draw()).unwrap_or(0).checked_rem(noticed.len())?;
-        let action = forgeries::any_of(Arc::clone(catalogue), draw());
-        Some(Intervention::on_request(noticed[at], action))
+        let at = draw().checked_rem(noticed.len() as u64)?;
+        Some((*noticed.get(usize::try_from(at).ok()?)?, draw()))
     };
     [one(), one()].into_iter().flatten().collect()
+}
+
+/// The interventions of a [`pair`].
+pub fn plan(pair: &[(usize, u64)], catalogue: &Arc<Vec<CatalogueEntry>>) -> Vec<Intervention> {
+    let intervention = |(at, choice): &(usize, u64)| {
+        Intervention::on_request(*at, forgeries::any_of(Arc::clone(catalogue), *choice))
+    };
+    pair.iter().map(intervention).collect()
 }
