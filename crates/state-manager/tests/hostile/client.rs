@@ -2,7 +2,7 @@
 
 use crate::scenario::{MALLORY, name};
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Error, Result, RevisionId, Snapshot, StackName, sealed};
+use state_core::{Error, KeyId, Result, RevisionId, Snapshot, StackName, sealed};
 use state_manager::{Authenticity, Stack, Stacks, View};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ pub(crate) struct Shown {
     pub(crate) authenticity: Authenticity,
     /// Whether the client said that the store went back in time.
     pub(crate) is_regressed: bool,
+    /// The data key that the head names.
+    pub(crate) key: Option<KeyId>,
     /// Policy and recipients.
     pub(crate) sealing: String,
     /// The message of the client lock.
@@ -76,6 +78,7 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
     Ok(Shown {
         authenticity: view.authenticity,
         is_regressed: view.regression.is_some(),
+        key: view.head.key_id,
         sealing,
         lock: view.head.client_lock.as_ref().map(|lock| lock.message.clone()),
         resources: resources(&snapshot),
@@ -89,9 +92,9 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
 pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> Result<Snapshot> {
     let opened = stack.reveal(snapshot).await?;
     let text = state_core::encode_snapshot(&opened);
-    match sealed::keys_in(&text).is_empty() {
-        true => Ok(opened),
-        false => Err(Error::sealed("the snapshot", "its values were not opened")),
+    match text.contains(sealed::MEMBER) {
+        true => Err(Error::sealed("the snapshot", "its values were not opened")),
+        false => Ok(opened),
     }
 }
 

@@ -36,6 +36,11 @@ impl CachedKeys {
         key.filter(|key| !lock(&self.lost).contains(&key.id()))
     }
 
+    /// A key that honest clients generated or opened, although somebody else may hold it too.
+    pub(crate) fn any(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
+        lock(&self.honest).get(&id).cloned()
+    }
+
     /// Notes that an attacker holds a key.
     pub(crate) fn lose(&self, id: KeyId) {
         lock(&self.lost).insert(id);

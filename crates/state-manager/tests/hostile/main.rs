@@ -4,6 +4,7 @@
 mod client;
 mod commands;
 mod disk;
+mod found;
 mod keys;
 mod oracle;
 mod scenario;

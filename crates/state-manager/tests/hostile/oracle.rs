@@ -95,7 +95,9 @@ impl Oracle {
             self.check_heads(scenario, remembers, run, &mut broken);
             self.check_left(scenario, command, remembers, run, &made, &mut broken).await;
         }
-        if let Ok(answer) = &run.answer {
+        if let Ok(answer) = &run.answer
+            && !is_of_former_key(scenario, remembers, answer)
+        {
             self.check_answer(command, remembers, answer, &made, &mut broken);
         }
         if remembers {
@@ -199,7 +201,11 @@ impl Oracle {
             let memory: Arc<dyn KnownStacks> = scenario.memory().await;
             stacks = stacks.with_known_stacks(memory);
         }
-        let Ok(Answer { shown: Some(shown), .. }) = look(&stacks).await else {
+        let answer = match look(&stacks).await {
+            Ok(answer) if !is_of_former_key(scenario, knows, &answer) => answer,
+            _ => return,
+        };
+        let Some(shown) = answer.shown else {
             return;
         };
         if shown.is_regressed || shown.authenticity != Authenticity::Checked {
@@ -320,6 +326,12 @@ impl Oracle {
     }
 }
 
+/// Whether a client without memory was led back to the time at which the attacker held the key of the stack.
+fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &Answer) -> bool {
+    let key = answer.shown.as_ref().and_then(|shown| shown.key);
+    !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
+}
+
 /// Whether every resource is one of an honest state, and none is missing that all honest states have.
 fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
     let is_honest = |(address, value): (&String, &String)| {
@@ -362,7 +374,7 @@ fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
             if is_segment {
                 let segment = StoreImage::new([(object.clone(), bytes)]);
                 let frames = segment.frames(scenario.lineage).into_iter().map(|(_, frame)| frame);
-                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.honest(id));
+                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.any(id));
                 let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
                 revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));
             } else if let (Some(payload), Some(chain)) =
