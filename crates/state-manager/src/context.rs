@@ -10,6 +10,7 @@ use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A store as this client uses it: the backend and the settings with which all of its stacks are opened.
@@ -160,6 +161,8 @@ impl StackContext {
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,
     opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
+    /// Whether a head of the stack was authenticated with one of its keys.
+    is_authenticated: Arc<AtomicBool>,
 }
 
 impl Keyring {
@@ -167,7 +170,18 @@ impl Keyring {
         Self {
             provider,
             opened: Arc::default(),
+            is_authenticated: Arc::default(),
         }
+    }
+
+    /// Notes that a head was authenticated with a data key.
+    pub(crate) fn note_authenticated(&self) {
+        self.is_authenticated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again.
+    pub(crate) fn has_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {

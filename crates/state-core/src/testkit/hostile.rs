@@ -98,18 +98,18 @@ type RewriteStore = dyn Fn(&StoreImage, &str) -> Vec<Edit> + Send + Sync;
 /// forgeries that must agree with each other, such as a frame, the chain of all later frames, and the head.
 #[derive(Clone)]
 pub struct Rewrite {
-    name: &'static str,
+    name: Arc<str>,
     rewrite: Arc<RewriteStore>,
 }
 
 impl Rewrite {
     /// Creates a rewrite; the name appears in messages.
     pub fn new(
-        name: &'static str,
+        name: impl Into<Arc<str>>,
         rewrite: impl Fn(&StoreImage, &str) -> Vec<Edit> + Send + Sync + 'static,
     ) -> Self {
         Self {
-            name,
+            name: name.into(),
             rewrite: Arc::new(rewrite),
         }
     }

@@ -134,7 +134,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn described(pair: &[(usize, u64)], requests: &[Request], catalogue: &[CatalogueEntry]) -> String {
     let one = |(at, choice): &(usize, u64)| {
         let Request { verb, object } = &requests[*at];
-        let chosen = choose(catalogue, *choice, object).map_or("nothing", |entry| entry.name);
+        let chosen = choose(catalogue, *choice, object).map_or("nothing", |entry| entry.name.as_str());
         format!("{chosen} at {at} ({verb:?} {object})")
     };
     pair.iter().map(one).collect::<Vec<_>>().join(" and ")

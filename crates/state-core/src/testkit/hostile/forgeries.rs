@@ -43,8 +43,8 @@ pub struct Loot {
 pub struct CatalogueEntry {
     /// The kind of object.
     pub kind: StoredKind,
-    /// A short description for messages.
-    pub name: &'static str,
+    /// A short description for messages, unique among the forgeries of its kind.
+    pub name: String,
     /// The forgery as an action on an object of that kind.
     pub action: Action,
 }
@@ -107,11 +107,11 @@ impl Rows {
     fn add(
         &mut self,
         kind: StoredKind,
-        name: &'static str,
+        name: impl Into<String>,
         edits: impl Fn(&StoreImage, &str, &Loot) -> Vec<Edit> + Send + Sync + 'static,
     ) {
-        let loot = Arc::clone(&self.loot);
-        let action = Action::Rewrite(Rewrite::new(name, move |store, object| edits(store, object, &loot)));
+        let (name, loot) = (name.into(), Arc::clone(&self.loot));
+        let action = Action::Rewrite(Rewrite::new(name.clone(), move |store, object| edits(store, object, &loot)));
         self.entries.push(CatalogueEntry { kind, name, action });
     }
 
@@ -126,7 +126,7 @@ impl Rows {
 
     fn heads(&mut self) {
         for (name, change) in heads::HEADS {
-            self.add(StoredKind::Head, name, |store, _, loot| {
+            self.add(StoredKind::Head, *name, |store, _, loot| {
                 heads::forged(store, loot, *change)
             });
         }
@@ -134,7 +134,8 @@ impl Rows {
             heads::of_other_stack(store, loot)
         });
         for at in 0..self.loot.earlier.len() {
-            self.add(StoredKind::Head, "older head with the present epoch", move |store, _, loot| {
+            let name = format!("head of stage {at} with the present epoch");
+            self.add(StoredKind::Head, name, move |store, _, loot| {
                 heads::older_with_epoch(store, &loot.earlier[at], loot)
             });
         }
@@ -187,6 +188,8 @@ impl Rows {
                     if tag == ForgedTag::Former && self.loot.former.is_none() {
                         continue;
                     }
+                    let head = if is_head_adapted { "head adapted" } else { "head kept" };
+                    let name = format!("{name}, {}, {head}", tag.name());
                     self.add(StoredKind::Journal, name, move |store, _, loot| {
                         let Some(mut journal) = StoredJournal::read(store, loot.lineage) else {
                             return Vec::new();
@@ -277,19 +280,19 @@ impl Rows {
     fn replays(&mut self) {
         for at in 0..self.loot.earlier.len() {
             for kind in StoredKind::ALL {
-                self.add(kind, "earlier object", move |_, object, loot| {
+                self.add(kind, format!("object of stage {at}"), move |_, object, loot| {
                     replays::object(&loot.earlier[at], object)
                 });
             }
-            self.add(StoredKind::Head, "earlier store", move |store, _, loot| {
+            self.add(StoredKind::Head, format!("store of stage {at}"), move |store, _, loot| {
                 replays::store(store, &loot.earlier[at])
             });
             for kind in [StoredKind::Head, StoredKind::Journal, StoredKind::Key] {
-                self.add(kind, "earlier stack", move |store, _, loot| {
+                self.add(kind, format!("stack of stage {at}"), move |store, _, loot| {
                     replays::stack(store, &loot.earlier[at], loot)
                 });
             }
-            self.add(StoredKind::Journal, "earlier journal", move |store, _, loot| {
+            self.add(StoredKind::Journal, format!("journal of stage {at}"), move |store, _, loot| {
                 replays::journal(store, &loot.earlier[at], loot)
             });
         }

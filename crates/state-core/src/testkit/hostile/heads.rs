@@ -62,6 +62,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
         }
     }),
     ("next epoch", |head, _| head.epoch = Epoch(head.epoch.get() + 1)),
+    ("distant epoch", |head, _| head.epoch = Epoch(Epoch::MAX.get() - 9)),
     ("highest epoch", |head, _| head.epoch = Epoch::MAX),
     ("epoch zero", |head, _| head.epoch = Epoch::ZERO),
     ("next generation of the lock", |head, _| head.generation = Generation(head.generation.get() + 1)),

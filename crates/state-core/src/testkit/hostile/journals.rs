@@ -22,6 +22,16 @@ pub(super) enum ForgedTag {
     Former,
 }
 
+impl ForgedTag {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Copied => "copied tag",
+            Self::Stripped => "no tag",
+            Self::Former => "tag under a former key",
+        }
+    }
+}
+
 /// A frame before its bytes are computed.
 #[derive(Clone, Debug)]
 pub(super) struct DraftFrame {
