@@ -74,7 +74,11 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
         sorted(keys.map(|keys| &keys.outputs)),
     );
     let history = stack.history().await?;
-    let text = format!("{:?} {history:?} {}", view.head, state_core::encode_snapshot(&snapshot));
+    let text = format!(
+        "{:?} {history:?} {}",
+        view.head,
+        state_core::encode_snapshot(&snapshot)
+    );
     Ok(Shown {
         authenticity: view.authenticity,
         is_regressed: view.regression.is_some(),
@@ -109,7 +113,12 @@ pub(crate) fn resources(snapshot: &Snapshot) -> Resources {
     pending.sort();
     Resources {
         entries: entries
-            .map(|entry| (entry.address.to_string(), format!("{:?} {:?}", entry.id, entry.outputs)))
+            .map(|entry| {
+                (
+                    entry.address.to_string(),
+                    format!("{:?} {:?}", entry.id, entry.outputs),
+                )
+            })
             .collect(),
         pending,
         outputs: format!("{:?}", snapshot.outputs),

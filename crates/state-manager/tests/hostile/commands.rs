@@ -192,9 +192,9 @@ impl Command {
                     cascade: false,
                     force: true,
                 };
-                editor.perform(&removal).map_err(|refusal| {
-                    Error::invalid("the edit", format!("{refusal:?}"))
-                })?;
+                editor
+                    .perform(&removal)
+                    .map_err(|refusal| Error::invalid("the edit", format!("{refusal:?}")))?;
                 let request = UpdateRequest::new(UpdateKind::Edit);
                 session.edit(request, &state, editor.into_changes()).await?;
             }
@@ -250,7 +250,10 @@ async fn old_revision(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Res
     let revisions: Vec<RevisionId> = stack.list().await?;
     for revision in &revisions {
         let content = opened(&stack, stack.get(revision).await?).await?;
-        facts.push((format!("revision {revision}"), format!("{:?}", resources(&content))));
+        facts.push((
+            format!("revision {revision}"),
+            format!("{:?}", resources(&content)),
+        ));
     }
     Ok(())
 }
@@ -270,7 +273,9 @@ pub(crate) async fn update(session: &Session, tag: &str) -> Result<()> {
 
 /// Deletes every resource.
 async fn destroy(session: &Session) -> Result<()> {
-    let update = session.start_update(UpdateRequest::new(UpdateKind::Destroy)).await?;
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Destroy))
+        .await?;
     let addresses: Vec<Address> = session
         .state()
         .entries()

@@ -17,9 +17,15 @@ fn known_stack_that_was_rolled_back_is_not_copied() {
             for (number, stage) in scenario.stages[..stages].iter().enumerate() {
                 let run = scenario.run(stage, Command::Copy, Vec::new(), true).await;
                 let refused = run.answer.expect_err("an older state");
-                assert_eq!(refused.kind(), ErrorKind::Distrusted, "{kind:?}, stage {number}: {refused}");
+                assert_eq!(
+                    refused.kind(),
+                    ErrorKind::Distrusted,
+                    "{kind:?}, stage {number}: {refused}"
+                );
             }
-            let run = scenario.run(scenario.last(), Command::Copy, Vec::new(), true).await;
+            let run = scenario
+                .run(scenario.last(), Command::Copy, Vec::new(), true)
+                .await;
             run.answer.expect("the state that the client knows");
         }
     });
@@ -31,10 +37,16 @@ fn stack_is_not_sealed_and_then_plain_in_one_command() {
         for kind in [Kind::Files, Kind::Objects] {
             let scenario = Scenario::build(kind).await.expect("the scenario is built");
             let rows = &scenario.catalogue;
-            let row = |name| rows.iter().find(|row| row.name == name).map(|row| row.action.clone());
+            let row = |name| {
+                rows.iter()
+                    .find(|row| row.name == name)
+                    .map(|row| row.action.clone())
+            };
             let plain = row("no key and plaintext").expect("a row of the catalogue");
             let edited = row("last frame edited, no tag, head adapted").expect("a row of the catalogue");
-            let honest = scenario.run(scenario.last(), Command::Read, Vec::new(), false).await;
+            let honest = scenario
+                .run(scenario.last(), Command::Read, Vec::new(), false)
+                .await;
             let reads = |of: &str| {
                 let reads = honest.requests.iter().enumerate();
                 let reads = reads.filter(|(_, request)| request.object.starts_with(of));
@@ -46,7 +58,9 @@ fn stack_is_not_sealed_and_then_plain_in_one_command() {
                 for frame in reads(&journal).into_iter().filter(|frame| *frame > head) {
                     let plan = [(head, &plain), (frame, &edited)];
                     let plan = plan.map(|(at, action)| Intervention::on_request(at, action.clone()));
-                    let run = scenario.run(scenario.last(), Command::Read, plan.to_vec(), false).await;
+                    let run = scenario
+                        .run(scenario.last(), Command::Read, plan.to_vec(), false)
+                        .await;
                     match run.answer.map(|answer| answer.shown) {
                         Ok(Some(shown)) => assert!(
                             shown.authenticity != Authenticity::Checked || !shown.is_foreign,

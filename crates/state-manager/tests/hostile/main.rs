@@ -13,12 +13,12 @@ use commands::Command;
 use disk::Kind;
 use oracle::Oracle;
 use scenario::Scenario;
-use state_core::testkit::hostile::schedule::{pair, plan, singles_by_phase};
-use state_core::testkit::hostile::forgeries::choose;
-use state_core::testkit::hostile::{CatalogueEntry, Intervention, Request};
-use state_core::testkit::clock::SeededEntropy;
-use state_core::testkit::run;
 use state_core::Entropy;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::hostile::forgeries::choose;
+use state_core::testkit::hostile::schedule::{pair, plan, singles_by_phase};
+use state_core::testkit::hostile::{CatalogueEntry, Intervention, Request};
+use state_core::testkit::run;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -51,10 +51,13 @@ impl Bench {
             let mut requests = BTreeMap::new();
             for command in Command::ALL {
                 for remembers in [false, true] {
-                    let run = scenario.run(scenario.before(command), command, Vec::new(), remembers).await;
+                    let run = scenario
+                        .run(scenario.before(command), command, Vec::new(), remembers)
+                        .await;
                     let broken = oracle.judge(&scenario, command, remembers, &run).await;
                     assert_eq!(broken, [""; 0], "{kind:?}, {command:?}: an honest run");
-                    run.answer.unwrap_or_else(|error| panic!("{kind:?}, {command:?}: {error}"));
+                    run.answer
+                        .unwrap_or_else(|error| panic!("{kind:?}, {command:?}: {error}"));
                     requests.insert((command, remembers), run.requests);
                 }
             }
@@ -67,13 +70,21 @@ impl Bench {
     }
 
     /// Runs one schedule. Returns whether an edit was made, and the rules that were broken.
-    async fn attempt(&self, command: Command, remembers: bool, plan: Vec<Intervention>) -> (bool, Vec<String>) {
+    async fn attempt(
+        &self,
+        command: Command,
+        remembers: bool,
+        plan: Vec<Intervention>,
+    ) -> (bool, Vec<String>) {
         let before = self.scenario.before(command);
         let run = self.scenario.run(before, command, plan, remembers).await;
         if run.edits == 0 {
             return (false, Vec::new());
         }
-        (true, self.oracle.judge(&self.scenario, command, remembers, &run).await)
+        (
+            true,
+            self.oracle.judge(&self.scenario, command, remembers, &run).await,
+        )
     }
 }
 
@@ -96,9 +107,11 @@ impl Tally {
                         break;
                     }
                     let (is_effective, broken, context) = schedule(number).await;
-                    self.effective.fetch_add(usize::from(is_effective), Ordering::Relaxed);
+                    self.effective
+                        .fetch_add(usize::from(is_effective), Ordering::Relaxed);
                     for rule in broken {
-                        self.failures().push(format!("schedule {number} ({context}): {rule}"));
+                        self.failures()
+                            .push(format!("schedule {number} ({context}): {rule}"));
                     }
                 }
             });
@@ -117,10 +130,20 @@ impl Tally {
     fn report(&self, what: &str, count: usize, since: Instant) {
         let micros = since.elapsed().as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
         let effective = self.effective.load(Ordering::Relaxed);
-        eprintln!("{what}: {count} schedules, {effective} with an effect, {micros} µs each on {THREADS} threads");
+        eprintln!(
+            "{what}: {count} schedules, {effective} with an effect, {micros} µs each on {THREADS} threads"
+        );
         let failures = self.failures();
-        assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
-        assert!(effective * 3 > count, "too few schedules have an effect: {effective} of {count}");
+        assert!(
+            failures.is_empty(),
+            "{} failures:\n{}",
+            failures.len(),
+            failures.join("\n")
+        );
+        assert!(
+            effective * 3 > count,
+            "too few schedules have an effect: {effective} of {count}"
+        );
     }
 }
 

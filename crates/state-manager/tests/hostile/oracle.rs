@@ -1,8 +1,8 @@
 //! Judges a run: nothing forged is signed, acknowledged, shown as authentic, or remembered.
 
-use crate::disk::Disk;
 use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
+use crate::disk::Disk;
 use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
@@ -43,25 +43,36 @@ impl Oracle {
         for stage in scenario.stages.iter().chain([&scenario.crashed]) {
             let image = stage.image().await?;
             let frames = image.frames(scenario.lineage);
-            oracle.chains.extend(frames.iter().map(|(_, frame)| *frame.chain()));
+            oracle
+                .chains
+                .extend(frames.iter().map(|(_, frame)| *frame.chain()));
             oracle.heads.extend(image.head(scenario.lineage));
             let shown = scenario.run(stage, Command::Read, Vec::new(), false).await;
             let shown = shown.answer?.shown;
-            oracle.revisions.extend(shown.into_iter().flat_map(|shown| shown.revisions));
+            oracle
+                .revisions
+                .extend(shown.into_iter().flat_map(|shown| shown.revisions));
         }
         for command in Command::ALL {
             for stage in &scenario.stages {
                 oracle.learn_run(scenario, stage, command, false).await;
             }
-            oracle.learn_run(scenario, scenario.before(command), command, false).await;
-            oracle.learn_run(scenario, scenario.before(command), command, true).await;
+            oracle
+                .learn_run(scenario, scenario.before(command), command, false)
+                .await;
+            oracle
+                .learn_run(scenario, scenario.before(command), command, true)
+                .await;
         }
         Ok(oracle)
     }
 
     async fn learn_run(&mut self, scenario: &Scenario, stage: &Disk, command: Command, remembers: bool) {
         let allowed = self.allowed.entry((command, remembers)).or_default();
-        let before = scenario.run(stage, Command::Read, Vec::new(), remembers).await.answer;
+        let before = scenario
+            .run(stage, Command::Read, Vec::new(), remembers)
+            .await
+            .answer;
         let run = scenario.run(stage, command, Vec::new(), remembers).await;
         // A command may be impossible in an early stage.
         for answer in [before, run.answer].into_iter().flatten() {
@@ -93,7 +104,8 @@ impl Oracle {
             let written = run.disk.image().await.unwrap_or_default();
             self.check_journal(scenario, &written, &mut broken);
             self.check_heads(scenario, remembers, run, &mut broken);
-            self.check_left(scenario, command, remembers, run, &made, &mut broken).await;
+            self.check_left(scenario, command, remembers, run, &made, &mut broken)
+                .await;
         }
         if let Ok(answer) = &run.answer
             && !is_of_former_key(scenario, remembers, answer)
@@ -112,10 +124,12 @@ impl Oracle {
     fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
         let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
         let written = run.attacker.versions(&scenario.head()).into_iter().flatten();
-        written.filter_map(|bytes| Head::decode("head", &bytes).ok()).any(|head| {
-            let is_known = head.key_id.is_none_or(|key| known.contains(&key));
-            !is_known && head.keys.is_some_and(|keys| keys.succession.is_empty())
-        })
+        written
+            .filter_map(|bytes| Head::decode("head", &bytes).ok())
+            .any(|head| {
+                let is_known = head.key_id.is_none_or(|key| known.contains(&key));
+                !is_known && head.keys.is_some_and(|keys| keys.succession.is_empty())
+            })
     }
 
     /// What the command itself answered must be the answer of an honest run.
@@ -217,7 +231,11 @@ impl Oracle {
         if !is_between(&shown.resources, &allowed.resources) {
             found.push(format!("shown as authentic: {:?}", shown.resources));
         }
-        broken.extend(found.into_iter().map(|rule| format!("the next reader (memory: {knows}): {rule}")));
+        broken.extend(
+            found
+                .into_iter()
+                .map(|rule| format!("the next reader (memory: {knows}): {rule}")),
+        );
     }
 
     /// No frame is signed that repeats forged content or follows a forged frame.
@@ -237,7 +255,11 @@ impl Oracle {
                     broken.push(format!("forged content is signed in frame {}", frame.slot()));
                 }
                 if let Some(forged) = forged {
-                    broken.push(format!("frame {} signs the forged frame {}", frame.slot(), forged.slot()));
+                    broken.push(format!(
+                        "frame {} signs the forged frame {}",
+                        frame.slot(),
+                        forged.slot()
+                    ));
                 }
             }
             if !is_signed && !is_old && frame.kind() == FrameKind::Data {
@@ -269,14 +291,18 @@ impl Oracle {
                 }
             };
             let text = String::from_utf8_lossy(&bytes);
-            require(!text.contains(MARKER) && !text.contains(MALLORY), "foreign content");
+            require(
+                !text.contains(MARKER) && !text.contains(MALLORY),
+                "foreign content",
+            );
             require(head.policy == SealingPolicy::All, "policy");
             require(head.lineage == scenario.lineage, "lineage");
             require(head.epoch.get() < 1 << 33, "epoch");
             let keys = |head: &Head| head.keys.clone();
             let is_recipient = |one: &String| {
                 let mut known = known.iter().filter_map(|head| keys(head));
-                one == COLLEAGUE || known.any(|keys| keys.recipients.contains(one) || keys.outputs.contains(one))
+                one == COLLEAGUE
+                    || known.any(|keys| keys.recipients.contains(one) || keys.outputs.contains(one))
             };
             if let Some(keys) = keys(&head) {
                 let all = keys.recipients.iter().chain(&keys.outputs);
@@ -340,7 +366,11 @@ fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
     };
     let is_in_all = |address: &String| honest.iter().all(|state| state.entries.contains_key(address));
     let mut all = honest.iter().flat_map(|state| state.entries.keys());
-    let is_known = |address: &String| honest.iter().any(|state| state.entries.contains_key(address) || state.pending.contains(address));
+    let is_known = |address: &String| {
+        honest
+            .iter()
+            .any(|state| state.entries.contains_key(address) || state.pending.contains(address))
+    };
     shown.entries.iter().all(is_honest)
         && all.all(|address| !is_in_all(address) || shown.entries.contains_key(address))
         && shown.pending.iter().all(is_known)
@@ -373,7 +403,10 @@ fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
             }
             if is_segment {
                 let segment = StoreImage::new([(object.clone(), bytes)]);
-                let frames = segment.frames(scenario.lineage).into_iter().map(|(_, frame)| frame);
+                let frames = segment
+                    .frames(scenario.lineage)
+                    .into_iter()
+                    .map(|(_, frame)| frame);
                 let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.any(id));
                 let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
                 revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));

@@ -1,8 +1,8 @@
 //! A store with two sealed stacks and a past: a removed recipient, a rotated key, published outputs, a crashed writer.
 
-use crate::disk::{Disk, Kind};
 use crate::client::Answer;
 use crate::commands::{Command, update};
+use crate::disk::{Disk, Kind};
 use crate::keys::CachedKeys;
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
@@ -10,9 +10,13 @@ use state_core::sealing::KeyProvider;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::hostile::forgeries::catalogue;
 use state_core::testkit::hostile::{Attacker, CatalogueEntry, Intervention, Loot, Request};
-use state_core::{Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind, UpdateResult};
+use state_core::{
+    Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind, UpdateResult,
+};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
-use state_manager::{Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, StackPin, Stacks, UpdateRequest};
+use state_manager::{
+    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, StackPin, Stacks, UpdateRequest,
+};
 use std::sync::Arc;
 
 /// Another stack with the same recipients.
@@ -135,7 +139,9 @@ impl Scenario {
         let stack = stacks.get(&name()).await?;
         let session = stack.ok_or_else(|| Error::not_found("the stack"))?;
         let session = session.lock("build").await?;
-        let update = session.start_update(UpdateRequest::new(UpdateKind::Update)).await?;
+        let update = session
+            .start_update(UpdateRequest::new(UpdateKind::Update))
+            .await?;
         // The dropped mutation stays pending, as after a crash.
         drop(update.begin(Intent::create(entry("crashed")?)).await?);
         Ok(())
@@ -155,7 +161,11 @@ impl Scenario {
         Ok(pins)
     }
 
-    async fn catalogue_of(&self, former: &GeneratedIdentity, other: Lineage) -> Result<Arc<Vec<CatalogueEntry>>> {
+    async fn catalogue_of(
+        &self,
+        former: &GeneratedIdentity,
+        other: Lineage,
+    ) -> Result<Arc<Vec<CatalogueEntry>>> {
         let mut earlier = Vec::new();
         for stage in &self.stages[..self.stages.len() - 1] {
             earlier.push(stage.image().await?);
@@ -209,7 +219,10 @@ impl Scenario {
     /// A client with the keys of this scenario. Equal seeds give equal ids and nonces.
     pub(crate) fn stacks(&self, backend: Arc<dyn Backend>, seed: u64) -> Stacks {
         let entropy = Arc::new(SeededEntropy::new(seed));
-        let environment = Environment { entropy, ..environment() };
+        let environment = Environment {
+            entropy,
+            ..environment()
+        };
         let keys: Arc<dyn KeyProvider> = Arc::<CachedKeys>::clone(&self.keys);
         Stacks::new(backend, environment).with_keys(keys)
     }
@@ -246,7 +259,10 @@ impl Scenario {
             stacks = stacks.with_known_stacks(known);
         }
         let elsewhere = Disk::new(self.kind);
-        let elsewhere = elsewhere.under(&Attacker::default()).await.expect("an empty store");
+        let elsewhere = elsewhere
+            .under(&Attacker::default())
+            .await
+            .expect("an empty store");
         let answer = command.run(&stacks, &self.stacks(elsewhere, 6)).await;
         Run {
             answer,
@@ -261,9 +277,12 @@ impl Scenario {
 
 /// Ends an update that sets an output.
 async fn publish(session: &state_manager::Session) -> Result<()> {
-    let update = session.start_update(UpdateRequest::new(UpdateKind::Update)).await?;
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
     let mut outputs = StackOutputs::default();
-    let url = Json::parse(r#""https://example.com""#).map_err(|error| Error::invalid("output", error.to_string()))?;
+    let url = Json::parse(r#""https://example.com""#)
+        .map_err(|error| Error::invalid("output", error.to_string()))?;
     outputs.values.insert("url".to_owned(), url);
     update.set_outputs(outputs).await?;
     update.finish(UpdateResult::Succeeded).await?;

@@ -6,15 +6,15 @@ use super::{Edit, StoreImage};
 use crate::backend::{NamePointer, NameTarget, ObjectKind};
 use crate::digest::Digest;
 use crate::history::HistoryPageRef;
-use crate::{
-    Address, Entry, Enveloped, FactoryInfo, Serial, Slot, Snapshot, SnapshotRef, Timestamp, codec,
-};
+use crate::{Address, Entry, Enveloped, FactoryInfo, Serial, Slot, Snapshot, SnapshotRef, Timestamp, codec};
 use serde_json::Value;
 use std::sync::Arc;
 
 /// Changes a name pointer, and recomputes its digest.
 pub(super) fn pointer(store: &StoreImage, object: &str, change: impl FnOnce(&mut NamePointer)) -> Vec<Edit> {
-    let stored = store.get(object).and_then(|bytes| NamePointer::decode(object, bytes).ok());
+    let stored = store
+        .get(object)
+        .and_then(|bytes| NamePointer::decode(object, bytes).ok());
     let Some(mut pointer) = stored else {
         return Vec::new();
     };
@@ -48,10 +48,14 @@ pub(super) fn body(store: &StoreImage, object: &str, change: impl FnOnce(&mut Va
 fn rewritten(bytes: &[u8], change: impl FnOnce(&mut Value)) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     change(document.get_mut("body")?);
-    let (kind, format) = (document.get("kind")?.as_str()?.to_owned(), document.get("format")?);
+    let (kind, format) = (
+        document.get("kind")?.as_str()?.to_owned(),
+        document.get("format")?,
+    );
     let body = document.get("body")?.to_string();
     let digest = Digest::of_parts(&[kind.as_bytes(), b"\n", body.as_bytes()]);
-    let line = format!("{{\"digest\":\"{digest}\",\"format\":{format},\"kind\":\"{kind}\",\"body\":{body}}}\n");
+    let line =
+        format!("{{\"digest\":\"{digest}\",\"format\":{format},\"kind\":\"{kind}\",\"body\":{body}}}\n");
     Some(line.into_bytes())
 }
 
@@ -80,7 +84,9 @@ fn forged_page(bytes: &[u8]) -> Option<Vec<u8>> {
 /// A forged page of the history in place of a stored one.
 pub(super) fn page(store: &StoreImage, object: &str) -> Vec<Edit> {
     let forged = store.get(object).and_then(|bytes| forged_page(bytes));
-    forged.map(|page| vec![Edit::put(object, page)]).unwrap_or_default()
+    forged
+        .map(|page| vec![Edit::put(object, page)])
+        .unwrap_or_default()
 }
 
 /// A forged page of the history under a name of its own, and a head that names the page.
@@ -99,7 +105,10 @@ pub(super) fn named_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<E
     };
     let name = last.object();
     let object = format!("{}/{}", name.kind().path(loot.lineage), name.file_name());
-    vec![Edit::put(object, page), Edit::put(head_of(loot.lineage), head.encode())]
+    vec![
+        Edit::put(object, page),
+        Edit::put(head_of(loot.lineage), head.encode()),
+    ]
 }
 
 /// A forged page that no head names, later than all others.
@@ -121,7 +130,11 @@ pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec
 
 /// A snapshot with one resource that nobody created, and its digest.
 fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
-    let mut snapshot = Snapshot::new(FactoryInfo::default(), MARKER, Timestamp::new("2026-01-01T00:00:00Z"));
+    let mut snapshot = Snapshot::new(
+        FactoryInfo::default(),
+        MARKER,
+        Timestamp::new("2026-01-01T00:00:00Z"),
+    );
     let address: Address = MARKER.parse().ok()?;
     snapshot.entries.push(Arc::new(Entry::leaf(address, "thing")));
     let text = codec::encode_stored(&snapshot);
@@ -137,7 +150,9 @@ fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
 fn uncompressed(text: &[u8]) -> Option<Vec<u8>> {
     const MAGIC: u32 = 0xFD2F_B528;
     const LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT: u8 = 0xA0;
-    let length = u32::try_from(text.len()).ok().filter(|length| *length < 1 << 17)?;
+    let length = u32::try_from(text.len())
+        .ok()
+        .filter(|length| *length < 1 << 17)?;
     let mut bytes = MAGIC.to_le_bytes().to_vec();
     bytes.push(LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT);
     bytes.extend_from_slice(&length.to_le_bytes());
@@ -170,7 +185,10 @@ pub(super) fn named_snapshot(store: &StoreImage, loot: &Loot) -> Vec<Edit> {
         reference.object().file_name()
     );
     head.base.snapshot = Some(reference);
-    vec![Edit::put(object, bytes), Edit::put(head_of(loot.lineage), head.encode())]
+    vec![
+        Edit::put(object, bytes),
+        Edit::put(head_of(loot.lineage), head.encode()),
+    ]
 }
 
 /// The content of the neighbour in the same folder: an authentic object under another name.
@@ -229,4 +247,3 @@ pub(super) fn flipped(store: &StoreImage, object: &str) -> Vec<Edit> {
     }
     vec![Edit::put(object, bytes)]
 }
-

@@ -111,16 +111,24 @@ impl Rows {
         edits: impl Fn(&StoreImage, &str, &Loot) -> Vec<Edit> + Send + Sync + 'static,
     ) {
         let (name, loot) = (name.into(), Arc::clone(&self.loot));
-        let action = Action::Rewrite(Rewrite::new(name.clone(), move |store, object| edits(store, object, &loot)));
+        let action = Action::Rewrite(Rewrite::new(name.clone(), move |store, object| {
+            edits(store, object, &loot)
+        }));
         self.entries.push(CatalogueEntry { kind, name, action });
     }
 
     /// What can be done to an object of any kind.
     fn any(&mut self, kind: StoredKind) {
         self.add(kind, "deleted", |_, object, _| vec![Edit::delete(object)]);
-        self.add(kind, "flipped bit", |store, object, _| documents::flipped(store, object));
-        self.add(kind, "empty", |_, object, _| vec![Edit::put(object, Bytes::new())]);
-        self.add(kind, "neighbour", |store, object, _| documents::neighbour(store, object));
+        self.add(kind, "flipped bit", |store, object, _| {
+            documents::flipped(store, object)
+        });
+        self.add(kind, "empty", |_, object, _| {
+            vec![Edit::put(object, Bytes::new())]
+        });
+        self.add(kind, "neighbour", |store, object, _| {
+            documents::neighbour(store, object)
+        });
         self.add(kind, "object of another stack", documents::of_other_stack);
     }
 
@@ -174,9 +182,14 @@ impl Rows {
                     journal.frames.push(frame);
                 }
             }),
-            ("all frames after the first dropped", |journal| journal.frames.truncate(2)),
+            ("all frames after the first dropped", |journal| {
+                journal.frames.truncate(2)
+            }),
             ("fence appended", |journal| {
-                let fence = journal.frames.iter().rfind(|frame| frame.kind == FrameKind::Fence);
+                let fence = journal
+                    .frames
+                    .iter()
+                    .rfind(|frame| frame.kind == FrameKind::Fence);
                 if let Some(fence) = fence.cloned() {
                     journal.frames.push(fence);
                 }
@@ -188,7 +201,11 @@ impl Rows {
                     if tag == ForgedTag::Former && self.loot.former.is_none() {
                         continue;
                     }
-                    let head = if is_head_adapted { "head adapted" } else { "head kept" };
+                    let head = if is_head_adapted {
+                        "head adapted"
+                    } else {
+                        "head kept"
+                    };
                     let name = format!("{name}, {}, {head}", tag.name());
                     self.add(StoredKind::Journal, name, move |store, _, loot| {
                         let Some(mut journal) = StoredJournal::read(store, loot.lineage) else {
@@ -211,20 +228,28 @@ impl Rows {
             let Some(name) = loot.other_name.clone() else {
                 return Vec::new();
             };
-            documents::pointer(store, object, |pointer| pointer.target = NameTarget::MovedTo(name))
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::MovedTo(name)
+            })
         });
         self.add(kind, "another stack", |store, object, loot| {
             let Some(other) = loot.other else {
                 return Vec::new();
             };
-            documents::pointer(store, object, |pointer| pointer.target = NameTarget::Lineage(other))
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Lineage(other)
+            })
         });
         self.add(kind, "a stack that doesn't exist", |store, object, _| {
             let lineage = Lineage::from_bits([0x66; 16]);
-            documents::pointer(store, object, |pointer| pointer.target = NameTarget::Lineage(lineage))
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Lineage(lineage)
+            })
         });
         self.add(kind, "another nonce", |store, object, _| {
-            documents::pointer(store, object, |pointer| pointer.nonce = Nonce::from_bytes([0x66; 16]))
+            documents::pointer(store, object, |pointer| {
+                pointer.nonce = Nonce::from_bytes([0x66; 16])
+            })
         });
         self.add(kind, "another name for the stack", |store, object, _| {
             documents::moved_name(store, object)
@@ -233,14 +258,18 @@ impl Rows {
 
     fn pages(&mut self) {
         let kind = StoredKind::HistoryPage;
-        self.add(kind, "forged revision", |store, object, _| documents::page(store, object));
+        self.add(kind, "forged revision", |store, object, _| {
+            documents::page(store, object)
+        });
         self.add(kind, "forged revision that the head names", documents::named_page);
         self.add(kind, "planted page", documents::planted_page);
     }
 
     fn snapshots(&mut self) {
         let kind = StoredKind::Snapshot;
-        self.add(kind, "forged content", |store, object, _| documents::snapshot(store, object));
+        self.add(kind, "forged content", |store, object, _| {
+            documents::snapshot(store, object)
+        });
         self.add(kind, "forged content that the head names", |store, _, loot| {
             documents::named_snapshot(store, loot)
         });
@@ -284,17 +313,21 @@ impl Rows {
                     replays::object(&loot.earlier[at], object)
                 });
             }
-            self.add(StoredKind::Head, format!("store of stage {at}"), move |store, _, loot| {
-                replays::store(store, &loot.earlier[at])
-            });
+            self.add(
+                StoredKind::Head,
+                format!("store of stage {at}"),
+                move |store, _, loot| replays::store(store, &loot.earlier[at]),
+            );
             for kind in [StoredKind::Head, StoredKind::Journal, StoredKind::Key] {
                 self.add(kind, format!("stack of stage {at}"), move |store, _, loot| {
                     replays::stack(store, &loot.earlier[at], loot)
                 });
             }
-            self.add(StoredKind::Journal, format!("journal of stage {at}"), move |store, _, loot| {
-                replays::journal(store, &loot.earlier[at], loot)
-            });
+            self.add(
+                StoredKind::Journal,
+                format!("journal of stage {at}"),
+                move |store, _, loot| replays::journal(store, &loot.earlier[at], loot),
+            );
         }
     }
 }

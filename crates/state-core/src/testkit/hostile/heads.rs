@@ -27,22 +27,40 @@ pub(super) const HEADS: &[HeadForgery] = &[
             keys.names.insert(loot.recipient.clone(), MARKER.to_owned());
         });
     }),
-    ("plaintext policy", |head, _| head.policy = SealingPolicy::Plaintext),
+    ("plaintext policy", |head, _| {
+        head.policy = SealingPolicy::Plaintext
+    }),
     ("weaker policy", |head, _| head.policy = SealingPolicy::Sensitive),
-    ("no key", |head, _| (head.key_id, head.keys, head.tag) = (None, None, None)),
+    ("no key", |head, _| {
+        (head.key_id, head.keys, head.tag) = (None, None, None)
+    }),
     ("no key and plaintext", |head, _| {
         (head.key_id, head.keys, head.tag) = (None, None, None);
         head.policy = SealingPolicy::Plaintext;
     }),
     ("no tag", |head, _| head.tag = None),
-    ("no tags of frames", |head, _| each_keys(head, |keys| keys.since = Slot(1 << 40))),
-    ("tags of all frames", |head, _| each_keys(head, |keys| keys.since = Slot::ZERO)),
-    ("later generation of the key", |head, _| each_keys(head, |keys| keys.generation += 1)),
-    ("no succession of keys", |head, _| each_keys(head, |keys| keys.succession.clear())),
-    ("longer validity of a former key", |head, _| {
-        each_keys(head, |keys| keys.succession.iter_mut().for_each(|link| link.until = Slot(1 << 40)));
+    ("no tags of frames", |head, _| {
+        each_keys(head, |keys| keys.since = Slot(1 << 40))
     }),
-    ("no files of the key", |head, _| each_keys(head, |keys| keys.files.clear())),
+    ("tags of all frames", |head, _| {
+        each_keys(head, |keys| keys.since = Slot::ZERO)
+    }),
+    ("later generation of the key", |head, _| {
+        each_keys(head, |keys| keys.generation += 1)
+    }),
+    ("no succession of keys", |head, _| {
+        each_keys(head, |keys| keys.succession.clear())
+    }),
+    ("longer validity of a former key", |head, _| {
+        each_keys(head, |keys| {
+            keys.succession
+                .iter_mut()
+                .for_each(|link| link.until = Slot(1 << 40))
+        });
+    }),
+    ("no files of the key", |head, _| {
+        each_keys(head, |keys| keys.files.clear())
+    }),
     ("former key", |head, loot| {
         if let Some(former) = &loot.former {
             head.key_id = Some(former.id());
@@ -62,10 +80,14 @@ pub(super) const HEADS: &[HeadForgery] = &[
         }
     }),
     ("next epoch", |head, _| head.epoch = Epoch(head.epoch.get() + 1)),
-    ("distant epoch", |head, _| head.epoch = Epoch(Epoch::MAX.get() - 9)),
+    ("distant epoch", |head, _| {
+        head.epoch = Epoch(Epoch::MAX.get() - 9)
+    }),
     ("highest epoch", |head, _| head.epoch = Epoch::MAX),
     ("epoch zero", |head, _| head.epoch = Epoch::ZERO),
-    ("next generation of the lock", |head, _| head.generation = Generation(head.generation.get() + 1)),
+    ("next generation of the lock", |head, _| {
+        head.generation = Generation(head.generation.get() + 1)
+    }),
     ("empty base", |head, _| {
         head.base = Base::empty(head.lineage);
         (head.rev_base, head.watermark, head.collection) = (None, None, None);
@@ -74,7 +96,9 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
     ("base without its snapshot", |head, _| head.base.snapshot = None),
     ("later base", |head, _| head.base.start = head.base.start.next()),
-    ("other base of the revision", |head, _| head.rev_base = Some(Base::empty(head.lineage))),
+    ("other base of the revision", |head, _| {
+        head.rev_base = Some(Base::empty(head.lineage))
+    }),
     ("no watermark", |head, _| head.watermark = None),
     ("later watermark", |head, _| {
         if let Some(watermark) = &mut head.watermark {
@@ -91,14 +115,19 @@ pub(super) const HEADS: &[HeadForgery] = &[
         });
         head.floor = head.base.start;
     }),
-    ("no collection", |head, _| (head.collection, head.floor) = (None, Slot::ZERO)),
+    ("no collection", |head, _| {
+        (head.collection, head.floor) = (None, Slot::ZERO)
+    }),
     ("no history", |head, _| head.history.pages.clear()),
     ("last page of the history dropped", |head, _| {
         let length = head.history.pages.len();
         head.history.pages.truncate(length.saturating_sub(1));
     }),
     ("other digest of a page", |head, _| {
-        head.history.pages.iter_mut().for_each(|page| page.digest = Digest::of(MARKER.as_bytes()));
+        head.history
+            .pages
+            .iter_mut()
+            .for_each(|page| page.digest = Digest::of(MARKER.as_bytes()));
     }),
     ("client lock", |head, _| {
         head.client_lock = Some(ClientLock {
@@ -122,7 +151,9 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
     ("no rename in progress", |head, _| head.moving_to = None),
     ("removal", |head, _| head.removed = true),
-    ("origin of a copy", |head, _| head.copied_from = Some(format!("file:///{MARKER}"))),
+    ("origin of a copy", |head, _| {
+        head.copied_from = Some(format!("file:///{MARKER}"))
+    }),
     ("lineage of another stack", |head, loot| {
         if let Some(other) = loot.other {
             head.lineage = other;

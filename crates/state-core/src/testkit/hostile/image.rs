@@ -34,7 +34,9 @@ impl StoreImage {
 
     /// The paths and contents of all objects.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Bytes)> {
-        self.objects.iter().map(|(object, bytes)| (object.as_str(), bytes))
+        self.objects
+            .iter()
+            .map(|(object, bytes)| (object.as_str(), bytes))
     }
 
     /// The head of a stack, without any check of its origin.

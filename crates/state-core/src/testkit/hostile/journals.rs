@@ -129,7 +129,11 @@ impl StoredJournal {
             .filter(|(object, _)| is_of_journal(object) && !written.contains_key(*object))
             .map(|(object, _)| Edit::delete(object))
             .collect();
-        edits.extend(written.into_iter().map(|(object, bytes)| Edit::put(object, bytes)));
+        edits.extend(
+            written
+                .into_iter()
+                .map(|(object, bytes)| Edit::put(object, bytes)),
+        );
         if let Some(mut head) = store.head(self.lineage).filter(|_| is_head_adapted) {
             adapt(&mut head, &ends);
             edits.push(Edit::put(head_of(self.lineage), head.encode()));
@@ -138,7 +142,11 @@ impl StoredJournal {
     }
 
     /// The objects of the journal, and for each chain of the stored journal the slot and the chain that replace it.
-    fn encode(&self, loot: &Loot, tag: ForgedTag) -> (BTreeMap<String, Bytes>, BTreeMap<Digest, (Slot, Digest)>) {
+    fn encode(
+        &self,
+        loot: &Loot,
+        tag: ForgedTag,
+    ) -> (BTreeMap<String, Bytes>, BTreeMap<Digest, (Slot, Digest)>) {
         let (mut slot, mut chain) = self.start;
         let (mut written, mut ends) = (BTreeMap::<String, Vec<u8>>::new(), BTreeMap::new());
         let mut last: Option<(String, String)> = None;
@@ -167,12 +175,16 @@ impl StoredJournal {
                 (_, ForgedTag::Copied) => copied.as_ref().map(|key| key as &dyn MacKey),
                 (_, ForgedTag::Former) => loot.former.as_ref().map(|key| &**key as &dyn MacKey),
             };
-            let Ok(frame) = Frame::tagged(key, draft.kind, draft.epoch, slot, draft.nonce, &payload, &chain) else {
+            let Ok(frame) = Frame::tagged(key, draft.kind, draft.epoch, slot, draft.nonce, &payload, &chain)
+            else {
                 break;
             };
             chain = *frame.chain();
             ends.insert(draft.chain, (slot, chain));
-            written.entry(object.clone()).or_default().extend_from_slice(frame.bytes());
+            written
+                .entry(object.clone())
+                .or_default()
+                .extend_from_slice(frame.bytes());
             last = Some((draft.object.clone(), object));
             slot = slot.next();
         }
@@ -193,7 +205,9 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
             continue;
         }
         let slot = name.get(..20).and_then(|slot| slot.parse().ok()).map(Slot);
-        let last = frames.last().map(|(_, _, frame): &(_, _, Frame)| frame.slot().next());
+        let last = frames
+            .last()
+            .map(|(_, _, frame): &(_, _, Frame)| frame.slot().next());
         // A collection deletes frames before a base of the head, and leaves fences.
         let mut bases = head.iter().flat_map(Head::bases);
         let base = bases.find(|(_, base)| last != slot && Some(base.start) == slot);

@@ -36,5 +36,8 @@ fn restored(now: &StoreImage, earlier: &StoreImage, is_restored: impl Fn(&str) -
     let older = earlier
         .iter()
         .map(|(object, bytes)| Edit::put(object, bytes.clone()));
-    newer.chain(older).filter(|edit| is_restored(&edit.object)).collect()
+    newer
+        .chain(older)
+        .filter(|edit| is_restored(&edit.object))
+        .collect()
 }

@@ -36,7 +36,11 @@ pub fn singles(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize
 pub fn singles_by_phase(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
     let mut before = None;
     let mut phases = Vec::new();
-    for (at, request) in requests.iter().enumerate().filter(|(_, request)| is_noticed(request)) {
+    for (at, request) in requests
+        .iter()
+        .enumerate()
+        .filter(|(_, request)| is_noticed(request))
+    {
         let phase = Some((StoredKind::of(&request.object), request.verb));
         if std::mem::replace(&mut before, phase) != phase {
             phases.push(at);
@@ -45,7 +49,11 @@ pub fn singles_by_phase(requests: &[Request], catalogue: &[CatalogueEntry]) -> V
     singles_at(phases, requests, catalogue)
 }
 
-fn singles_at(moments: Vec<usize>, requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
+fn singles_at(
+    moments: Vec<usize>,
+    requests: &[Request],
+    catalogue: &[CatalogueEntry],
+) -> Vec<(usize, usize)> {
     let mut singles = Vec::new();
     for at in moments {
         let request = &requests[at];
@@ -53,7 +61,10 @@ fn singles_at(moments: Vec<usize>, requests: &[Request], catalogue: &[CatalogueE
             continue;
         }
         let kind = StoredKind::of(&request.object);
-        let of_kind = catalogue.iter().enumerate().filter(|(_, entry)| Some(entry.kind) == kind);
+        let of_kind = catalogue
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| Some(entry.kind) == kind);
         singles.extend(of_kind.map(|(forgery, _)| (at, forgery)));
     }
     singles

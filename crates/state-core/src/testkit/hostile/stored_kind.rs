@@ -78,7 +78,9 @@ impl StoredKind {
 
 /// The stack whose folder contains a path.
 pub(super) fn lineage_of(path: &str) -> Option<Lineage> {
-    let below = path.strip_prefix("stacks/").or_else(|| path.strip_prefix("outputs/"))?;
+    let below = path
+        .strip_prefix("stacks/")
+        .or_else(|| path.strip_prefix("outputs/"))?;
     below.split('/').next()?.parse().ok()
 }
 
