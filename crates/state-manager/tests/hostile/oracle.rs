@@ -297,7 +297,8 @@ impl Oracle {
             );
             require(head.policy == SealingPolicy::All, "policy");
             require(head.lineage == scenario.lineage, "lineage");
-            require(head.epoch.get() < 1 << 33, "epoch");
+            // A takeover in files raises the epoch before it reads the journal, which then refuses the jump.
+            require(run.answer.is_err() || head.epoch.get() < 1 << 33, "epoch");
             let keys = |head: &Head| head.keys.clone();
             let is_recipient = |one: &String| {
                 let mut known = known.iter().filter_map(|head| keys(head));

@@ -6,7 +6,7 @@
 //!
 //! A backend outside of this repository runs the catalogue over its own adapter: see [`schedule`](super::schedule).
 
-use super::journals::{DraftFrame, ForgedTag, StoredJournal, planted};
+use super::journals::{DraftFrame, ForgedTag, StoredJournal, invented, planted};
 use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, replays};
 use crate::backend::NameTarget;
 use crate::journal::FrameKind;
@@ -181,6 +181,10 @@ impl Rows {
                     let frame = planted(&journal.frames[at]);
                     journal.frames.push(frame);
                 }
+            }),
+            ("invented frame appended", |journal| {
+                let frame = invented(journal);
+                journal.frames.extend(frame);
             }),
             ("all frames after the first dropped", |journal| {
                 journal.frames.truncate(2)

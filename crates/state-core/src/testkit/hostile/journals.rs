@@ -5,9 +5,13 @@ use super::forgeries::{Loot, MARKER};
 use super::image::head_of;
 use super::{Edit, StoreImage};
 use crate::digest::KeyId;
-use crate::journal::{Fence, Frame, FrameKind, ParsedFrame, Previous, genesis};
+use crate::journal::{
+    Fence, Frame, FrameKind, ParsedFrame, Previous, decode_records, encode_records, genesis,
+};
 use crate::sealing::{MacKey, Tag, TagDomain};
-use crate::{Base, Digest, Enveloped, Epoch, Head, Lineage, Nonce, Slot};
+use crate::{
+    Base, Digest, Enveloped, Epoch, Head, Invalidation, Lineage, Nonce, Record, Slot, Timestamp, UpdateId,
+};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -234,6 +238,26 @@ pub(super) fn planted(frame: &DraftFrame) -> DraftFrame {
     // The marker has the form of any text of the payload, so the record stays one that readers know.
     forged.payload = replaced(&frame.payload);
     forged
+}
+
+/// A frame that is valid after the end of any update: it begins an update and marks the resources as unreliable, on
+/// behalf of the attacker.
+pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
+    let last = journal.data().pop()?;
+    let records = |at: &usize| decode_records("frame", &journal.frames[*at].payload).unwrap_or_default();
+    let records: Vec<Record> = journal.data().iter().flat_map(records).collect();
+    let start = records
+        .iter()
+        .rfind(|record| matches!(record, Record::UpdateStart(_)))?;
+    let mark = Record::Invalidate(Invalidation {
+        update: UpdateId::from_bits([0x66; 16]),
+        since: Timestamp::new(MARKER),
+    });
+    Some(DraftFrame {
+        nonce: Nonce::from_bytes([0x67; 16]),
+        payload: encode_records([start, &mark]),
+        ..journal.frames[last].clone()
+    })
 }
 
 /// The payload with the last address replaced by the attacker's.
