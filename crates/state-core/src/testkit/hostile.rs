@@ -25,15 +25,18 @@
 
 mod documents;
 pub mod forgeries;
+mod frames;
 mod heads;
 mod image;
 mod journals;
+mod loot;
 mod replays;
 pub mod schedule;
 mod stored_kind;
 
-pub use forgeries::{CatalogueEntry, Loot};
+pub use forgeries::CatalogueEntry;
 pub use image::StoreImage;
+pub use loot::Loot;
 pub use stored_kind::StoredKind;
 
 use bytes::Bytes;

@@ -23,7 +23,7 @@ pub(crate) struct Shown {
     pub(crate) is_regressed: bool,
     /// The data key that the head names.
     pub(crate) key: Option<KeyId>,
-    /// Policy and recipients.
+    /// The policy and the recipients that the head names.
     pub(crate) sealing: String,
     /// The message of the client lock.
     pub(crate) lock: Option<String>,

@@ -271,7 +271,7 @@ pub(crate) async fn update(session: &Session, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes every resource.
+/// Deletes every resource of the stack in one update.
 async fn destroy(session: &Session) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Destroy))

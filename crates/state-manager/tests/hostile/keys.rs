@@ -30,13 +30,13 @@ impl CachedKeys {
         }
     }
 
-    /// A key that honest clients generated or opened, and nobody else holds.
+    /// A key that honest clients generated or opened, and that no attacker holds.
     pub(crate) fn honest(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
         let key = lock(&self.honest).get(&id).cloned();
         key.filter(|key| !lock(&self.lost).contains(&key.id()))
     }
 
-    /// A key that honest clients generated or opened, although somebody else may hold it too.
+    /// A key that honest clients generated or opened. An attacker may hold the key too.
     pub(crate) fn any(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
         lock(&self.honest).get(&id).cloned()
     }

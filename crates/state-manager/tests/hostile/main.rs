@@ -12,17 +12,16 @@ mod scenario;
 use commands::Command;
 use disk::Kind;
 use oracle::Oracle;
-use scenario::Scenario;
-use state_core::Entropy;
+use scenario::{Scenario, environment};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::hostile::forgeries::choose;
 use state_core::testkit::hostile::schedule::{pair, plan, singles_by_phase};
 use state_core::testkit::hostile::{CatalogueEntry, Intervention, Request};
 use state_core::testkit::run;
+use state_core::{Clock, Entropy};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// Number of random pairs in one run of the test; `STATE_TEST_SCALE` multiplies it,
 /// `STATE_TEST_PAIRS` replaces it.
@@ -127,8 +126,12 @@ impl Tally {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn report(&self, what: &str, count: usize, since: Instant) {
-        let micros = since.elapsed().as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
+    #[expect(
+        clippy::print_stderr,
+        reason = "the counts of a randomized test must be visible"
+    )]
+    fn report(&self, what: &str, count: usize, clock: &dyn Clock) {
+        let micros = clock.elapsed().as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
         let effective = self.effective.load(Ordering::Relaxed);
         eprintln!(
             "{what}: {count} schedules, {effective} with an effect, {micros} µs each on {THREADS} threads"
@@ -197,7 +200,7 @@ fn no_single_forgery_is_signed_shown_or_remembered() {
     let all = schedules.len();
     let schedules: Vec<_> = schedules.into_iter().skip(offset).step_by(stride).collect();
     eprintln!("{} of {all} single forgeries", schedules.len());
-    let start = Instant::now();
+    let clock = environment().clock;
     let tally = Tally::default();
     tally.run(schedules.len(), async |number| {
         let (bench, command, remembers, at, forgery) = schedules[number];
@@ -211,20 +214,20 @@ fn no_single_forgery_is_signed_shown_or_remembered() {
         let (is_effective, broken) = bench.attempt(command, remembers, plan).await;
         (is_effective, broken, context)
     });
-    tally.report("single forgeries", schedules.len(), start);
+    tally.report("single forgeries", schedules.len(), &*clock);
 }
 
 #[test]
 fn no_pair_of_forgeries_is_signed_shown_or_remembered() {
     let benches = benches();
     let (first, count) = (first_seed(), pairs());
-    let start = Instant::now();
+    let clock = environment().clock;
     let tally = Tally::default();
     tally.run(count, async |number| {
         let seed = first + number as u64;
         let bits = SeededEntropy::new(seed).bits();
         let bench = &benches[usize::from(bits[0]) % benches.len()];
-        let remembers = bits[1] % 2 == 0;
+        let remembers = bits[1].is_multiple_of(2);
         // The one of two commands that sends fewer requests: short runs meet the same code more often.
         let drawn = [bits[2], bits[3]].map(|bits| Command::ALL[usize::from(bits) % Command::ALL.len()]);
         let requests = |command: &Command| &bench.requests[&(*command, remembers)];
@@ -242,5 +245,5 @@ fn no_pair_of_forgeries_is_signed_shown_or_remembered() {
         (is_effective, broken, context)
     });
     eprintln!("replay with STATE_TESTS_SEED={first}");
-    tally.report("pairs of forgeries", count, start);
+    tally.report("pairs of forgeries", count, &*clock);
 }

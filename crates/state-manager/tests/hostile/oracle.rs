@@ -282,7 +282,7 @@ impl Oracle {
                 continue;
             };
             let key = head.key_id.and_then(|id| scenario.keys.honest(id));
-            if !key.is_some_and(|key| head.authenticate(&path, &*key).is_ok()) {
+            if key.is_none_or(|key| head.authenticate(&path, &*key).is_err()) {
                 continue;
             }
             let mut require = |holds: bool, part: &str| {

@@ -36,7 +36,7 @@ pub(crate) fn name() -> StackName {
     "tests/stack".parse().expect("a good name")
 }
 
-fn environment() -> Environment {
+pub(crate) fn environment() -> Environment {
     Environment::system(Actor {
         who: "tester".to_owned(),
         host: "here".to_owned(),

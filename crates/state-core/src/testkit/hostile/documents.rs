@@ -1,7 +1,7 @@
 //! Forged documents and objects beside head and journal: names, metadata, leases, pages of the history, snapshots.
 
-use super::forgeries::{Loot, MARKER};
 use super::image::head_of;
+use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::backend::{NamePointer, NameTarget, ObjectKind};
 use crate::digest::Digest;
@@ -128,7 +128,7 @@ pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec
     vec![Edit::put(object, page)]
 }
 
-/// A snapshot with one resource that nobody created, and its digest.
+/// A snapshot with one resource that no client created, and its digest.
 fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),

@@ -6,37 +6,16 @@
 //!
 //! A backend outside of this repository runs the catalogue over its own adapter: see [`schedule`](super::schedule).
 
+pub use super::loot::{Loot, MARKER};
+
 use super::journals::{DraftFrame, ForgedTag, StoredJournal, invented, planted};
 use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, replays};
 use crate::backend::NameTarget;
 use crate::journal::FrameKind;
-use crate::sealing::StackKey;
-use crate::{Lineage, Nonce, StackName};
+use crate::{Lineage, Nonce};
 use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
-
-/// The text by which forged content is recognized.
-pub const MARKER: &str = "mallory";
-
-/// What the attacker has besides access to the store.
-#[derive(Clone, Debug)]
-pub struct Loot {
-    /// The stack under attack.
-    pub lineage: Lineage,
-    /// A recipient of the attacker, in the form of a head.
-    pub recipient: String,
-    /// Another stack of the same store, with the same recipients.
-    pub other: Option<Lineage>,
-    /// The name of that stack.
-    pub other_name: Option<StackName>,
-    /// Copies of the store at earlier moments, oldest first.
-    pub earlier: Vec<StoreImage>,
-    /// A data key that the attacker held before it was replaced.
-    pub former: Option<Arc<dyn StackKey>>,
-    /// A key file that the attacker wrapped to the recipients of the stack.
-    pub wrapped: Option<Bytes>,
-}
 
 /// A forgery, with the kind of object before whose requests it is worth trying.
 #[derive(Clone, Debug)]
@@ -150,55 +129,6 @@ impl Rows {
     }
 
     fn journals(&mut self) {
-        type Change = fn(&mut StoredJournal);
-        const CHANGES: &[(&str, Change)] = &[
-            ("last frame dropped", |journal| {
-                if let Some(at) = journal.data().pop() {
-                    journal.frames.remove(at);
-                }
-            }),
-            ("frame in the middle dropped", |journal| {
-                let data = journal.data();
-                if let Some(at) = data.get(data.len() / 2) {
-                    journal.frames.remove(*at);
-                }
-            }),
-            ("frame repeated", |journal| {
-                if let Some(at) = journal.data().pop() {
-                    let frame = journal.frames[at].clone();
-                    journal.frames.push(frame);
-                }
-            }),
-            ("frames exchanged", |journal| {
-                if let [.., one, other] = journal.data()[..] {
-                    journal.frames.swap(one, other);
-                }
-            }),
-            ("last frame edited", |journal| edit(journal, 0)),
-            ("earlier frame edited", |journal| edit(journal, 2)),
-            ("frame appended", |journal| {
-                if let Some(at) = journal.data().pop() {
-                    let frame = planted(&journal.frames[at]);
-                    journal.frames.push(frame);
-                }
-            }),
-            ("invented frame appended", |journal| {
-                let frame = invented(journal);
-                journal.frames.extend(frame);
-            }),
-            ("all frames after the first dropped", |journal| {
-                journal.frames.truncate(2)
-            }),
-            ("fence appended", |journal| {
-                let fence = journal
-                    .frames
-                    .iter()
-                    .rfind(|frame| frame.kind == FrameKind::Fence);
-                if let Some(fence) = fence.cloned() {
-                    journal.frames.push(fence);
-                }
-            }),
-        ];
         for (name, change) in CHANGES {
             for tag in [ForgedTag::Copied, ForgedTag::Stripped, ForgedTag::Former] {
                 for is_head_adapted in [false, true] {
@@ -233,7 +163,7 @@ impl Rows {
                 return Vec::new();
             };
             documents::pointer(store, object, |pointer| {
-                pointer.target = NameTarget::MovedTo(name)
+                pointer.target = NameTarget::MovedTo(name);
             })
         });
         self.add(kind, "another stack", |store, object, loot| {
@@ -241,18 +171,18 @@ impl Rows {
                 return Vec::new();
             };
             documents::pointer(store, object, |pointer| {
-                pointer.target = NameTarget::Lineage(other)
+                pointer.target = NameTarget::Lineage(other);
             })
         });
         self.add(kind, "a stack that doesn't exist", |store, object, _| {
             let lineage = Lineage::from_bits([0x66; 16]);
             documents::pointer(store, object, |pointer| {
-                pointer.target = NameTarget::Lineage(lineage)
+                pointer.target = NameTarget::Lineage(lineage);
             })
         });
         self.add(kind, "another nonce", |store, object, _| {
             documents::pointer(store, object, |pointer| {
-                pointer.nonce = Nonce::from_bytes([0x66; 16])
+                pointer.nonce = Nonce::from_bytes([0x66; 16]);
             })
         });
         self.add(kind, "another name for the stack", |store, object, _| {
@@ -343,3 +273,55 @@ fn edit(journal: &mut StoredJournal, from_the_end: usize) {
         journal.frames[at] = forged;
     }
 }
+
+type JournalForgery = (&'static str, fn(&mut StoredJournal));
+
+/// Changes of a journal. The chain is recomputed afterwards.
+const CHANGES: &[JournalForgery] = &[
+    ("last frame dropped", |journal| {
+        if let Some(at) = journal.data().pop() {
+            journal.frames.remove(at);
+        }
+    }),
+    ("frame in the middle dropped", |journal| {
+        let data = journal.data();
+        if let Some(at) = data.get(data.len() / 2) {
+            journal.frames.remove(*at);
+        }
+    }),
+    ("frame repeated", |journal| {
+        if let Some(at) = journal.data().pop() {
+            let frame = journal.frames[at].clone();
+            journal.frames.push(frame);
+        }
+    }),
+    ("frames exchanged", |journal| {
+        if let [.., one, other] = journal.data()[..] {
+            journal.frames.swap(one, other);
+        }
+    }),
+    ("last frame edited", |journal| edit(journal, 0)),
+    ("earlier frame edited", |journal| edit(journal, 2)),
+    ("frame appended", |journal| {
+        if let Some(at) = journal.data().pop() {
+            let frame = planted(&journal.frames[at]);
+            journal.frames.push(frame);
+        }
+    }),
+    ("invented frame appended", |journal| {
+        let frame = invented(journal);
+        journal.frames.extend(frame);
+    }),
+    ("all frames after the first dropped", |journal| {
+        journal.frames.truncate(2);
+    }),
+    ("fence appended", |journal| {
+        let fence = journal
+            .frames
+            .iter()
+            .rfind(|frame| frame.kind == FrameKind::Fence);
+        if let Some(fence) = fence.cloned() {
+            journal.frames.push(fence);
+        }
+    }),
+];

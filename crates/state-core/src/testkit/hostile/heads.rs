@@ -1,7 +1,7 @@
 //! Forged heads: every field that an attacker would like to choose, with the public digest recomputed.
 
-use super::forgeries::{Loot, MARKER};
 use super::image::head_of;
+use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::backend::{ClientLock, Holder};
 use crate::digest::Digest;
@@ -28,11 +28,11 @@ pub(super) const HEADS: &[HeadForgery] = &[
         });
     }),
     ("plaintext policy", |head, _| {
-        head.policy = SealingPolicy::Plaintext
+        head.policy = SealingPolicy::Plaintext;
     }),
     ("weaker policy", |head, _| head.policy = SealingPolicy::Sensitive),
     ("no key", |head, _| {
-        (head.key_id, head.keys, head.tag) = (None, None, None)
+        (head.key_id, head.keys, head.tag) = (None, None, None);
     }),
     ("no key and plaintext", |head, _| {
         (head.key_id, head.keys, head.tag) = (None, None, None);
@@ -40,26 +40,26 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
     ("no tag", |head, _| head.tag = None),
     ("no tags of frames", |head, _| {
-        each_keys(head, |keys| keys.since = Slot(1 << 40))
+        each_keys(head, |keys| keys.since = Slot(1 << 40));
     }),
     ("tags of all frames", |head, _| {
-        each_keys(head, |keys| keys.since = Slot::ZERO)
+        each_keys(head, |keys| keys.since = Slot::ZERO);
     }),
     ("later generation of the key", |head, _| {
-        each_keys(head, |keys| keys.generation += 1)
+        each_keys(head, |keys| keys.generation += 1);
     }),
     ("no succession of keys", |head, _| {
-        each_keys(head, |keys| keys.succession.clear())
+        each_keys(head, |keys| keys.succession.clear());
     }),
     ("longer validity of a former key", |head, _| {
         each_keys(head, |keys| {
             keys.succession
                 .iter_mut()
-                .for_each(|link| link.until = Slot(1 << 40))
+                .for_each(|link| link.until = Slot(1 << 40));
         });
     }),
     ("no files of the key", |head, _| {
-        each_keys(head, |keys| keys.files.clear())
+        each_keys(head, |keys| keys.files.clear());
     }),
     ("former key", |head, loot| {
         if let Some(former) = &loot.former {
@@ -81,12 +81,12 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
     ("next epoch", |head, _| head.epoch = Epoch(head.epoch.get() + 1)),
     ("distant epoch", |head, _| {
-        head.epoch = Epoch(Epoch::MAX.get() - 9)
+        head.epoch = Epoch(Epoch::MAX.get() - 9);
     }),
     ("highest epoch", |head, _| head.epoch = Epoch::MAX),
     ("epoch zero", |head, _| head.epoch = Epoch::ZERO),
     ("next generation of the lock", |head, _| {
-        head.generation = Generation(head.generation.get() + 1)
+        head.generation = Generation(head.generation.get() + 1);
     }),
     ("empty base", |head, _| {
         head.base = Base::empty(head.lineage);
@@ -97,7 +97,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
     ("base without its snapshot", |head, _| head.base.snapshot = None),
     ("later base", |head, _| head.base.start = head.base.start.next()),
     ("other base of the revision", |head, _| {
-        head.rev_base = Some(Base::empty(head.lineage))
+        head.rev_base = Some(Base::empty(head.lineage));
     }),
     ("no watermark", |head, _| head.watermark = None),
     ("later watermark", |head, _| {
@@ -116,7 +116,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
         head.floor = head.base.start;
     }),
     ("no collection", |head, _| {
-        (head.collection, head.floor) = (None, Slot::ZERO)
+        (head.collection, head.floor) = (None, Slot::ZERO);
     }),
     ("no history", |head, _| head.history.pages.clear()),
     ("last page of the history dropped", |head, _| {
@@ -152,7 +152,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
     ("no rename in progress", |head, _| head.moving_to = None),
     ("removal", |head, _| head.removed = true),
     ("origin of a copy", |head, _| {
-        head.copied_from = Some(format!("file:///{MARKER}"))
+        head.copied_from = Some(format!("file:///{MARKER}"));
     }),
     ("lineage of another stack", |head, loot| {
         if let Some(other) = loot.other {

@@ -48,7 +48,7 @@ impl StoreImage {
     /// The frames of a stack's journal, each with the chain before it. A frame that doesn't follow its predecessor in
     /// this list begins a new part: the frames between were deleted or changed.
     pub fn frames(&self, lineage: Lineage) -> Vec<(Digest, Frame)> {
-        let frames = super::journals::frames(self, lineage).into_iter();
+        let frames = super::frames::frames(self, lineage).into_iter();
         frames.map(|(_, before, frame)| (before, frame)).collect()
     }
 

@@ -1,13 +1,12 @@
 //! Forged journals: frames are changed, and the chain, the fences and the head are recomputed. Only the tags of frames
 //! and head remain out of reach.
 
-use super::forgeries::{Loot, MARKER};
+use super::frames::{fence, folder, frames};
 use super::image::head_of;
+use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::digest::KeyId;
-use crate::journal::{
-    Fence, Frame, FrameKind, ParsedFrame, Previous, decode_records, encode_records, genesis,
-};
+use crate::journal::{Frame, FrameKind, Previous, decode_records, encode_records};
 use crate::sealing::{MacKey, Tag, TagDomain};
 use crate::{
     Base, Digest, Enveloped, Epoch, Head, Invalidation, Lineage, Nonce, Record, Slot, Timestamp, UpdateId,
@@ -197,40 +196,6 @@ impl StoredJournal {
     }
 }
 
-/// The frames of a journal as far as they can be followed, each with its object and the chain before it.
-pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Digest, Frame)> {
-    let (mut frames, head) = (Vec::new(), store.head(lineage));
-    let mut chain = genesis(lineage);
-    for (object, bytes) in store.below(&folder(lineage)) {
-        let name = object.rsplit('/').next().unwrap_or_default();
-        let is_segment = name.ends_with(".log");
-        // A compaction repeats frames that also exist alone.
-        if name.len() > 20 && !is_segment {
-            continue;
-        }
-        let slot = name.get(..20).and_then(|slot| slot.parse().ok()).map(Slot);
-        let last = frames
-            .last()
-            .map(|(_, _, frame): &(_, _, Frame)| frame.slot().next());
-        // A collection deletes frames before a base of the head, and leaves fences.
-        let mut bases = head.iter().flat_map(Head::bases);
-        let base = bases.find(|(_, base)| last != slot && Some(base.start) == slot);
-        let fence = Frame::unverified_payload(bytes).and_then(fence);
-        if let Some((_, base)) = base {
-            chain = base.chain;
-        } else if let Some(fence) = fence.filter(|_| is_segment || last != slot) {
-            chain = fence.chain;
-        }
-        let mut offset = 0;
-        while let ParsedFrame::Frame(frame) = Frame::parse(bytes, offset, &chain) {
-            offset += frame.bytes().len();
-            let before = std::mem::replace(&mut chain, *frame.chain());
-            frames.push((object.to_owned(), before, frame));
-        }
-    }
-    frames
-}
-
 /// A frame with one more record: an entry that no holder of the key created.
 pub(super) fn planted(frame: &DraftFrame) -> DraftFrame {
     let mut forged = frame.clone();
@@ -289,12 +254,4 @@ fn adapt(head: &mut Head, ends: &BTreeMap<Digest, (Slot, Digest)>) {
             None => head.watermark = None,
         }
     }
-}
-
-fn folder(lineage: Lineage) -> String {
-    format!("stacks/{lineage}/journal/")
-}
-
-fn fence(payload: &[u8]) -> Option<Fence> {
-    Fence::decode("fence", payload).ok()
 }

@@ -1,6 +1,6 @@
 //! Replays: authentic bytes of an earlier moment, alone or together.
 
-use super::forgeries::Loot;
+use super::loot::Loot;
 use super::stored_kind::lineage_of;
 use super::{Edit, StoreImage};
 
