@@ -1,7 +1,8 @@
 """BLAKE3 (hash mode) with the Python standard library only.
 
-A pure Python loop over 32-bit words is slow, so one big integer holds the same word of many chunks, one in each 64-bit
-lane: an addition, XOR or rotation then works on all chunks at once. Sums stay below 2^34, so lanes never overflow.
+A pure Python loop over 32-bit words is slow. Therefore one big integer contains the same word of many chunks, one word
+in each 64-bit lane, and an addition, XOR or rotation works on all chunks at once. A sum of words is below 2^34, so no
+lane overflows into the next one.
 """
 
 import sys
@@ -16,12 +17,12 @@ MIXED = (
 CHUNK, BLOCK = 1024, 64
 CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
-# Chunks that are compressed together: enough to hide the interpreter, few enough for the cache.
+# Number of chunks that are compressed together: enough to hide the cost of the interpreter, few enough for the cache.
 GROUP = 2048
 
 
 def digest(*parts):
-    """The 32 bytes of the digest of the parts, as if they were one."""
+    """Returns the digest (32 bytes) of the concatenated parts."""
     data = b"".join(parts)
     count = max(1, -(-len(data) // CHUNK))
     last = data[(count - 1) * CHUNK:]
@@ -94,7 +95,7 @@ def _parents(values):
 
 
 def _ones(lanes):
-    """1 in each lane."""
+    """Returns the integer with the value 1 in each lane."""
     return ((1 << 64 * lanes) - 1) // 0xFFFFFFFFFFFFFFFF
 
 
@@ -115,6 +116,6 @@ def _lanes(words):
 
 
 def _bytes(state, lanes=1):
-    """The chaining value of each lane."""
+    """Returns the chaining value of each lane as bytes."""
     columns = [word.to_bytes(8 * lanes, "little") for word in state]
     return [b"".join(column[8 * at:8 * at + 4] for column in columns) for at in range(lanes)]

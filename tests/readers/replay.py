@@ -1,4 +1,4 @@
-"""The state of a stack, and what each record does to it: "Applying records" of docs/format.md."""
+"""The state of a stack, and the effect of each record: the section "Applying records" of docs/format.md."""
 
 from stored import Number, Refused, canonical
 
@@ -7,13 +7,13 @@ REMOVALS = ("delete", "discard")
 BEGUN = ("create", "update", "delete", "read", "import", "discard")
 WINDOW = 1024
 SNAPSHOT_MEMBERS = (
-    "format-version stack deployment-id lineage serial program manifest generated-at pending-operations invalidated entries "
-    "outputs sensitive-outputs foreign-serials extensions continuation"
+    "format-version stack deployment-id lineage serial program manifest generated-at pending-operations invalidated "
+    "entries outputs sensitive-outputs foreign-serials extensions continuation"
 ).split()
 
 
 class Broken(Exception):
-    """A result breaks a rule."""
+    """A record or a result violates a rule."""
 
 
 def key_of(entry):
@@ -21,7 +21,10 @@ def key_of(entry):
 
 
 def with_members(entry, /, **changes):
-    """A copy with members changed; what is empty, false or none is left out. `_` replaces `-`."""
+    """Returns a copy of an entry with changed members.
+
+    A member whose new value is None, False or an empty list is removed. `_` in a keyword means `-` in the member name.
+    """
     entry = dict(entry)
     for name, value in changes.items():
         name = name.replace("_", "-")
@@ -50,7 +53,7 @@ class State:
     @classmethod
     def of_snapshot(cls, lineage, snapshot, where):
         if snapshot.get("lineage") != lineage:
-            raise Refused(f"{where}: it belongs to another stack")
+            raise Refused(f"{where}: the snapshot belongs to another stack")
         state = cls(lineage)
         more = snapshot.get("continuation") or {}
         entries = snapshot["entries"] or []
@@ -72,9 +75,11 @@ class State:
         return self.recorded + self.base
 
     def comparable(self):
-        """Canonical text of all that two equal states have in common: the form of a checkpoint, without its time, its
-        name and the words about refused results."""
-        pending = [wordless(one) for one in self.pending]
+        """Returns a canonical text that is equal for equal states.
+
+        It is the content of a checkpoint without the time, the name of the stack and the messages of violations.
+        """
+        pending = [without_violations(one) for one in self.pending]
         forgotten = sorted(self.forgotten, key=lambda id: (int(id.split("-")[0]), id.split("-")[1]))
         continuation = {
             "update": self.update,
@@ -103,12 +108,12 @@ class State:
         return canonical(snapshot)
 
     def apply(self, record, load, where):
-        """One record. `load` reads the snapshot of a reference."""
+        """Applies one record. `load` is a function that returns the snapshot of a reference."""
         ((kind, content),) = record.items()
         try:
             getattr(self, "_" + kind.replace("-", "_"))(content, load)
         except Broken as broken:
-            raise Refused(f"{where}: a record `{kind}` doesn't apply: {broken}") from broken
+            raise Refused(f"{where}: the record `{kind}` can't be applied: {broken}") from broken
 
     # Records
 
@@ -122,8 +127,8 @@ class State:
 
     def _begin(self, begin, _load):
         self._require_update()
-        self._require(begin["op"] in BEGUN, "a step that isn't begun")
-        self._require(all(one["id"] != begin["id"] for one in self.pending), "it was begun before")
+        self._require(begin["op"] in BEGUN, "the operation has no begin")
+        self._require(all(one["id"] != begin["id"] for one in self.pending), "the mutation is pending already")
         pending = {name: value for name, value in begin.items() if name != "at"}
         self.pending.append(with_members(pending, begun=begin.get("at")))
 
@@ -156,7 +161,7 @@ class State:
         self._count(kind)
 
     def _step_same(self, entry):
-        self._require(self._find(key_of(entry))[0] is not self.recorded, "it was recorded already")
+        self._require(self._find(key_of(entry))[0] is not self.recorded, "the update has recorded the entry already")
         old = self._take(key_of(entry))
         self._record(with_members(entry, uid=old.get("uid")))
 
@@ -176,7 +181,7 @@ class State:
 
     def _step_remove_pending_replace(self, target):
         gone = self._take(key_of(target))
-        self._require(gone.get("pending-replacement"), "it isn't pending replacement")
+        self._require(gone.get("pending-replacement"), "the entry isn't pending replacement")
 
     def _step_outputs(self, change):
         self._change(
@@ -301,7 +306,7 @@ class State:
     def _move_end(self, end, _load):
         moves = self.departed if end["outcome"] == "confirmed" else self.incoming
         found = [move for move in moves if move["id"] == end["id"]]
-        self._require(found, "there is no such move")
+        self._require(found, "the move doesn't exist")
         if end["outcome"] == "arrived":
             self._require_update()
             self.base = self.base + found[0]["entries"]
@@ -314,7 +319,7 @@ class State:
             self._remember(end["id"], end["outcome"] == "arrived")
 
     def settle(self, chain):
-        """After a frame: the current revision gets the digits of its chain."""
+        """Completes the id of a revision that the last frame committed. `chain` is the chain after it, in hex."""
         if isinstance(self.current, int):
             self.current = f"{self.current}-{chain[:16]}"
 
@@ -359,12 +364,15 @@ class State:
         self.outputs, self.sensitive = snapshot.get("outputs", {}), snapshot.get("sensitive-outputs", [])
 
     def _find(self, key):
-        """The list and the index of an entry. Lists are replaced, never changed, so that a result can be taken back."""
+        """Returns the list and the index of an entry.
+
+        A list is replaced and never changed in place, so that `_end` can restore the lists before a refused result.
+        """
         for list_ in (self.recorded, self.base):
             for at, entry in enumerate(list_):
                 if key_of(entry) == key:
                     return list_, at
-        raise Broken(f"there is no entry {key[0]}")
+        raise Broken(f"the entry {key[0]} doesn't exist")
 
     def _exists(self, key):
         return any(key_of(entry) == key for entry in self.entries())
@@ -391,15 +399,15 @@ class State:
         op, target = pending["op"], key_of(pending["target"])
         exists = self._exists(target)
         if op in REMOVALS:
-            self._require(entry is None, "a removal came back with an entry")
+            self._require(entry is None, "the result of a removal has an entry")
         else:
-            self._require(entry is not None and key_of(entry) == target, "another entry came back, or none")
+            self._require(entry is not None and key_of(entry) == target, "the result has no entry with this key")
         if outcome == "partial" and entry is None:
             self._change(target, lambda old: with_members(old, init_errors=reasons))
             return
         if outcome == "succeeded":
             reasons = []
-        self._require(exists or op not in ("update",) + REMOVALS, "there is no such entry")
+        self._require(exists or op not in ("update",) + REMOVALS, "the target doesn't exist")
         if outcome == "partial" and op == "update" and exists:
             list_, at = self._find(target)
             old = list_[at]
@@ -410,7 +418,7 @@ class State:
         def placed(old):
             if op in ("create", "import"):
                 if not old.get("pending-replacement"):
-                    self._require("deposes" in pending, "it is there already")
+                    self._require("deposes" in pending, "the target exists already")
                     return [with_members(old, deposed=pending["deposes"])]
             elif op in REMOVALS and pending.get("tombstone"):
                 return [with_members(old, pending_replacement=True)]
@@ -438,8 +446,8 @@ class State:
             raise error(f"{where}: {problem}")
 
 
-def wordless(pending):
-    """A pending operation without the words about its refused result: each implementation has its own."""
+def without_violations(pending):
+    """Returns a pending operation without the violations of its result: each implementation has its own texts."""
     if "result" not in pending:
         return pending
     return dict(pending, result=dict(pending["result"], violations=[]))
@@ -457,7 +465,7 @@ def manifest(of):
 
 
 def differs(entry, old):
-    """Whether an entry is another one than before: `modified` doesn't count, nor a uid that isn't given."""
+    """Returns whether an entry has changed. `modified` is ignored, and the uid if the new entry has none."""
     before, after = dict(old), dict(entry)
     before.pop("modified", None)
     after.pop("modified", None)
@@ -467,7 +475,7 @@ def differs(entry, old):
 
 
 def references(entry):
-    """Addresses, and groups, that an entry refers to."""
+    """Yields the references of an entry: an address as text, a group as object."""
     for name in ("parent", "deleted-with"):
         if name in entry:
             yield entry[name]
@@ -480,7 +488,7 @@ def references(entry):
 
 
 def prune(entries, address, parent, id):
-    """The entries without their references to one that is gone."""
+    """Returns the entries without their references to the removed entry with this address, parent and id."""
     changed, is_after = [], False
     for entry in entries:
         if not is_after and address in references(entry):
@@ -516,7 +524,7 @@ def without(entry, address, parent):
 
 
 def problems(entries):
-    """What breaks an integrity rule."""
+    """Yields a message for each violation of an integrity rule."""
     keys, uids, last_member = set(), set(), {}
     for at, entry in enumerate(entries):
         if "group" in entry and "deposed" not in entry:
@@ -525,9 +533,9 @@ def problems(entries):
     for at, entry in enumerate(entries):
         key, name = key_of(entry), entry["address"]
         if key in keys:
-            yield f"two entries {name}"
+            yield f"two entries have the key of {name}"
         if entry.get("uid", key) in uids:
-            yield f"two entries with the uid of {name}"
+            yield f"two entries have the uid of {name}"
         keys.add(key)
         uids.add(entry.get("uid"))
         yield from by_itself(entry)
@@ -538,11 +546,11 @@ def problems(entries):
                 if is_member or last_member.get(group, -1) >= at:
                     yield f"{name} depends on its own group, or on a group with later members"
             elif reference not in addresses:
-                yield f"{name} refers to {reference}, which isn't before it"
+                yield f"{name} refers to {reference}, but no earlier entry has this address"
         provider = entry.get("provider", {})
         if "id" in provider and not entry.get("pending-replacement") and provider["address"] in addresses:
             if (provider["address"], provider["id"]) not in ids:
-                yield f"{name} names a provider with an id that no earlier entry has"
+                yield f"{name} names a provider id that no earlier entry has"
         addresses.add(name)
         ids.add((name, entry.get("id")))
 
@@ -554,6 +562,6 @@ def by_itself(entry):
         if not entry.get(name):
             yield f"{entry['address']} has no {name}"
     if kind == "library-call" and "id" in entry:
-        yield f"{entry['address']} is a library call with an id"
+        yield f"{entry['address']} is a library call and has an id"
     if entry.get("external") and (entry.get("pending-replacement") or entry.get("tainted")):
-        yield f"{entry['address']} is external and marked"
+        yield f"{entry['address']} is external, and also tainted or pending replacement"

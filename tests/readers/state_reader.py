@@ -3,11 +3,12 @@
 
     state_reader.py [--json] STORE STACK
 
-It was written from docs/format.md alone, to prove that the page is enough. It takes no lock: no process may write to the
-folder meanwhile. It checks every link of the journal, every snapshot and every revision document, and replays the whole
-history.
+This program was written from docs/format.md alone, to prove that the page suffices. It takes no lock, so no process may
+write to the folder while it runs. It checks every link of the journal, every snapshot and every revision document, and
+replays the whole history.
 
-Exit codes: 0 the stack is whole; 1 something is damaged; 2 there is no such store or stack; 3 another format, or sealed.
+Exit codes: 0 the stack is intact; 1 a file is damaged; 2 the store or stack is missing; 3 the format is another one, or
+the stack is sealed.
 """
 
 import sys
@@ -20,7 +21,7 @@ import re
 
 import blake3
 import zstd
-from replay import State, wordless
+from replay import State, without_violations
 from stored import (
     REVISION, Missing, Refused, Unsupported, canonical, check, digest, document, parse,
 )
@@ -43,21 +44,21 @@ def crc32c(data):
 
 
 class Header:
-    """A valid header; `problem` says why it isn't one."""
+    """The header of a frame. `problem` is None, or the reason why the bytes aren't a valid header."""
 
     def __init__(self, data):
         self.problem, self.total = None, HEADER
         if len(data) < HEADER:
-            self.problem = "fewer bytes than a header"
+            self.problem = "the file ends within a header"
             return
         if data[:4] != b"SJF1":
-            self.problem = "no frame begins here"
+            self.problem = "the bytes aren't the begin of a frame"
         elif crc32c(data[:60]) != int.from_bytes(data[60:64], "big"):
             self.problem = "the checksum of the header is wrong"
         elif data[4] != 1 or data[5] not in (DATA, FENCE) or data[6] != 1 or data[7] & 0xFE:
-            self.problem = "an unknown version, kind, algorithm or flag"
+            self.problem = "the version, kind, algorithm or a flag is unknown"
         elif int.from_bytes(data[24:28], "big") > MAX_PAYLOAD:
-            self.problem = "a payload larger than a frame may have"
+            self.problem = "the payload is larger than allowed"
         if self.problem:
             return
         self.kind = data[5]
@@ -78,13 +79,13 @@ class Frame:
         if self.kind != DATA:
             return []
         if not self.payload.endswith(b"\n"):
-            raise Refused(f"{where}: a record without an end")
+            raise Refused(f"{where}: the last record has no newline")
         lines = self.payload[:-1].split(b"\n")
         return [check(parse(line, where), "RECORD", where) for line in lines]
 
 
 def read_frame(data, at, chain):
-    """The frame at an offset that follows a chain; or why there is none."""
+    """Returns the frame at an offset, or the reason (a text) why the bytes aren't the frame that follows this chain."""
     header = Header(data[at:at + HEADER])
     if header.problem:
         return header.problem
@@ -107,7 +108,7 @@ def has_header_after(data, at):
 
 
 def is_torn(data, at):
-    """Whether the journal ends at this offset, because a write was interrupted there."""
+    """Returns whether an interrupted write explains the bytes from this offset on, so that the journal ends here."""
     if at == 0 or has_header_after(data, at):
         return False
     rest = data[at:]
@@ -136,25 +137,25 @@ class Segment:
         self.previous = None
         if self.is_adopted:
             if len(self.data) < CHAIN:
-                raise Refused(f"{self.where}: it doesn't begin with a chain")
+                raise Refused(f"{self.where}: the segment doesn't begin with a chain")
             self.chain = self.data[:CHAIN]
             return
         header = Header(self.data[:HEADER])
         if header.problem or len(self.data) < header.total:
-            raise Refused(f"{self.where}: it doesn't begin with a fence")
+            raise Refused(f"{self.where}: the segment doesn't begin with a fence")
         payload = self.data[HEADER:HEADER + header.length]
         if not payload.endswith(b"\n"):
-            raise Refused(f"{self.where}: its fence is cut off")
+            raise Refused(f"{self.where}: the fence is truncated")
         fence = check(parse(payload[:-1], self.where), "FENCE", self.where)
         self.chain, self.previous = bytes.fromhex(fence["chain"]), fence.get("previous")
 
     def frames(self, end):
-        """Its frames, and where they end; `end` is the end that the next segment's fence names."""
+        """Returns the frames of the segment. `end` is the end that the fence of the next segment names, or None."""
         data = self.data
         if end is not None:
             length = int(end["length"])
             if length > len(data):
-                raise Refused(f"{self.where}: it was cut: the next segment counts {length} bytes of it")
+                raise Refused(f"{self.where}: the segment was truncated: the next segment names {length} of its bytes")
             data = data[:length]
         at, chain, frames = CHAIN if self.is_adopted else 0, self.chain, []
         while at < len(data):
@@ -167,7 +168,7 @@ class Segment:
             frames.append(frame)
             at, chain = at + frame.total, frame.chain
         if end is not None and (not frames or frames[-1].slot != int(end["last-slot"])):
-            raise Refused(f"{self.where}: it doesn't end at the slot that the next segment names")
+            raise Refused(f"{self.where}: the segment doesn't end at the slot that the next segment names")
         return frames
 
     def _check(self, frame, at, index):
@@ -176,19 +177,19 @@ class Segment:
         if self.is_adopted:
             return
         if frame.epoch != self.epoch:
-            raise Refused(f"{self.where}: byte {at}: a frame of epoch {frame.epoch}")
+            raise Refused(f"{self.where}: byte {at}: the frame has epoch {frame.epoch}, not {self.epoch}")
         if (frame.kind == FENCE) != (index == 0):
-            raise Refused(f"{self.where}: byte {at}: a fence is missing, or one too many")
+            raise Refused(f"{self.where}: byte {at}: the first frame, and only the first, must be a fence")
 
 
 class Store:
     def __init__(self, folder):
         self.folder = folder
         if not os.path.isfile(os.path.join(folder, "format")):
-            raise Missing(f"{folder}: there is no state store")
+            raise Missing(f"{folder}: no state store is in this folder")
         body = document(self.read("format"), "format", self.where("format"))
         if not isinstance(body, dict) or body.get("layout") != "1":
-            raise Unsupported(f"{self.where('format')}: another layout than 1")
+            raise Unsupported(f"{self.where('format')}: the layout isn't 1")
 
     def where(self, path):
         return os.path.join(self.folder, path)
@@ -199,11 +200,11 @@ class Store:
             with open(where, "rb") as file:
                 data = file.read(most + 1)
         except FileNotFoundError as error:
-            raise Refused(f"{where}: it is missing") from error
+            raise Refused(f"{where}: the file is missing") from error
         except OSError as error:
             raise Refused(f"{where}: {error}") from error
         if len(data) > most:
-            raise Refused(f"{where}: larger than it may be")
+            raise Refused(f"{where}: the file is larger than {most} bytes")
         return data
 
     def stack(self, name):
@@ -211,17 +212,17 @@ class Store:
         if not slash:
             project, stack = "default", name
         if not NAME.fullmatch(project) or not NAME.fullmatch(stack):
-            raise Missing(f"{name}: not the name of a stack")
+            raise Missing(f"{name}: this isn't a valid name of a stack")
         folded = f"{project}/{stack}".lower()
         path = os.path.join("names", *f"{folded}.json".split("/"))
         where = self.where(path)
         if not os.path.isfile(where):
-            raise Missing(f"stack {name}: there is none: {where} is missing")
+            raise Missing(f"stack {name}: the stack doesn't exist: {where} is missing")
         pointer = document(self.read(path), "name", where, "NAME")
         if pointer["name"].lower() != folded:
-            raise Refused(f"{where}: the pointer of another name, {pointer['name']}")
+            raise Refused(f"{where}: the file is for another name, {pointer['name']}")
         if not isinstance(pointer["target"], dict) or "lineage" not in pointer["target"]:
-            raise Missing(f"stack {name}: it was removed or renamed")
+            raise Missing(f"stack {name}: the stack was removed or renamed")
         return Stack(self, pointer)
 
 
@@ -233,15 +234,15 @@ class Stack:
         self.head = head = document(self.read("head.json"), "head", self.where("head.json"), "HEAD")
         for body, name in ((meta, "meta.json"), (head, "head.json")):
             if body["lineage"] != self.lineage:
-                raise Refused(f"{self.where(name)}: it belongs to another stack")
+                raise Refused(f"{self.where(name)}: the file belongs to another stack")
         is_name = head["name"].lower() == pointer["name"].lower()
         is_target = head.get("moving-to", {}).get("nonce") == pointer["nonce"]
         if head.get("removed") or not (is_name or is_target):
-            raise Missing(f"stack {pointer['name']}: its name doesn't bind: it was removed or renamed")
+            raise Missing(f"stack {pointer['name']}: the head has another name: the stack was removed or renamed")
         if head["digest-algorithm"] != "blake3":
-            raise Unsupported(f"{self.where('head.json')}: another digest algorithm")
+            raise Unsupported(f"{self.where('head.json')}: the digest algorithm isn't blake3")
         if "key-id" in head or head["policy"] != "plaintext":
-            raise Unsupported(f"stack {head['name']}: it is sealed; this reader has no keys")
+            raise Unsupported(f"stack {head['name']}: the stack is sealed, and this reader has no keys")
         self.snapshots = {}
 
     def where(self, path):
@@ -260,7 +261,7 @@ class Stack:
         return blake3.digest(b"state journal 1\n", bytes.fromhex(self.lineage.replace("-", "")))
 
     def beginning(self):
-        """The base from which the whole history can be replayed."""
+        """Returns the base from which the whole history can be replayed."""
         if "collection" in self.head:
             return self.head["collection"]["base"]
         return {"start": "0", "chain": self.genesis().hex()}
@@ -270,50 +271,54 @@ class Stack:
         return [self.head["base"]] + [self.head[name] for name in ("rev-base",) if name in self.head] + collection
 
     def anchors(self):
-        """The chains that the head knows: by the slot after them."""
+        """Returns the positions that the head names: pairs of a slot and the chain before that slot."""
         known = [(int(base["start"]), base["chain"]) for base in self.bases()]
         if "watermark" in self.head:
             known.append((int(self.head["watermark"]["slot"]) + 1, self.head["watermark"]["chain"]))
         return known
 
     def journal(self):
-        """All frames from the beginning of the history on, every link checked."""
+        """Checks every link of the journal, and returns all frames from the beginning of the history on."""
         if not os.path.isdir(self.where("journal")):
-            raise Refused(f"{self.where('journal')}: it is missing")
+            raise Refused(f"{self.where('journal')}: the folder is missing")
         names = [name for name in self.list("journal") if SEGMENT.fullmatch(name)]
         names.sort(key=lambda name: (int(name[21:-4]), name))
         begin, chain = int(self.beginning()["start"]), self.genesis()
         frames, next_slot = [], 0
-        self._pass(0, chain, self.where("head.json"))
+        self._check_anchor(0, chain, self.where("head.json"))
         if names:
             if int(names[-1][21:-4]) > int(self.head["epoch"]):
-                raise Refused(f"{self.where('journal/' + names[-1])}: an epoch later than the head's: the head went back")
+                raise Refused(f"{self.where('journal/' + names[-1])}: the epoch is later than the epoch of the head")
             steps = self._back(names[-1], begin)
             next_slot, chain = steps[-1][0].slot, steps[-1][0].chain
             if next_slot == 0 and chain != self.genesis():
-                raise Refused(f"{steps[-1][0].where}: it doesn't begin the journal of this stack")
+                raise Refused(f"{steps[-1][0].where}: the segment isn't the begin of this stack's journal")
             for segment, end in reversed(steps):
                 if segment.chain != chain:
-                    raise Refused(f"{segment.where}: its fence doesn't continue the segment before")
-                self._pass(next_slot, chain, segment.where)
+                    raise Refused(f"{segment.where}: the fence doesn't continue the segment before")
+                self._check_anchor(next_slot, chain, segment.where)
                 for frame in segment.frames(end):
                     next_slot, chain = frame.slot + 1, frame.chain
-                    self._pass(next_slot, chain, segment.where)
+                    self._check_anchor(next_slot, chain, segment.where)
                     frames.append((frame, f"{segment.where}: slot {frame.slot}"))
         reached = max(slot for slot, _ in self.anchors())
         if next_slot < reached:
-            raise Refused(f"{self.where('journal')}: it ends before slot {next_slot}, but reached {reached}: it was cut")
+            raise Refused(
+                f"{self.where('journal')}: the journal ends before slot {next_slot}, but the head names slot {reached}"
+            )
         frames = [(frame, where) for frame, where in frames if frame.slot >= begin]
         if any(frame.is_tagged for frame, _ in frames):
-            raise Unsupported(f"stack {self.head['name']}: it has sealed frames")
+            raise Unsupported(f"stack {self.head['name']}: the journal has sealed frames")
         return frames
 
-    def _pass(self, slot, chain, where):
+    def _check_anchor(self, slot, chain, where):
+        """Refuses a chain before a slot if the head names another one."""
         for known, expected in self.anchors():
             if known == slot and chain.hex() != expected:
                 raise Refused(f"{where}: the chain before slot {slot} isn't the one in the head")
 
     def _back(self, name, begin):
+        """Returns segments with their ends, from the last one back to the segment that contains the slot `begin`."""
         steps, end = [], None
         while True:
             segment = Segment(self, name)
@@ -321,37 +326,37 @@ class Stack:
             previous = segment.previous
             if previous is None:
                 if segment.slot != 0 and not segment.is_adopted:
-                    raise Refused(f"{segment.where}: its fence names no segment before it")
+                    raise Refused(f"{segment.where}: the fence must name the segment before")
                 return steps
             match = SEGMENT.fullmatch(previous["segment"])
             last = int(previous["last-slot"])
             if not match or last + 1 != segment.slot or int(match[1]) > last or int(match[2]) > segment.epoch:
-                raise Refused(f"{segment.where}: its fence doesn't follow the segment that it names")
+                raise Refused(f"{segment.where}: the fence doesn't follow the segment that it names")
             if segment.slot <= begin:
                 return steps
             name, end = previous["segment"], previous
 
     def snapshot(self, reference):
-        """A stored snapshot, checked against its reference."""
+        """Reads a stored snapshot, and checks it against its reference."""
         expected, length = reference["digest"], int(reference["length"])
         if expected not in self.snapshots:
             path = f"snapshots/{int(reference['slot']):020}-{expected[:16]}.json.zst"
             where = self.where(path)
             if length > MAX_SNAPSHOT:
-                raise Refused(f"{where}: larger than a snapshot may be")
+                raise Refused(f"{where}: the snapshot is larger than allowed")
             try:
                 data = zstd.decompress(self.read(path, MAX_OBJECT), length)
             except zstd.ZstdError as error:
-                raise Refused(f"{where}: it can't be decompressed: {error}") from error
+                raise Refused(f"{where}: the snapshot can't be decompressed: {error}") from error
             if len(data) != length or digest(data) != expected:
-                raise Refused(f"{where}: its content doesn't match its digest")
+                raise Refused(f"{where}: the content doesn't match the digest")
             self.snapshots[expected] = self._parsed(data, where)
         return self.snapshots[expected]
 
     def _parsed(self, data, where):
         snapshot = check(parse(data, where), "object", where)
         if snapshot.get("format-version") != "1":
-            raise Unsupported(f"{where}: another format version than 1")
+            raise Unsupported(f"{where}: the format version isn't 1")
         for name in ("stack", "deployment-id", "generated-at", "entries"):
             if name not in snapshot:
                 raise Refused(f"{where}: the member `{name}` is missing")
@@ -364,7 +369,7 @@ class Stack:
     def state_at(self, base):
         if "snapshot" not in base:
             if base["start"] != "0":
-                raise Refused(f"{self.where('head.json')}: a base without a snapshot that isn't the beginning")
+                raise Refused(f"{self.where('head.json')}: a base after slot 0 has no snapshot")
             return State(self.lineage)
         return State.of_snapshot(self.lineage, self.snapshot(base["snapshot"]), self.where("snapshots"))
 
@@ -401,7 +406,7 @@ class Verified:
                     tip.apply(record, stack.snapshot, where)
                 tip.settle(frame.chain.hex())
         if tip.comparable() != state.comparable():
-            raise Refused(f"{stack.where('head.json')}: its base leads to another state than the journal")
+            raise Refused(f"{stack.where('head.json')}: the base and the whole journal lead to different states")
         self.state = tip
         self._check_documents()
 
@@ -413,21 +418,35 @@ class Verified:
 
     def _compare(self, base, state):
         if "snapshot" in base and self.stack.state_at(base).comparable() != state.comparable():
-            raise Refused(f"{self.stack.where('snapshots')}: slot {base['start']}: a checkpoint isn't what the journal leads to")
+            where = self.stack.where("snapshots")
+            raise Refused(f"{where}: slot {base['start']}: the checkpoint differs from the state of the journal")
 
     def _documents(self):
-        """The documents on the pages that the head names. Other files in `updates/` have no meaning."""
+        """Returns the documents on the pages that head and index name. Other files in `updates/` are ignored."""
         stack, documents = self.stack, []
-        for page in stack.head.get("history", {}).get("pages", []):
-            path = f"updates/{int(page['first']):020}-{page['digest'][:16]}.page"
-            where, data = stack.where(path), stack.read(path, MAX_OBJECT)
-            if len(data) != int(page["length"]) or digest(data) != page["digest"]:
-                raise Refused(f"{where}: its content isn't what the head names")
+        history = stack.head.get("history", {})
+        pages = history.get("pages", [])
+        if "index" in history:
+            where, data = self._named(history["index"], "index")
+            indexed = document(data, "history-index", where, "HISTORYINDEX", MAX_OBJECT)["pages"]
+            if len(indexed) != int(history["index"]["pages"]):
+                raise Refused(f"{where}: the number of pages doesn't match the number in the head")
+            pages = indexed + pages
+        for page in pages:
+            where, data = self._named(page, "page")
             revisions = document(data, "history", where, "HISTORYPAGE", MAX_OBJECT)["revisions"]
             if len(revisions) != int(page["revisions"]):
-                raise Refused(f"{where}: another number of revisions than the head says")
+                raise Refused(f"{where}: the number of revisions doesn't match the number in the head")
             documents.extend((where, one) for one in revisions)
         return documents
+
+    def _named(self, reference, ending):
+        """Where an object in `updates/` is, and its bytes, which have the digest of the reference."""
+        path = f"updates/{int(reference['first']):020}-{reference['digest'][:16]}.{ending}"
+        where, data = self.stack.where(path), self.stack.read(path, MAX_OBJECT)
+        if len(data) != int(reference["length"]) or digest(data) != reference["digest"]:
+            raise Refused(f"{where}: the content doesn't match the digest in the head")
+        return where, data
 
     def _check_documents(self):
         stack, listed, last = self.stack, set(), -1
@@ -443,7 +462,7 @@ class Verified:
             if frame is None or (int(body["slot"]), body["chain"]) != (frame.slot, frame.chain.hex()):
                 raise Refused(f"{where}: the journal has no revision {revision}")
             if canonical(body["made"]) != canonical(made):
-                raise Refused(f"{where}: revision {revision}: it doesn't say what the journal says")
+                raise Refused(f"{where}: revision {revision}: the document doesn't match the journal")
             listed.add(revision)
         self.revisions = []
         for revision, (frame, made) in self.made.items():
@@ -451,20 +470,26 @@ class Verified:
             if revision in self.state.forgotten or serial < floor:
                 continue
             if revision not in listed and frame.slot < int(stack.head["base"]["start"]):
-                raise Refused(f"{stack.where('head.json')}: no page of the history has revision {revision}")
+                raise Refused(f"{stack.where('head.json')}: revision {revision} is on no page of the history")
             if "detached-revision" in made:
                 stack.snapshot(made["detached-revision"]["snapshot"])
             self.revisions.append(revision)
         self._check_logs()
 
     def _check_logs(self):
-        for name in self.stack.list("logs"):
-            if re.fullmatch(r"[0-9]{20}\.jsonl\.zst", name):
-                where = self.stack.where("logs/" + name)
+        stored = self.stack.list("logs")
+        for revision, (_frame, made) in self.made.items():
+            log = made.get("update-end", {}).get("log")
+            name = f"{int(REVISION.fullmatch(revision)[1]):020}.jsonl.zst"
+            # A log may be missing after a crash. One that no revision names has no meaning.
+            if log and name in stored:
+                where, data = self.stack.where("logs/" + name), self.stack.read("logs/" + name, MAX_OBJECT)
+                if len(data) != int(log["length"]) or digest(data) != log["digest"]:
+                    raise Refused(f"{where}: the content doesn't match the digest in the revision")
                 try:
-                    lines = zstd.decompress(self.stack.read("logs/" + name, MAX_OBJECT), MAX_LOG)
+                    lines = zstd.decompress(data, MAX_LOG)
                 except zstd.ZstdError as error:
-                    raise Refused(f"{where}: it can't be decompressed: {error}") from error
+                    raise Refused(f"{where}: the log can't be decompressed: {error}") from error
                 for line in lines.splitlines():
                     check(parse(line, where), "object", where)
 
@@ -485,7 +510,8 @@ def main(arguments):
         print(canonical(entry) if options.json else described(entry))
     for pending in state.pending:
         target = pending["target"]["address"]
-        print(canonical({"pending": wordless(pending)}) if options.json else f"pending {pending['op']} of {target}")
+        text = f"pending {pending['op']} of {target}"
+        print(canonical({"pending": without_violations(pending)}) if options.json else text)
     count = len(state.entries())
     print(
         f"{len(verified.frames)} frames, {len(verified.stack.snapshots)} snapshots, {len(verified.revisions)} revisions, "

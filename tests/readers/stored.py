@@ -1,4 +1,4 @@
-"""Strict JSON, envelopes and the shapes of stored objects, as docs/format.md specifies them."""
+"""Reads strict JSON and envelopes, and checks the shapes of stored objects, as docs/format.md specifies them."""
 
 import json
 import re
@@ -13,29 +13,29 @@ MAX_DEPTH = 72
 
 
 class Refused(Exception):
-    """What was read isn't what the format allows; the message names the file."""
+    """A file violates the format. The message names the file."""
 
     exit_code = 1
 
 
 class Unsupported(Refused):
-    """Another format, or a stack that needs a key."""
+    """The store has another format, or the stack needs a key."""
 
     exit_code = 3
 
 
 class Missing(Refused):
-    """There is no such store or stack."""
+    """The store or the stack doesn't exist."""
 
     exit_code = 2
 
 
 class Number(str):
-    """A number by its digits: `1.0` and `1` differ."""
+    """A JSON number as its text, so that `1.0` and `1` differ."""
 
 
 def parse(text, where):
-    """The value of a JSON text in bytes."""
+    """Returns the value of a JSON text that is given as bytes. Refuses duplicate members and deep nesting."""
     try:
         value = json.loads(
             text.decode("utf-8"),
@@ -45,19 +45,19 @@ def parse(text, where):
             object_pairs_hook=_object,
         )
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{where}: not strict JSON: {error}") from error
+        raise Refused(f"{where}: the text isn't strict JSON: {error}") from error
     _check_depth(value, where)
     return value
 
 
 def _not_json(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} isn't JSON")
 
 
 def _object(pairs):
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a duplicate member")
+        raise ValueError("a member occurs twice")
     return members
 
 
@@ -71,11 +71,11 @@ def _check_depth(value, where):
         ]
         depth += 1
         if depth > MAX_DEPTH + 1:
-            raise Refused(f"{where}: nested too deeply")
+            raise Refused(f"{where}: the value is nested too deeply")
 
 
 def canonical(value):
-    """The canonical JSON of a value."""
+    """Returns the canonical JSON of a value."""
     if isinstance(value, dict):
         members = (f"{canonical(str(key))}:{canonical(value[key])}" for key in sorted(value))
         return "{" + ",".join(members) + "}"
@@ -86,9 +86,11 @@ def canonical(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-# Members of strict objects: required, optional. A name in capitals says which shape the value has.
+# Required and optional members of strict objects, as `name=shape`. A shape in capitals is defined here or in
+# ALTERNATIVES, a shape in lower case in SIMPLE. `[shape]` is a list of such values.
 SHAPES = {
-    "NAME": ("name=text target=TARGET nonce=uuid", ""),
+    "NAME": ("name=text target=TARGET nonce=uuid", "tags=object"),
+    "MOVEDTO": ("lineage=uuid name=text", ""),
     "META": ("lineage=uuid", ""),
     "HEAD": (
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
@@ -97,7 +99,9 @@ SHAPES = {
         "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
-    "HISTORY": ("", "pages=[PAGE]"),
+    "HISTORY": ("", "index=INDEX pages=[PAGE]"),
+    "INDEX": ("first=number pages=number digest=digest length=number", ""),
+    "HISTORYINDEX": ("nonce=uuid pages=[PAGE]", ""),
     "PAGE": ("first=number revisions=number digest=digest length=number", ""),
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
     "MOVING": ("name=text nonce=uuid", ""),
@@ -112,8 +116,8 @@ SHAPES = {
     "DOCUMENT": ("revision=revision slot=number chain=digest made=MADE", ""),
     "UPDATE": (
         "id=uuid kind=text start=text",
-        "who=text host=text version=text program=text message=text end=text result=text counts=object environment=object "
-        "parent=revision restored=revision moved=MOVED forced=bool",
+        "who=text host=text version=text program=text message=text end=text result=text counts=object "
+        "environment=object parent=revision restored=revision moved=MOVED forced=bool",
     ),
     "BEGIN": ("id=uuid op=op target=object", "entry=entry deposes=text tombstone=bool at=text"),
     "END": ("id=uuid outcome=text", "entry=entry reasons=list"),
@@ -127,7 +131,8 @@ SHAPES = {
     "EDIT": ("id=uuid changes=[EDITCHANGE]", ""),
     "PUT": ("target=object entry=entry", ""),
     "RESOLVE": ("id=uuid resolution=RESOLUTION", ""),
-    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", ""),
+    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", "log=LOG"),
+    "LOG": ("digest=digest length=number", ""),
     "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
     "INVALIDATION": ("update=uuid since=text", ""),
@@ -144,9 +149,10 @@ SHAPES = {
     "FOREIGN": ("imported=number at=number highest=number", ""),
 }
 
-# Values with alternatives: name and shape, or the name alone.
+# Values with alternatives: an object with one member of this name and shape, or the name alone as a text. `?` allows
+# null.
 ALTERNATIVES = {
-    "TARGET": "lineage=uuid removed moved-to=text",
+    "TARGET": "lineage=uuid removed=uuid moved-to=MOVEDTO",
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
     "MOVED": "in=PEER out=PEER",
     "CHANGE": "same=entry replace=object refresh=REFRESH remove-pending-replace=object outputs=OUTPUTS",
@@ -154,8 +160,8 @@ ALTERNATIVES = {
     "EDITCHANGE": "remove=object put=PUT append=entry",
     "RESOLUTION": "not-done done=entry?",
     "RECORD": "update-start=UPDATE begin=BEGIN end=END step=STEP record-plugin=object set-outputs=STACKOUTPUTS "
-    "reset-base=RESET edit=EDIT resolve=RESOLVE update-end=UPDATE_END detached-revision=DETACHED forget=revision checkpoint=CHECKPOINT "
-    "invalidate=INVALIDATION validate=text move-in=MOVEIN move-out=MOVEOUT move-end=MOVEEND",
+    "reset-base=RESET edit=EDIT resolve=RESOLVE update-end=UPDATE_END detached-revision=DETACHED forget=revision "
+    "checkpoint=CHECKPOINT invalidate=INVALIDATION validate=text move-in=MOVEIN move-out=MOVEOUT move-end=MOVEEND",
 }
 
 OPS = "same create update delete replace read refresh import discard remove-pending-replace outputs".split()
@@ -177,7 +183,7 @@ SIMPLE = {
 
 
 def check(value, shape, where):
-    """Refuses a value that hasn't this shape; gives it back."""
+    """Returns the value, or raises Refused if the value doesn't have this shape."""
     if shape.startswith("["):
         check(value, "list", where)
         for one in value:
@@ -189,7 +195,7 @@ def check(value, shape, where):
         _check_entry(value, where)
     elif shape in SIMPLE:
         if not SIMPLE[shape](value):
-            raise Refused(f"{where}: a value that is no {shape}")
+            raise Refused(f"{where}: the value isn't of type {shape}")
     elif shape in ALTERNATIVES:
         _check_alternative(value, shape, where)
     else:
@@ -219,7 +225,7 @@ def _check_alternative(value, shape, where):
         ((name, content),) = value.items()
     known = _pairs(ALTERNATIVES[shape])
     if not isinstance(name, str) or name not in known or bool(known[name]) != isinstance(value, dict):
-        raise Refused(f"{where}: an alternative that is unknown")
+        raise Refused(f"{where}: the alternative is unknown")
     if known[name]:
         check(content, known[name], f"{where}: {name}")
 
@@ -227,7 +233,7 @@ def _check_alternative(value, shape, where):
 def _check_entry(value, where):
     check(value, "object", where)
     if not value.get("address") or value.get("type") not in ENTRY_TYPES:
-        raise Refused(f"{where}: an entry without an address or with an unknown type")
+        raise Refused(f"{where}: an entry has no address or an unknown type")
 
 
 def digest(*parts):
@@ -235,21 +241,21 @@ def digest(*parts):
 
 
 def document(data, kind, where, shape=None, most=MAX_DOCUMENT):
-    """The body of a document in an envelope."""
+    """Returns the body of a document, after checking its envelope and, if given, the shape of the body."""
     if len(data) > most:
-        raise Refused(f"{where}: larger than a document may be")
+        raise Refused(f"{where}: the document is larger than {most} bytes")
     if not data.endswith(b"\n"):
-        raise Refused(f"{where}: cut off: it doesn't end with a newline")
+        raise Refused(f"{where}: the document is truncated: it doesn't end with a newline")
     envelope = parse(data[:-1], where)
     if not isinstance(envelope, dict) or set(envelope) != {"digest", "format", "kind", "body"}:
-        raise Refused(f"{where}: not a document in an envelope")
+        raise Refused(f"{where}: the file isn't a document in an envelope")
     if envelope["format"] != "2":
         raise Unsupported(f"{where}: format {envelope['format']}; this reader knows format 2")
     if envelope["kind"] != kind:
-        raise Refused(f"{where}: not a document of kind {kind}")
-    # The digest covers the bytes of the body as they are; writers put it last.
+        raise Refused(f"{where}: the document isn't of kind {kind}")
+    # The digest covers the bytes of the body as they are stored. Writers put the body last, after these members.
     start = f'{{"digest":"{envelope["digest"]}","format":2,"kind":"{kind}","body":'.encode()
     body = data[len(start):-2]
     if not data.startswith(start) or digest(kind.encode(), b"\n", body) != envelope["digest"]:
-        raise Refused(f"{where}: its digest doesn't match its content")
+        raise Refused(f"{where}: the digest doesn't match the content")
     return check(envelope["body"], shape, where) if shape else envelope["body"]

@@ -1,6 +1,6 @@
-"""Decompression of Zstandard frames (RFC 8878) with the Python standard library only. No dictionaries.
+"""Decompresses Zstandard frames (RFC 8878) with the Python standard library only. Dictionaries aren't supported.
 
-Section numbers are those of the RFC.
+Section numbers in comments are those of the RFC.
 """
 
 MAGIC = b"\x28\xb5\x2f\xfd"
@@ -16,7 +16,7 @@ MATCH_LENGTHS = [(code + 3, 0) for code in range(32)] + [
     (259, 8), (515, 9), (1027, 10), (2051, 11), (4099, 12), (8195, 13), (16387, 14), (32771, 15), (65539, 16),
 ]
 
-# Predefined distributions (3.1.1.3.2.2) and largest accuracy of those in a block.
+# Accuracy and frequencies of the predefined distributions (3.1.1.3.2.2).
 LITERAL_DEFAULT = 6, [4, 3] + [2] * 11 + [1] * 3 + [2] * 9 + [3, 2] + [1] * 5 + [-1] * 4
 MATCH_DEFAULT = 6, [1, 4, 3] + [2] * 6 + [1] * 37 + [-1] * 7
 OFFSET_DEFAULT = 5, [1] * 6 + [2] * 3 + [1] * 15 + [-1] * 5
@@ -27,14 +27,14 @@ class ZstdError(Exception):
 
 
 def decompress(data, limit):
-    """The content of all frames; at most `limit` bytes."""
+    """Returns the content of all frames. Raises ZstdError if it has more than `limit` bytes."""
     out = bytearray()
     try:
         at = 0
         while at < len(data):
             at = _Frame(data, at, out, limit).end
     except (IndexError, ValueError, KeyError) as error:
-        raise ZstdError("damaged or cut off") from error
+        raise ZstdError("the data is damaged or truncated") from error
     return bytes(out)
 
 
@@ -57,19 +57,19 @@ class _Frame:
                 out += self._take(at, length)
                 at += length
             elif kind == 1:
-                self._room(length)
+                self._require_room(length)
                 out += self._take(at, 1) * length
                 at += 1
             elif kind == 2:
                 self._block(self._take(at, length))
                 at += length
             else:
-                raise ZstdError("a reserved kind of block")
-            self._room(0)
+                raise ZstdError("the type of a block is reserved")
+            self._require_room(0)
         if size is not None and len(out) - self.start != size:
-            raise ZstdError("its content has another size than it says")
+            raise ZstdError("the content doesn't have the size in the header")
         if has_checksum:
-            # The checksum isn't compared: a digest from elsewhere covers the content.
+            # The checksum isn't compared, because the caller checks a digest of the content.
             self._take(at, 4)
             at += 4
         self.end = at
@@ -77,21 +77,22 @@ class _Frame:
     def _take(self, at, length):
         piece = self.data[at:at + length]
         if len(piece) != length:
-            raise ZstdError("cut off")
+            raise ZstdError("the data is truncated")
         return piece
 
-    def _room(self, more):
+    def _require_room(self, more):
+        """Refuses content that would be larger than the limit with `more` additional bytes."""
         if len(self.out) + more > self.limit:
-            raise ZstdError("larger than allowed")
+            raise ZstdError("the content is larger than allowed")
 
     def _header(self, at):
         if self._take(at, 4) != MAGIC:
-            raise ZstdError("not a Zstandard frame")
+            raise ZstdError("the data isn't a Zstandard frame")
         descriptor = self._take(at + 4, 1)[0]
         at += 5
         single, reserved = descriptor >> 5 & 1, descriptor >> 3 & 1
         if reserved or descriptor & 3:
-            raise ZstdError("a reserved bit or a dictionary")
+            raise ZstdError("the frame sets a reserved bit or needs a dictionary")
         if not single:
             self._take(at, 1)
             at += 1
@@ -112,7 +113,7 @@ class _Frame:
             count, at = block[at + 1] + (block[at + 2] << 8) + 0x7F00, at + 3
         if count == 0:
             if at != len(block):
-                raise ZstdError("bytes after a block")
+                raise ZstdError("a block has bytes after its content")
             self.out += literals
             return
         self._sequences(block, at, count, literals)
@@ -123,23 +124,23 @@ class _Frame:
         if kind < 2:
             width, shift = {0: (1, 3), 2: (1, 3), 1: (2, 4), 3: (3, 4)}[form]
             size = int.from_bytes(block[:width], "little") >> shift
-            self._room(size)
+            self._require_room(size)
             if kind == 1:
                 return bytes([block[width]]) * size, width + 1
             if width + size > len(block):
-                raise ZstdError("cut off")
+                raise ZstdError("the data is truncated")
             return block[width:width + size], width + size
         width, bits = ((3, 10), (3, 10), (4, 14), (5, 18))[form]
         head = int.from_bytes(block[:width], "little") >> 4
         size, packed = head & (1 << bits) - 1, head >> bits
         end = width + packed
         if end > len(block):
-            raise ZstdError("cut off")
+            raise ZstdError("the data is truncated")
         at = width
         if kind == 2:
             self.huffman, at = _huffman_table(block, at)
         if self.huffman is None:
-            raise ZstdError("no Huffman table before")
+            raise ZstdError("a block reuses a Huffman table, but no earlier block has one")
         if form == 0:
             literals = _huffman_stream(self.huffman, block[at:end])
         else:
@@ -151,7 +152,7 @@ class _Frame:
                 at += length
             literals += _huffman_stream(self.huffman, block[at:end])
         if len(literals) != size:
-            raise ZstdError("literals of another size than announced")
+            raise ZstdError("the literals don't have the size in their header")
         return literals, end
 
     # 3.1.1.3.2 and 3.1.1.4
@@ -159,7 +160,7 @@ class _Frame:
         modes = block[at]
         at += 1
         if modes & 3:
-            raise ZstdError("reserved bits")
+            raise ZstdError("reserved bits are set")
         kinds = ((LITERAL_DEFAULT, 9, 35), (OFFSET_DEFAULT, 8, 31), (MATCH_DEFAULT, 9, 52))
         for index, (default, accuracy, largest) in enumerate(kinds):
             at = self._table(block, at, index, modes >> (6 - 2 * index) & 3, default, accuracy, largest)
@@ -181,13 +182,13 @@ class _Frame:
                 match_state = of_matches.next(match_state, bits)
                 offset_state = of_offsets.next(offset_state, bits)
             if bits.left < 0 or used + length > len(literals):
-                raise ZstdError("cut off")
-            self._room(length + match)
+                raise ZstdError("the data is truncated")
+            self._require_room(length + match)
             out += literals[used:used + length]
             used += length
             self._copy(self._offset(offset, length), match)
         if bits.left != 0:
-            raise ZstdError("bits after the sequences")
+            raise ZstdError("bits follow the last sequence")
         out += literals[used:]
 
     def _table(self, block, at, index, mode, default, accuracy, largest):
@@ -195,13 +196,13 @@ class _Frame:
             self.tables[index] = _Fse(*default)
         elif mode == 1:
             if block[at] > largest:
-                raise ZstdError("a code that doesn't exist")
+                raise ZstdError("a code is unknown")
             self.tables[index] = _Fse.constant(block[at])
             at += 1
         elif mode == 2:
             self.tables[index], at = _Fse.read(block, at, accuracy, largest)
         elif self.tables[index] is None:
-            raise ZstdError("no table before")
+            raise ZstdError("a block reuses a table, but no earlier block has one")
         return at
 
     def _offset(self, value, length):
@@ -220,7 +221,7 @@ class _Frame:
     def _copy(self, offset, length):
         out = self.out
         if not 0 < offset <= len(out) - self.start:
-            raise ZstdError("a match before the start")
+            raise ZstdError("a match begins before the start of the frame")
         from_ = len(out) - offset
         if offset >= length:
             out += out[from_:from_ + length]
@@ -230,20 +231,20 @@ class _Frame:
 
 
 class _Backward:
-    """Bits of a stream that is read from its end (4.1.3)."""
+    """The bits of a stream that is read backwards from its end."""
 
     def __init__(self, data):
         if not data or not data[-1]:
-            raise ZstdError("a stream without an end")
+            raise ZstdError("a stream has no end mark")
         self.left = 8 * (len(data) - 1) + data[-1].bit_length() - 1
-        # What is read before the start is zeros.
+        # Reading before the start gives zeros.
         self.data = bytes(8) + bytes(data)
 
     def read(self, count):
         self.left -= count
         at = self.left + 64
         if at < 0:
-            raise ZstdError("cut off")
+            raise ZstdError("the data is truncated")
         return (int.from_bytes(self.data[at >> 3:(at >> 3) + 8], "little") >> (at & 7)) & ((1 << count) - 1)
 
 
@@ -286,7 +287,7 @@ class _Fse:
         bits = int.from_bytes(data[at:at + 512], "little")
         accuracy = (bits & 15) + 5
         if accuracy > most:
-            raise ZstdError("a table that is too exact")
+            raise ZstdError("the accuracy of a table is too high")
         used, left, frequencies = 4, 1 << accuracy, []
         while left > 0:
             width = (left + 1).bit_length()
@@ -307,10 +308,10 @@ class _Fse:
                     used += 2
                     frequencies += [0] * repeat
             if len(frequencies) > largest + 1:
-                raise ZstdError("too many symbols")
+                raise ZstdError("a table has too many symbols")
         end = at + (used + 7) // 8
         if left or end > len(data):
-            raise ZstdError("frequencies that don't add up")
+            raise ZstdError("the frequencies of a table have a wrong sum")
         return cls(accuracy, frequencies), end
 
     def next(self, state, bits):
@@ -318,7 +319,11 @@ class _Fse:
 
 
 def _huffman_table(data, at):
-    """Bits, and symbol and length of each code; then the offset after the table (4.2.1)."""
+    """Reads a Huffman table (4.2.1).
+
+    Returns the table and the offset after it. The table is a pair: the longest code length in bits, and by code the
+    symbol and the length in bits.
+    """
     head = data[at]
     at += 1
     if head >= 128:
@@ -327,18 +332,18 @@ def _huffman_table(data, at):
         weights = [nibble for byte in raw for nibble in (byte >> 4, byte & 15)][:count]
         end = at + (count + 1) // 2
         if len(weights) != count:
-            raise ZstdError("cut off")
+            raise ZstdError("the data is truncated")
     else:
         end = at + head
         table, at = _Fse.read(data[:end], at, 6, 255)
         weights = _weights(table, _Backward(data[at:end]))
     total = sum(1 << weight >> 1 for weight in weights)
     if total == 0 or max(weights) > 11 or len(weights) > 255:
-        raise ZstdError("weights that aren't any")
+        raise ZstdError("the weights of a Huffman table are invalid")
     most = total.bit_length()
     rest = (1 << most) - total
     if rest & rest - 1 or most > 11:
-        raise ZstdError("weights that don't add up")
+        raise ZstdError("the weights of a Huffman table have a wrong sum")
     weights.append(rest.bit_length())
     codes = []
     for weight in range(1, most + 1):
@@ -370,5 +375,5 @@ def _huffman_stream(table, data):
         out.append(symbol)
         state = (state << length & mask) | bits.read(length)
     if bits.left != -most:
-        raise ZstdError("bits after the literals")
+        raise ZstdError("bits follow the literals")
     return out

@@ -1,10 +1,10 @@
-//! The real programs that tests run: those that `cargo xtask clients` built, and those on the PATH.
+//! Finds the Terraform and OpenTofu executables that tests run: the builds of `cargo xtask clients`, and the PATH.
 
 use state_core::testkit::run::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program of another vendor that reads and writes states by its own rules.
+/// An executable of Terraform or OpenTofu.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Client {
     /// Name of the program and its version, for messages.
@@ -13,8 +13,11 @@ pub struct Client {
     pub program: PathBuf,
 }
 
-/// Returns every Terraform and OpenTofu that was built, `terraform` on the PATH, and `tofu` on the PATH if no OpenTofu
-/// was built. Reports a skip for Terraform and for OpenTofu if none is found.
+/// Returns every Terraform and OpenTofu that `cargo xtask clients` built, `terraform` on the PATH, and `tofu` on the
+/// PATH if no OpenTofu was built.
+///
+/// Reports a skip for Terraform if no Terraform is found, and for OpenTofu if no OpenTofu is found. `untested`
+/// describes the behaviour that a skip leaves untested.
 pub fn terraforms(untested: &str) -> Vec<Client> {
     let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
     for name in ["terraform", "tofu"] {
@@ -36,8 +39,11 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
     found
 }
 
-/// Returns the folder with the Terraform providers that `cargo xtask clients` built. Returns `None` and reports a skip
-/// if one of the providers is missing. Returns `None` without a report if no variable names a cache folder.
+/// Returns the folder with the Terraform providers that `cargo xtask clients` built. `names` are the required
+/// providers.
+///
+/// Returns `None` and reports a skip if one of the providers is missing. Returns `None` without a report if none of
+/// `STATE_CLIENTS_DIR`, `XDG_CACHE_HOME` and `HOME` is set.
 pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
     let mirror = cache()?.join("mirror");
     let hosts = ["registry.terraform.io", "registry.opentofu.org"];
@@ -76,7 +82,7 @@ fn built(names: &[&str]) -> Vec<Client> {
     found
 }
 
-/// Returns the folder that `cargo xtask clients` fills, by the same rule as that command.
+/// Returns the folder that `cargo xtask clients` fills. `xtask` chooses the folder by the same variables.
 fn cache() -> Option<PathBuf> {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -88,6 +94,7 @@ fn cache() -> Option<PathBuf> {
         .or_else(|| Some(set("HOME")?.join(".cache/statectl-clients")))
 }
 
+/// Returns whether `PROGRAM version` succeeds.
 fn answers(program: &Path) -> bool {
     let mut version = Command::new(program);
     version

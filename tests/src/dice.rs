@@ -1,4 +1,4 @@
-//! Randomness that can be replayed, from a seed that failing tests print.
+//! Reproducible random numbers. A failing test prints the seed, so that its run can be repeated.
 
 use state_core::Entropy;
 use state_core::testkit::clock::SeededEntropy;
@@ -16,7 +16,7 @@ impl Dice {
         Self(SeededEntropy::new(seed))
     }
 
-    /// Draws a number from the whole range.
+    /// Draws a number from all values of `u64`.
     pub fn number(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes);
@@ -39,15 +39,15 @@ impl Dice {
     }
 }
 
-/// Returns the seed of a test: the value of `STATE_TESTS_SEED`, or else `usual`.
-pub fn seed(usual: u64) -> u64 {
+/// Returns the seed of a test: the value of `STATE_TESTS_SEED`, or `default` if the variable isn't set to a number.
+pub fn seed(default: u64) -> u64 {
     std::env::var(SEED)
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or(usual)
+        .unwrap_or(default)
 }
 
-/// Returns the hint that shows how to repeat the run.
+/// Returns the message that says how to repeat the run with this seed.
 pub fn replay(seed: u64) -> String {
     format!("replay with {SEED}={seed}")
 }

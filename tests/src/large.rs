@@ -1,4 +1,6 @@
-//! A large generated state of Terraform: modules of instances that depend on each other, in Terraform's own layout.
+//! Generates large states: a state of Terraform here, and a deployment of Pulumi in `pulumi`.
+//!
+//! The state of Terraform has Terraform's own layout. It consists of modules whose instances depend on each other.
 
 mod pulumi;
 
@@ -9,11 +11,12 @@ use std::fmt::Write;
 /// Number of instances in a module, a multiple of the number of [`RESOURCES`].
 const IN_MODULE: usize = 100;
 
-/// Number of instances of a resource ([`Shape::Counted`]), or of resources of one type ([`Shape::Separate`]).
+/// Number of instances of each resource of a module ([`Shape::Counted`]), or number of resources of each type in a
+/// module ([`Shape::Separate`]).
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
-/// The resources of a module in Terraform's order. Each resource has a fifth of the instances, and depends on all
-/// resources after it in this list.
+/// Type and name of the resources of a module, in Terraform's order. Each has a fifth of the module's instances, and
+/// depends on all resources after it in this list.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),
@@ -31,13 +34,13 @@ pub enum Shape {
     Separate,
 }
 
-/// Returns a state with this number of instances (a multiple of 100), of about 1 KB each.
+/// Returns a state of [`Shape::Counted`] with this number of instances, a multiple of 100. An instance has about 1 KB.
 #[must_use]
 pub fn terraform_state(instances: usize) -> String {
     terraform_state_of(Shape::Counted, instances)
 }
 
-/// Like [`terraform_state`], with this shape.
+/// Returns a state of this shape with this number of instances, a multiple of 100. An instance has about 1 KB.
 #[must_use]
 pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     let mut text = String::from(concat!(
@@ -59,7 +62,7 @@ pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     text
 }
 
-/// Writes the instances as resources of one instance each.
+/// Writes [`COUNT`] resources with one instance each.
 fn separate(text: &mut String, module: usize, place: usize) {
     for index in 0..COUNT {
         resource(text, module, place, Some(index));
@@ -67,7 +70,7 @@ fn separate(text: &mut String, module: usize, place: usize) {
     }
 }
 
-/// Writes a resource with all its instances, or with the instance `alone`.
+/// Writes a resource with all its instances, or with the single instance `alone`.
 fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>) {
     let (kind, name) = RESOURCES[place];
     let name = name.to_owned() + &alone.map(|index| format!("_{index:02}")).unwrap_or_default();

@@ -15,10 +15,10 @@ mod guides {
     mod provider_authors {}
 }
 
-/// Returns the URL of a store. `place` is already a URL, or a folder.
-pub fn url(place: &str) -> String {
-    if place.contains("://") {
-        return place.to_owned();
+/// Returns the URL of a store: `store` itself if it is a URL, else the `file:` URL of the folder `store`.
+pub fn url(store: &str) -> String {
+    if store.contains("://") {
+        return store.to_owned();
     }
-    format!("file://{place}")
+    format!("file://{store}")
 }

@@ -1,5 +1,5 @@
-//! The lines by which a worker process reports to its test. An acknowledgement is reported after it was received; an
-//! attempt is reported before it begins.
+//! The lines that a worker process prints for its test. A worker reports an attempt before the attempt begins, and an
+//! acknowledgement after it received the acknowledgement.
 
 use state_core::{Error, ErrorKind, MutationId, Op, RevisionId};
 use std::fmt;
@@ -9,11 +9,11 @@ use std::str::FromStr;
 /// How a worker ends a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The mutation succeeds and is committed.
+    /// Ends the mutation as succeeded.
     Succeed,
-    /// The mutation fails without a change.
+    /// Ends the mutation as failed, without a change.
     Fail,
-    /// Its guard is dropped, so the operation stays pending.
+    /// Drops the `Mutation` without an end, so that the operation stays pending.
     Drop,
 }
 
@@ -24,7 +24,7 @@ pub struct Plan {
     pub op: Op,
     /// The address of the resource.
     pub address: String,
-    /// The tag that determines the resource's content.
+    /// The tag of the entry, from which its content follows (see [`outputs`](crate::workload::outputs)).
     pub tag: String,
     /// How the mutation will end.
     pub ending: Ending,
@@ -35,25 +35,28 @@ pub struct Plan {
 pub enum Line {
     /// The worker holds the writer lock.
     Locked,
-    /// A task is about to begin a mutation.
+    /// The task with this number is about to begin a mutation.
     Trying(u64, Plan),
-    /// The begin was acknowledged.
+    /// The begin of the task's mutation was acknowledged.
     Begun(u64, MutationId),
-    /// The end was acknowledged.
+    /// The end of the task's mutation was acknowledged.
     Acked(u64),
-    /// A pending operation is about to be resolved: as done with this tag, or as not done.
+    /// A pending operation is about to be resolved: as done with an entry of this tag, or as not done (`None`).
     Resolving(MutationId, Option<String>),
     /// The resolution was acknowledged.
     Resolved(MutationId),
     /// An update ended with this revision.
     Finished(RevisionId),
-    /// The lock was released after a clean close.
+    /// The session was closed and its lock released.
     Closed,
-    /// The counter's new value, or the step at which a move blocks.
+    /// The worker `count` committed this value of the counter.
     Counted(u64),
-    /// Another process holds the lock: its process id.
+    /// The worker `move` reached this step and blocks there until it is killed.
+    Blocked(u64),
+    /// Another process holds the lock. The value is the process id that the error names, 0 if the error names none.
     LockedBy(u32),
-    /// An operation failed: task, kind of error, whether it may have had an effect, message.
+    /// An operation failed: number of the task (`u64::MAX` for the worker itself), kind of error, whether the operation
+    /// may have taken effect, message.
     Failed(u64, String, bool, String),
 }
 
@@ -61,21 +64,21 @@ impl Line {
     /// Writes the line to standard output.
     ///
     /// # Errors
-    /// When standard output is closed.
+    /// The I/O error if standard output can't be written.
     pub fn emit(&self) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         out.write_all(format!("{self}\n").as_bytes())?;
         out.flush()
     }
 
-    /// Returns the line for the failure of a task.
+    /// Returns the line that reports the error of a task.
     pub fn failed(task: u64, error: &Error) -> Self {
         let kind = format!("{:?}", error.kind());
-        let unsure = match error {
+        let indeterminate = match error {
             Error::Fenced { indeterminate, .. } => *indeterminate,
             other => matches!(other.kind(), ErrorKind::Indeterminate | ErrorKind::Closed),
         };
-        Self::Failed(task, kind, unsure, error.to_string().replace('\n', " "))
+        Self::Failed(task, kind, indeterminate, error.to_string().replace('\n', " "))
     }
 }
 
@@ -100,13 +103,16 @@ impl fmt::Display for Line {
             Self::Finished(revision) => write!(f, "finished {revision}"),
             Self::Closed => f.write_str("closed"),
             Self::Counted(value) => write!(f, "counted {value}"),
+            Self::Blocked(step) => write!(f, "blocked {step}"),
             Self::LockedBy(process) => write!(f, "locked-by {process}"),
-            Self::Failed(task, kind, unsure, text) => write!(f, "failed {task} {kind} {unsure} {text}"),
+            Self::Failed(task, kind, indeterminate, text) => {
+                write!(f, "failed {task} {kind} {indeterminate} {text}")
+            }
         }
     }
 }
 
-/// A line that can't be parsed as the report of a worker.
+/// The text of a line that isn't a [`Line`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 
@@ -141,11 +147,12 @@ fn read(words: &[&str]) -> Option<Line> {
         ["resolved", id] => Line::Resolved(id.parse().ok()?),
         ["finished", revision] => Line::Finished(revision.parse().ok()?),
         ["counted", value] => Line::Counted(value.parse().ok()?),
+        ["blocked", step] => Line::Blocked(step.parse().ok()?),
         ["locked-by", process] => Line::LockedBy(process.parse().ok()?),
-        ["failed", task, kind, unsure, ref text @ ..] => Line::Failed(
+        ["failed", task, kind, indeterminate, ref text @ ..] => Line::Failed(
             task.parse().ok()?,
             kind.to_owned(),
-            unsure.parse().ok()?,
+            indeterminate.parse().ok()?,
             text.join(" "),
         ),
         _ => return None,

@@ -1,36 +1,36 @@
-//! Entries whose content follows from their tag, so that a test can check each entry by itself.
+//! Entries whose content follows from their tag, so that a test can check an entry without knowing its history.
 
 use state_core::{Address, Dependency, Entry, Json, Properties, Result};
 
-/// The stack that all workers use.
+/// The stack that all workers use, except the worker `move`.
 pub const STACK: &str = "tests/stack";
 
 /// The stack that entries are moved from.
 pub const SOURCE: &str = "tests/source";
 
-/// The stack that entries are moved to, from [`SOURCE`].
-pub const THERE: &str = "tests/there";
+/// The stack that entries are moved to.
+pub const DESTINATION: &str = "tests/there";
 
-/// The entries that are moved; the second depends on the first.
+/// The addresses of the moved entries. The second entry depends on the first.
 pub const MOVED: [&str; 2] = ["t0.anchor", "t0.other"];
 
-/// Number of tasks that commit concurrently.
+/// Number of tasks of a worker that change the stack concurrently.
 pub const TASKS: u64 = 8;
 
-/// Prefix of the tags of large entries.
+/// Prefix of the tags of entries with 300 KB of outputs.
 pub const LARGE: &str = "large";
 
-/// Returns the address of the entry that all others of a task depend on.
+/// Returns the address of a task's anchor: the entry on which all other entries of the task depend.
 pub fn anchor(task: u64) -> Result<Address> {
     Ok(Address::new(format!("t{task}.anchor"))?)
 }
 
-/// Returns the task that an address belongs to.
+/// Returns the number of the task that an address belongs to; `None` for an address of no task.
 pub fn task_of(address: &str) -> Option<u64> {
     address.strip_prefix('t')?.split('.').next()?.parse().ok()
 }
 
-/// Returns an entry as it is before the provider was called.
+/// Returns the intended entry of a step, without the id and outputs that the provider returns.
 pub fn intended(address: Address) -> Result<Entry> {
     let depends_on = match task_of(address.as_str()).map(anchor).transpose()? {
         Some(anchor) if anchor != address => vec![Dependency::Entry(anchor)],
@@ -42,7 +42,7 @@ pub fn intended(address: Address) -> Result<Entry> {
     })
 }
 
-/// Returns the same entry with the provider's result.
+/// Returns the [`intended`] entry with the provider's result: the tag as id, and the [`outputs`] of the tag.
 pub fn made(address: Address, tag: &str) -> Result<Entry> {
     Ok(Entry {
         id: Some(tag.to_owned()),
@@ -51,7 +51,10 @@ pub fn made(address: Address, tag: &str) -> Result<Entry> {
     })
 }
 
-/// Returns the outputs of an entry with this tag: a few bytes, 20 to 60 KB for one in eight, 300 KB for [`LARGE`] ones.
+/// Returns the outputs of an entry with this tag.
+///
+/// The length follows from the tag: 300 KB for a tag that begins with [`LARGE`], 20 to 60 KB for one in eight of the
+/// other tags, and less than 500 bytes for the rest.
 pub fn outputs(tag: &str) -> Properties {
     let sum = tag
         .bytes()

@@ -1,4 +1,4 @@
-//! P3: a changed or missing byte gives an error that names the file, or has no visible effect.
+//! P3: a changed or missing byte causes an error that names the file, or has no visible effect.
 
 mod damage;
 
@@ -17,9 +17,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Number of damaged files, before scaling.
 const CASES: u32 = 1_000;
 
-/// Number of threads; each works in its own copy of the store.
+/// Number of threads. Each thread damages its own copy of the store.
 const THREADS: u64 = 2;
 
 #[test]
@@ -30,7 +31,7 @@ fn damaged_file_is_named_in_an_error_or_changes_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(build(dir.path())).expect("a store");
     let intact = block_on(observe(dir.path())).expect("the store is intact");
-    assert!(intact.contents.len() > 6, "there are revisions");
+    assert!(intact.contents.len() > 6, "the store must have several revisions");
 
     let counted: Vec<Counts> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -63,9 +64,11 @@ fn damaged_file_is_named_in_an_error_or_changes_nothing() {
     }
 }
 
-/// Numbers of errors that name the file and of reads without any effect, by class of file.
+/// By class of file: the number of errors that name the file, and the number of cases in which the damage had no
+/// effect.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
+/// Damages one file of a copy at a time, compares what a reader observes, and restores the file.
 fn damage_repeatedly(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> Counts {
     let copy = tempfile::tempdir().expect("a folder");
     let files = Files::copy(dir, copy.path());
@@ -150,11 +153,11 @@ async fn build(dir: &Path) -> Result<()> {
         .await?;
     session.write(snapshot("stored")?).await?;
     session.close().await?;
-    for life in 0..3 {
+    for round in 0..3 {
         let session = stack.lock("build").await?;
-        update(&session, &format!("small-{life}"), 4).await?;
-        if life < 2 {
-            bulk(&session, life).await?;
+        update(&session, &format!("small-{round}"), 4).await?;
+        if round < 2 {
+            bulk(&session, round).await?;
         }
         session.close().await?;
     }
@@ -164,10 +167,11 @@ async fn build(dir: &Path) -> Result<()> {
         .await?;
     pending(&session).await?;
     session.close().await?;
-    has_all_kinds(&stack, dir).await
+    assert_all_classes_exist(&stack, dir).await
 }
 
-async fn has_all_kinds(stack: &Stack, dir: &Path) -> Result<()> {
+/// Asserts that the store has files of every class, several snapshots and several journal segments.
+async fn assert_all_classes_exist(stack: &Stack, dir: &Path) -> Result<()> {
     let found = stack.verify(true).await?;
     assert!(
         found.snapshots > 2,
@@ -207,17 +211,17 @@ async fn update(session: &Session, name: &str, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Changes a large entry until a checkpoint is due, and makes the entry small again.
-async fn bulk(session: &Session, life: u64) -> Result<()> {
+/// Writes an entry with large outputs several times, so that a checkpoint is due, and then with small outputs.
+async fn bulk(session: &Session, round: u64) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await?;
-    let tags = (0..4).map(|number| format!("{}-{life}-{number}", workload::LARGE));
-    for tag in tags.chain([format!("small-again-{life}")]) {
+    let tags = (0..4).map(|number| format!("{}-{round}-{number}", workload::LARGE));
+    for tag in tags.chain([format!("small-again-{round}")]) {
         let address = Address::new("bulk")?;
         let intended = workload::intended(address.clone())?;
-        let there = session.state().entry(&intended.key()).is_some();
-        let intent = if there {
+        let exists = session.state().entry(&intended.key()).is_some();
+        let intent = if exists {
             Intent::update(intended)
         } else {
             Intent::create(intended)
@@ -234,7 +238,7 @@ async fn bulk(session: &Session, life: u64) -> Result<()> {
     Ok(())
 }
 
-/// Leaves an operation pending, because pending operations must not be lost either.
+/// Leaves an operation pending: the damage must not hide pending operations either.
 async fn pending(session: &Session) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))

@@ -11,12 +11,16 @@ const OVERHEAD: u64 = 112;
 #[test]
 fn mutation_cost_is_independent_of_the_number_of_entries() {
     let (small, large) = (measure(100), measure(100_000));
-    for what in ["writes", "bytes", "fsyncs", "allocations", "allocated"] {
-        assert_eq!(each(&small, what), each(&large, what), "{what} of each mutation");
+    for count in ["writes", "bytes", "fsyncs", "allocations", "allocated"] {
+        assert_eq!(
+            each(&small, count),
+            each(&large, count),
+            "{count} of each mutation"
+        );
     }
     assert!(
         each(&small, "fsyncs").iter().all(|syncs| *syncs == 2),
-        "one sync per frame, two frames per mutation"
+        "a mutation must write two frames with one sync each"
     );
 
     eprintln!(
@@ -56,6 +60,7 @@ fn frame_adds_at_most_112_bytes_to_its_payload() {
     }
 }
 
+/// Returns the report of the worker `cost` for a stack with this many entries.
 fn measure(entries: u64) -> Value {
     let dir = tempfile::tempdir().expect("a folder");
     let output = Command::new(WORKER)
@@ -71,14 +76,15 @@ fn measure(entries: u64) -> Value {
     report
 }
 
-fn each(report: &Value, what: &str) -> Vec<u64> {
+/// Returns one count of each measured mutation, for example `writes`.
+fn each(report: &Value, count: &str) -> Vec<u64> {
     let mutations = report["mutations"].as_array().expect("mutations");
     mutations
         .iter()
-        .filter_map(|counts| counts[what].as_u64())
+        .filter_map(|counts| counts[count].as_u64())
         .collect()
 }
 
-fn sum(report: &Value, what: &str) -> u64 {
-    each(report, what).iter().sum()
+fn sum(report: &Value, count: &str) -> u64 {
+    each(report, count).iter().sum()
 }

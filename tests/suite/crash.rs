@@ -1,4 +1,5 @@
-//! P1, P7: acknowledged mutations survive `kill -9`, and operations that had begun are pending afterwards.
+//! P1 and P7: acknowledged mutations survive `kill -9`, and operations that began and didn't end are pending
+//! afterwards.
 
 mod model;
 mod moves;
@@ -17,6 +18,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+/// Number of times that a worker is killed, before scaling.
 const ROUNDS: u32 = 200;
 
 #[test]
@@ -31,9 +33,9 @@ fn acknowledged_mutations_survive_200_random_kills() {
     for round in 1..=rounds {
         let replay = format!("round {round}, {replay}");
         let worker = start(dir.path(), &mut dice);
-        let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
+        let first = worker.read_until(|line| matches!(line, Line::Acked(_)));
         std::thread::sleep(Duration::from_micros(1_000 + dice.below(59_000)));
-        die(worker, &first, &mut model);
+        kill(worker, &first, &mut model);
         block_on(reopen(
             dir.path(),
             &mut model,
@@ -45,7 +47,7 @@ fn acknowledged_mutations_survive_200_random_kills() {
             // Kill again while the store is being opened and recovered.
             let worker = start(dir.path(), &mut dice);
             std::thread::sleep(Duration::from_micros(dice.below(20_000)));
-            die(worker, &[], &mut model);
+            kill(worker, &[], &mut model);
             block_on(reopen(dir.path(), &mut model, &mut dice, &replay, false));
         }
     }
@@ -57,7 +59,7 @@ fn acknowledged_mutations_survive_200_random_kills() {
     );
     assert!(
         model.acknowledged() > rounds,
-        "the workers acknowledged too little"
+        "the workers must report more than one acknowledgement per kill"
     );
 }
 
@@ -66,20 +68,22 @@ fn start(dir: &Path, dice: &mut Dice) -> Worker {
     Worker::start(&["commit", dir.to_str().expect("a path in UTF-8"), &seed])
 }
 
-fn die(worker: Worker, first: &[Line], model: &mut Model) {
+/// Kills a worker, and passes its output to the model: the lines that were read already, and the rest.
+fn kill(worker: Worker, first: &[Line], model: &mut Model) {
     let rest = worker.kill();
     for line in first.iter().chain(&rest) {
-        model.hear(line);
+        model.observe(line);
     }
 }
 
-/// Reads the store without a lock, and sometimes also as the next lock holder.
+/// Compares the store with the model. Reads without a lock, and at random also as the next lock holder. `deep` also
+/// verifies all stored data.
 async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, deep: bool) {
     let stack = stack(dir).await.expect(replay);
     let tip = stack.tip().await.expect(replay);
     model.settle(&tip.state, replay);
     if deep || dice.one_in(4) {
-        revisions_are_there(&stack, model, replay).await;
+        assert_revisions_are_listed(&stack, model, replay).await;
     }
     if dice.one_in(2) {
         let session = stack.lock("reopen").await.expect(replay);
@@ -90,13 +94,13 @@ async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, de
         assert_eq!(
             session.recovered().len(),
             tip.state.pending().count(),
-            "pending operations must be handed over; {replay}"
+            "the next lock holder must receive all pending operations; {replay}"
         );
         if dice.one_in(2) {
             session.close().await.expect(replay);
         } else {
             drop(session);
-            is_freed(&stack, replay).await;
+            assert_lock_is_released(&stack, replay).await;
         }
     }
     if deep {
@@ -104,8 +108,8 @@ async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, de
     }
 }
 
-/// Asserts that dropping a session releases its lock within a short time.
-async fn is_freed(stack: &Stack, replay: &str) {
+/// Asserts that the lock of a dropped session is released within 10 seconds.
+async fn assert_lock_is_released(stack: &Stack, replay: &str) {
     for _ in 0..2_000 {
         let status = stack.lock_status().await.expect(replay);
         if status.holder.is_none() {
@@ -116,7 +120,8 @@ async fn is_freed(stack: &Stack, replay: &str) {
     panic!("a dropped session must release its lock; {replay}");
 }
 
-async fn revisions_are_there(stack: &Stack, model: &Model, replay: &str) {
+/// Asserts that the stack lists every acknowledged revision.
+async fn assert_revisions_are_listed(stack: &Stack, model: &Model, replay: &str) {
     let listed: BTreeSet<_> = stack.list().await.expect(replay).into_iter().collect();
     let lost: Vec<_> = model.revisions().difference(&listed).collect();
     assert!(
@@ -125,7 +130,7 @@ async fn revisions_are_there(stack: &Stack, model: &Model, replay: &str) {
     );
 }
 
-/// Number of files in all folders of this name, one level below `stacks`.
+/// Returns the number of files in the folders `stacks/*/FOLDER`.
 fn files(stacks: &Path, folder: &str) -> usize {
     let list = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     list(stacks)

@@ -5,7 +5,7 @@ mod decoders;
 
 use std::path::PathBuf;
 
-/// A decoder under test, called with arbitrary bytes.
+/// A function that decodes arbitrary bytes, and panics if a property doesn't hold.
 type Decoder = fn(&[u8]);
 
 #[test]

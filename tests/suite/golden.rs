@@ -1,5 +1,5 @@
-//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the present format. A store of
-//! an earlier format is refused with its number.
+//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the current format. A store
+//! of an earlier format is refused with its number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 const SHOP: &str = "fixtures/shop.tfstate";
 
+/// Returns the path of a file in `tests/`.
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -61,7 +62,7 @@ async fn store_of_format_2_stays_readable_and_writable() {
     assert_eq!(Terraform.write(&imported).unwrap(), shop);
     assert_eq!(stack.tip().await.unwrap().state.pending().count(), 1);
 
-    let session = stack.lock("go on").await.unwrap();
+    let session = stack.lock("continue").await.unwrap();
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await
@@ -100,7 +101,7 @@ async fn store_of_format_1_is_refused_with_its_number() {
 }
 
 /// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
-/// the golden store, which is needed only for a new format.
+/// the golden store by this store. That is necessary only for a new format.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,8 +134,8 @@ async fn golden_store_can_be_written() {
 
 async fn import(stack: &Stack) {
     let shop = fs::read(here(SHOP)).unwrap();
-    let world = environment(1);
-    let options = ReadOptions::new(&*world.clock);
+    let environment = environment(1);
+    let options = ReadOptions::new(&*environment.clock);
     let imported = Terraform.read(shop, &options).unwrap();
     let foreign = imported
         .foreign

@@ -1,9 +1,9 @@
-//! Checks the laws of the state at every interface (state core, codec, manager, backends, command line): the topological
-//! law and the replay law, with oracles that are independent of the code under test.
+//! Checks the topological law and the replay law at every interface (state core, codec, manager, backends, command
+//! line), with oracles that are independent of the code under test. `docs/architecture.md` defines the laws.
 //!
-//! Each property runs at least 1,000 cases; `PROPTEST_CASES` sets a higher number. A failure prints the smallest history
-//! that violates the law, and saves its seed in `tests/proptest-regressions/`: commit that file, so that every later run
-//! tries the seed first.
+//! Each property runs at least 1,000 cases; `PROPTEST_CASES` sets a higher number. A failed property prints the
+//! smallest history that violates the law, and saves its seed in `tests/proptest-regressions/`. Commit that file, so
+//! that every later run tries the seed first.
 
 mod actions;
 mod codec_laws;
@@ -20,7 +20,7 @@ mod strategies;
 use proptest::test_runner::Config;
 use state_core::testkit::run::scaled;
 
-/// Minimum number of cases of a law.
+/// Minimum number of cases of each property, before scaling.
 const CASES: u32 = 1_000;
 
 /// Maximum number of actions in a history.

@@ -1,7 +1,7 @@
-//! Tests with real object stores: Ceph's radosgw, Azurite, s3rver. Google Cloud Storage is tested with a mock only.
+//! Tests with real object stores: Ceph's radosgw, Azurite and s3rver. For Google Cloud Storage there is only a mock.
 //!
-//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` sets their URLs; `cargo xtask ci` does so itself. Without these
-//! variables the tests are skipped.
+//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` sets their URLs; `cargo xtask ci` does so itself. Without
+//! these variables the tests are skipped.
 
 mod copies;
 mod doctor;
@@ -23,10 +23,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counter for unique prefixes in this process.
+/// Number of the next unique URL in this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// The URL of a server from the environment. Records a skip and returns None if the variable isn't set.
+/// Returns the value of an environment variable of a server, mostly its URL. Reports a skip and returns `None` if the
+/// variable isn't set.
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty());
     if url.is_none() {
@@ -35,14 +36,15 @@ fn server(variable: &str) -> Option<String> {
     url
 }
 
-/// The URLs of the running servers that conform to the backend contract.
+/// Returns the URLs of the running servers that conform to the backend contract. s3rver doesn't conform, because it
+/// ignores conditional requests.
 fn servers() -> Vec<String> {
     let variables = ["STATE_TEST_S3_URL", "STATE_TEST_AZURE_URL"];
     variables.into_iter().filter_map(server).collect()
 }
 
-/// A unique URL on a server.
-fn place(server: &str) -> String {
+/// Returns the URL of a new, empty prefix on a server.
+fn unique_url(server: &str) -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let (bucket, query) = server.split_once('?').unwrap_or((server, ""));
     format!("{bucket}/test-{}-{number}?{query}", std::process::id())
@@ -50,13 +52,13 @@ fn place(server: &str) -> String {
 
 /// The exit code and output of a run of `statectl`.
 #[derive(Debug)]
-struct Ran {
+struct CommandOutput {
     code: i32,
     out: String,
     err: String,
 }
 
-/// A command that runs `statectl` with these arguments.
+/// Returns a command that runs `statectl` with these arguments, without the settings of the user who runs the test.
 fn statectl(arguments: &[&str]) -> Command {
     let mut command = Command::new(WORKER);
     command.arg("cli").args(arguments);
@@ -68,23 +70,23 @@ fn statectl(arguments: &[&str]) -> Command {
     ] {
         command.env_remove(name);
     }
-    // Ignore the settings of the user who runs the test.
+    // A folder that doesn't exist, so that there are no settings.
     command.env("XDG_CONFIG_HOME", std::env::temp_dir().join("no-settings"));
-    // Ignore known stacks too: another server may have used the same port before.
+    // No known stacks either, because another server may have used the same port before.
     command.env("XDG_STATE_HOME", "").env("HOME", "");
     command
 }
 
-fn run(command: &mut Command) -> Ran {
-    let output = command.output().expect("it runs");
-    Ran {
+fn run(command: &mut Command) -> CommandOutput {
+    let output = command.output().expect("the worker runs");
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }
 
-impl Ran {
+impl CommandOutput {
     #[track_caller]
     fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -92,12 +94,14 @@ impl Ran {
     }
 }
 
+/// Asserts that the backend of a server passes the conformance suite.
 fn conforms(server: &str) {
     block_on(async {
         let registry = BackendRegistry::default();
         let make = async || {
-            let request = StoreRequest::new(place(server));
-            let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
+            let request = StoreRequest::new(unique_url(server));
+            let backend: Arc<dyn Backend> =
+                registry.open(&request, Opening::Create).expect("the store opens");
             // `run_all` needs a sized backend. Without planned faults, this wrapper only forwards calls.
             FaultyBackend::new(backend)
         };
@@ -107,14 +111,16 @@ fn conforms(server: &str) {
     });
 }
 
-/// Tests with several handles to one URL, as several processes have them.
+/// Asserts that the backend of a server has the capabilities that it declares. The test opens one URL several times, as
+/// several processes do.
 fn matches_its_declared_guarantees(server: &str) {
     block_on(async {
         let registry = BackendRegistry::default();
-        let places: Vec<String> = (0..3).map(|_| place(server)).collect();
+        let urls: Vec<String> = (0..3).map(|_| unique_url(server)).collect();
         let open = async |number: u32| {
-            let request = StoreRequest::new(&places[number as usize]);
-            let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
+            let request = StoreRequest::new(&urls[number as usize]);
+            let backend: Arc<dyn Backend> =
+                registry.open(&request, Opening::Create).expect("the store opens");
             FaultyBackend::new(backend)
         };
         let results = conformance::capabilities::run_all(open, &SeededEntropy::new(2)).await;

@@ -1,4 +1,4 @@
-//! The cross-crate tests, in one binary.
+//! The tests that involve several crates, in one binary. `P1` to `P9` are the promises of `docs/architecture.md`.
 
 mod corruption;
 mod cost;

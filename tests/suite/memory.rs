@@ -1,7 +1,8 @@
-//! Memory that `statectl` needs for a large state, relative to the stored, uncompressed size of the state.
+//! Limits the memory that `statectl` needs for a large state. The limits are multiples of the uncompressed size of the
+//! stored state, or of the size of the imported file.
 //!
-//! The peak is the system's count for the whole process (`VmHWM`): program, threads and all memory that the allocator
-//! keeps. The tests are skipped on systems without that count.
+//! The tests measure the peak of the whole process (`VmHWM` in procfs), which includes the program, its threads and all
+//! memory that the allocator retains. The tests are skipped on systems without procfs.
 
 use crate::process::WORKER;
 use state_core::codec;
@@ -11,13 +12,13 @@ use state_tests::large::{Shape, pulumi_deployment, terraform_state, terraform_st
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Number of entries in the state.
+/// Number of entries in the state on which the commands run.
 const ENTRIES: usize = 100_000;
 
-/// Number of entries in the imported state, about 200 MB.
+/// Number of entries in the imported state of Terraform, which has about 200 MB.
 const IMPORTED: usize = 250_000;
 
-/// Number of resources in the imported Pulumi deployment, about 200 MB.
+/// Number of resources in the imported deployment of Pulumi, which has about 200 MB.
 const PULUMI: usize = 130_000;
 
 /// Maximum memory of a command, in tenths of the stored size.
@@ -37,11 +38,11 @@ fn import_needs_at_most_twice_the_file_size() {
     import("sensitive", &|| pulumi_deployment(PULUMI));
 }
 
-/// Imports a file into a stack with this policy.
+/// Imports a generated file into a stack with this policy, and checks the limit.
 #[expect(clippy::print_stdout, reason = "a test prints its measurement")]
-fn import(policy: &str, made_up: &dyn Fn() -> String) {
+fn import(policy: &str, generate: &dyn Fn() -> String) {
     let folder = tempfile::tempdir().expect("a folder");
-    let text = made_up();
+    let text = generate();
     let size = text.len() as u64;
     std::fs::write(folder.path().join("large.json"), text).expect("a file");
     let Some(peak) = peak(folder.path(), policy, &["import", "large.json"]) else {
@@ -56,11 +57,11 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
     );
     assert!(
         peak <= 2 * size,
-        "an import of {size} bytes ({policy}) needs {peak}"
+        "an import of {size} bytes ({policy}) needs {peak} bytes of memory"
     );
 }
 
-/// Runs all commands on a stack with this policy.
+/// Runs each command on a stack with this policy, and checks the limit.
 #[expect(clippy::print_stdout, reason = "a test prints its measurement")]
 fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -93,7 +94,7 @@ fn check_commands(policy: &str) {
     }
 }
 
-/// Peak memory of a command in bytes; None if the system doesn't report it.
+/// Returns the peak memory of a command in bytes; `None` on a system without procfs.
 fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
     let output = Command::new(WORKER)
         .arg("cli")
@@ -116,7 +117,7 @@ fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Size of the stored state before compression, in bytes.
+/// Returns the size of the stored state before compression, in bytes.
 fn stored_size(folder: &Path) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

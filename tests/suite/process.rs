@@ -8,13 +8,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Time without output of a worker after which the test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The test fails if a worker prints nothing for this time.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Path of the worker program.
 pub(crate) const WORKER: &str = env!("CARGO_BIN_EXE_state-worker");
 
-/// A running worker. It is killed when it is dropped.
+/// A running worker. Dropping the value kills the process.
 pub(crate) struct Worker {
     child: Child,
     lines: Receiver<Line>,
@@ -29,18 +29,18 @@ impl Worker {
         Self::of(command)
     }
 
-    /// Starts a worker with another command.
+    /// Starts a worker by a command that runs [`WORKER`], for example under `strace`.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the worker starts");
-        let pipe = child.stdout.take().expect("its output is a pipe");
+        let pipe = child.stdout.take().expect("the output of the worker is a pipe");
         let (sender, lines) = channel();
         // Read in a separate thread, so that a full pipe never blocks the worker.
         let listener = std::thread::spawn(move || {
-            for line in complete(BufReader::new(pipe).lines()) {
+            for line in parsed(BufReader::new(pipe).lines()) {
                 if sender.send(line).is_err() {
                     return;
                 }
@@ -53,47 +53,50 @@ impl Worker {
         }
     }
 
-    /// The id of the process.
+    /// Returns the process id of the worker.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next line of output; None after the worker has ended.
-    pub(crate) fn hear(&self) -> Option<Line> {
-        match self.lines.recv_timeout(PATIENCE) {
+    /// Waits for the next line of output. Returns `None` after the worker has exited.
+    pub(crate) fn next_line(&self) -> Option<Line> {
+        match self.lines.recv_timeout(OUTPUT_TIMEOUT) {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
             Err(error) => panic!("the worker hangs: {error}"),
         }
     }
 
-    /// Reads lines up to and including the first match.
-    pub(crate) fn hear_until(&self, fits: impl Fn(&Line) -> bool) -> Vec<Line> {
-        let mut heard = Vec::new();
-        while let Some(line) = self.hear() {
-            let last = fits(&line);
-            heard.push(line);
-            if last {
-                return heard;
+    /// Reads lines up to and including the first match. Panics if the worker exits before a match.
+    pub(crate) fn read_until(&self, matches: impl Fn(&Line) -> bool) -> Vec<Line> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line() {
+            let is_last = matches(&line);
+            lines.push(line);
+            if is_last {
+                return lines;
             }
         }
-        panic!("the worker ended too early: {heard:?}");
+        panic!("the worker exited before the expected line: {lines:?}");
     }
 
-    /// All lines that a suspended worker has written so far.
-    pub(crate) fn heard_by_now(&self) -> Vec<Line> {
-        let mut heard = Vec::new();
+    /// Returns the lines that a suspended worker has written and that weren't read yet.
+    pub(crate) fn lines_so_far(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
         while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(20)) {
-            heard.push(line);
+            lines.push(line);
         }
-        heard
+        lines
     }
 
     /// Suspends the worker and waits until it is suspended.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);
         let found = waitpid(Some(self.id()), WaitOptions::UNTRACED).expect("a child can be waited for");
-        assert!(found.is_some_and(|(_, status)| status.stopped()), "it is stopped");
+        assert!(
+            found.is_some_and(|(_, status)| status.stopped()),
+            "the worker must be suspended"
+        );
     }
 
     /// Resumes a suspended worker.
@@ -103,25 +106,25 @@ impl Worker {
 
     /// Kills the worker like `kill -9`, and returns the rest of its output.
     pub(crate) fn kill(mut self) -> Vec<Line> {
-        self.child.kill().expect("it can be killed");
+        self.child.kill().expect("the worker can be killed");
         self.rest().1
     }
 
-    /// Waits for the end of the worker, and returns whether it succeeded with the rest of its output.
+    /// Waits until the worker exits. Returns whether it exited with code 0, and the rest of its output.
     pub(crate) fn end(mut self) -> (bool, Vec<Line>) {
         self.rest()
     }
 
     fn rest(&mut self) -> (bool, Vec<Line>) {
-        let mut heard = Vec::new();
-        while let Some(line) = self.hear() {
-            heard.push(line);
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line() {
+            lines.push(line);
         }
         let status = self.child.wait().expect("a child can be waited for");
         if let Some(listener) = self.listener.take() {
             listener.join().expect("every line of a worker can be read");
         }
-        (status.success(), heard)
+        (status.success(), lines)
     }
 
     fn signal(&self, signal: Signal) {
@@ -143,15 +146,16 @@ impl Drop for Worker {
     }
 }
 
-fn complete(lines: Lines<BufReader<ChildStdout>>) -> impl Iterator<Item = Line> {
+/// Parses the lines of a worker. Panics at a line that is no [`Line`].
+fn parsed(lines: Lines<BufReader<ChildStdout>>) -> impl Iterator<Item = Line> {
     lines.map(|line| {
         let text = line.expect("a worker writes text");
         text.parse().expect("every line of a worker can be parsed")
     })
 }
 
-/// Whether a program is installed.
-pub(crate) fn is_there(program: &str) -> bool {
+/// Returns whether a program is installed, which must accept the option `-V`.
+pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program)
         .arg("-V")
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! Tests of `readers/state_reader.py`, which was written from `docs/format.md` alone: the reader must list the same
+//! Tests `readers/state_reader.py`, which was written from `docs/format.md` alone. The Python reader must list the same
 //! resources as the crates, and refuse damaged files.
 
 mod histories;
@@ -15,14 +15,21 @@ use std::process::{Command, Output};
 /// Maximum number of positions in a file at which a bit is flipped.
 const PLACES: usize = 4;
 
+/// Exit code of the reader for a damaged store.
 const DAMAGED: i32 = 1;
+
+/// Exit code of the reader for a missing store or stack.
 const MISSING: i32 = 2;
+
+/// Exit code of the reader for another format or a sealed stack.
 const UNSUPPORTED: i32 = 3;
 
+/// Returns the path of a file in `tests/`.
 fn manifest(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
 
+/// Returns whether `python3` is installed; reports a skip if it isn't.
 fn has_python() -> bool {
     let found = Command::new("python3").arg("--version").output();
     let found = found.is_ok_and(|output| output.status.success());
@@ -41,26 +48,28 @@ fn read(store: &Path, stack: &str) -> Output {
         .expect("python3 runs")
 }
 
+/// Returns the lines that the reader prints for a stack. The reader must succeed.
 #[track_caller]
 fn listed(store: &Path, stack: &str) -> Vec<String> {
     let output = read(store, stack);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
-    let text = String::from_utf8(output.stdout).expect("it prints UTF-8");
+    let text = String::from_utf8(output.stdout).expect("the reader prints UTF-8");
     text.lines().map(str::to_owned).collect()
 }
 
+/// Asserts that the reader exits with this code and an error that contains this text.
 #[track_caller]
-fn refused(store: &Path, stack: &str, code: i32, said: &str) {
+fn refused(store: &Path, stack: &str, code: i32, text: &str) {
     let output = read(store, stack);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{said}: {errors}");
+    assert_eq!(output.status.code(), Some(code), "{text}: {errors}");
     assert!(errors.starts_with("error: "), "{errors}");
-    assert!(errors.contains(said), "{said}: {errors}");
-    assert!(output.stdout.is_empty(), "nothing is listed");
+    assert!(errors.contains(text), "{text}: {errors}");
+    assert!(output.stdout.is_empty(), "a refused stack must not be listed");
 }
 
-/// The lines that the reader must print for a stack, computed by the crates.
+/// Returns the lines that the reader must print for a stack, computed by the crates.
 fn expected(store: &Path, stack: &str) -> Vec<String> {
     let name: StackName = stack.parse().expect("a name");
     let tip = block_on(async {
@@ -79,9 +88,9 @@ fn pending_line(operation: &PendingOperation) -> String {
     if let Some(result) = &mut operation.result {
         result.violations.clear();
     }
-    let text = serde_json::to_string(&operation).expect("it is JSON");
+    let text = serde_json::to_string(&operation).expect("an operation is JSON");
     let line = Json::parse(&format!("{{\"pending\":{text}}}"));
-    line.expect("it is JSON").as_str().to_owned()
+    line.expect("the line is JSON").as_str().to_owned()
 }
 
 #[test]
@@ -91,16 +100,20 @@ fn python_reader_lists_the_same_as_the_crates() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     block_on(histories::everything(folder.path())).expect("a store");
-    for stack in [workload::STACK, workload::THERE] {
+    for stack in [workload::STACK, workload::DESTINATION] {
         let expected = expected(folder.path(), stack);
         assert!(!expected.is_empty());
         assert_eq!(listed(folder.path(), stack), expected, "{stack}");
     }
     let expected = expected(folder.path(), workload::STACK);
     let refused = expected.iter().filter(|line| line.contains("\"result\":"));
-    assert_eq!(refused.count(), 1, "a rejected result is pending");
+    assert_eq!(
+        refused.count(),
+        1,
+        "one pending operation must have a refused result"
+    );
 
-    block_on(histories::collected(folder.path())).expect("history is collected");
+    block_on(histories::collected(folder.path())).expect("the history is collected");
     assert_eq!(
         listed(folder.path(), workload::STACK),
         self::expected(folder.path(), workload::STACK)
@@ -114,7 +127,11 @@ fn python_reader_reads_the_golden_store() {
     }
     let store = manifest("golden/format-2/plain");
     let lines = listed(&store, "shop/production");
-    assert_eq!(lines.len(), 44, "43 resources and a pending operation");
+    assert_eq!(
+        lines.len(),
+        44,
+        "the store has 43 resources and a pending operation"
+    );
 
     let copy = tempfile::tempdir().expect("a folder");
     for (path, bytes) in files(&store) {
@@ -124,7 +141,7 @@ fn python_reader_reads_the_golden_store() {
 }
 
 #[test]
-fn python_reader_takes_only_pages_that_the_head_names() {
+fn python_reader_reads_only_pages_that_the_head_names() {
     if !has_python() {
         return;
     }
@@ -143,16 +160,16 @@ fn python_reader_takes_only_pages_that_the_head_names() {
         put(&target, &damaged);
         refused(folder.path(), "shop/production", DAMAGED, ".page");
     }
-    std::fs::remove_file(&target).expect("it is there");
+    std::fs::remove_file(&target).expect("the page exists");
     refused(folder.path(), "shop/production", DAMAGED, ".page");
     put(&target, bytes);
     let planted = target.with_file_name("00000000000000000009-0123456789abcdef.page");
-    put(&planted, b"no head names it");
+    put(&planted, b"a page that the head doesn't name");
     assert_eq!(listed(folder.path(), "shop/production").len(), 44);
 }
 
 #[test]
-fn python_reader_refuses_every_flipped_byte() {
+fn python_reader_refuses_flipped_and_missing_bytes() {
     if !has_python() {
         return;
     }
@@ -171,7 +188,7 @@ fn python_reader_refuses_every_flipped_byte() {
             put(&target, &damaged);
             let output = read(folder.path(), workload::STACK);
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            // A snapshot's digest covers the decompressed content: a damaged zstd frame may still contain the same
+            // A snapshot's digest covers the decompressed content. A damaged zstd frame may decompress to the same
             // content.
             let is_same = kind == "snapshots"
                 && output.status.success()
@@ -181,7 +198,7 @@ fn python_reader_refuses_every_flipped_byte() {
             same += usize::from(is_same);
             let code = output.status.code();
             let is_refused = match kind {
-                // A changed number or name refers to another format or stack, so any error code is accepted.
+                // A changed byte may name another format or stack, so any error code is accepted.
                 "format" | "names" => code != Some(0),
                 _ => code == Some(DAMAGED) || code == Some(UNSUPPORTED),
             };
@@ -218,7 +235,7 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
         .filter(|(path, _)| is_segment(path));
     let (path, bytes) = segments.max().expect("a segment");
     let target = folder.path().join(path);
-    // The last frame, once truncated, and once with a sector that was never written.
+    // Tear the last frame in two ways: truncate it, and fill its last sectors with zeros as if they were never written.
     let cut = &bytes[..bytes.len() - 20];
     let mut unwritten = bytes.clone();
     let from = (bytes.len() - 200) / 512 * 512;
@@ -227,7 +244,7 @@ fn python_reader_ends_the_journal_at_a_torn_frame() {
         put(&target, torn);
         let after = listed(folder.path(), workload::STACK);
         assert_eq!(after, expected(folder.path(), workload::STACK));
-        assert_ne!(after, before, "the last record is missing");
+        assert_ne!(after, before, "the last record must be missing");
     }
     let mut damaged = bytes.clone();
     let last = damaged.len() - 1;
@@ -250,14 +267,14 @@ fn python_reader_names_the_unsupported_feature() {
     })
     .expect("a stack");
     refused(folder.path(), workload::STACK, UNSUPPORTED, "sealed");
-    refused(folder.path(), "tests/other", MISSING, "there is none");
+    refused(folder.path(), "tests/other", MISSING, "doesn't exist");
     let format = std::fs::read_to_string(folder.path().join("format")).expect("a file");
     let later = format.replace("\"format\":2", "\"format\":3");
     put(&folder.path().join("format"), later.as_bytes());
     refused(folder.path(), workload::STACK, UNSUPPORTED, "format 3");
 }
 
-/// All files of a folder, with their paths relative to the folder.
+/// Returns all files of a folder: paths relative to the folder, and contents.
 fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -269,19 +286,25 @@ fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
                 continue;
             }
             let bytes = std::fs::read(&path).expect("a file");
-            found.push((path.strip_prefix(root).expect("it is inside").to_owned(), bytes));
+            found.push((
+                path.strip_prefix(root)
+                    .expect("the file is in the folder")
+                    .to_owned(),
+                bytes,
+            ));
         }
     }
     found.sort();
     found
 }
 
+/// Writes a file, and creates its folder if necessary.
 fn put(path: &Path, bytes: &[u8]) {
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-    std::fs::write(path, bytes).expect("it is written");
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is created");
+    std::fs::write(path, bytes).expect("the file is written");
 }
 
-/// The kind of a file; None for locks, and for logs, which no digest covers.
+/// Returns the kind of a file; `None` for files whose damage is not tested here.
 fn kind(path: &Path) -> Option<&'static str> {
     let text = path.to_str().expect("UTF-8");
     let kinds = [
@@ -296,7 +319,8 @@ fn kind(path: &Path) -> Option<&'static str> {
     found.map(|(_, kind)| kind)
 }
 
-/// The positions of the first and the last byte, and of some bytes between them.
+/// Returns the offsets at which a file of this length is damaged: the first and the last byte, and some bytes between
+/// them.
 fn places(length: usize) -> BTreeSet<usize> {
     let step = (length - 1).div_ceil(PLACES - 1).max(1);
     (0..length).step_by(step).chain([length - 1]).collect()

@@ -1,5 +1,5 @@
-//! P2: two processes on one stack. Only the lock holder writes, the other one gets an error that names the holder, and a
-//! holder whose lock was taken over is fenced.
+//! P2: two processes use one stack. Only the lock holder can write. The other process gets an error that names the
+//! holder. A holder whose lock was taken over is fenced.
 
 use crate::crash::Model;
 use crate::process::Worker;
@@ -22,25 +22,28 @@ fn racing_processes_lose_no_update() {
     let pids = workers.each_ref().map(Worker::pid);
     let mut seen = BTreeSet::new();
     for (worker, other) in workers.into_iter().zip([pids[1], pids[0]]) {
-        let (well, lines) = worker.end();
-        assert!(well, "no other error than `Locked`: {:?}", lines.last());
+        let (succeeded, lines) = worker.end();
+        assert!(succeeded, "`Locked` must be the only error: {:?}", lines.last());
         for line in lines {
             match line {
                 Line::Counted(value) => assert!(seen.insert(value), "{value} was written twice"),
-                // A holder is unknown between acquiring its lock and writing its name.
-                Line::LockedBy(pid) => assert!(pid == other || pid == 0, "{other} holds the lock, not {pid}"),
+                // After a process acquired the lock and before it wrote its name, the error names no holder (0).
+                Line::LockedBy(pid) => assert!(
+                    pid == other || pid == 0,
+                    "the error must name process {other}, not {pid}"
+                ),
                 line => panic!("{line}"),
             }
         }
     }
     assert_eq!(seen, (1..=2 * TIMES).collect(), "no update is lost");
     block_on(async {
-        let stack = stack(dir.path()).await.expect("it opens");
-        let tip = stack.tip().await.expect("it reads");
+        let stack = stack(dir.path()).await.expect("the stack opens");
+        let tip = stack.tip().await.expect("the tip can be read");
         let counter = EntryKey::live("counter".parse().expect("an address"));
         let value = tip.state.entry(&counter).and_then(|entry| entry.id.clone());
         assert_eq!(value, Some((2 * TIMES).to_string()));
-        let revisions = stack.list().await.expect("it lists").len() as u64;
+        let revisions = stack.list().await.expect("the revisions are listed").len() as u64;
         assert_eq!(revisions, 2 * TIMES, "one revision per update");
         verify(&stack).await;
     });
@@ -51,20 +54,20 @@ fn second_process_gets_one_error_naming_the_holder() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(stack(dir.path())).expect("a new stack");
     let worker = hold(dir.path(), 1);
-    worker.hear_until(|line| matches!(line, Line::Acked(_)));
+    worker.read_until(|line| matches!(line, Line::Acked(_)));
     let error = block_on(async {
-        let stack = stack(dir.path()).await.expect("it opens");
-        stack.lock("second").await.expect_err("the first one holds it")
+        let stack = stack(dir.path()).await.expect("the stack opens");
+        stack.lock("second").await.expect_err("the worker holds the lock")
     });
     assert_names_holder(&error, worker.pid());
     drop(worker);
     block_on(async {
-        let stack = stack(dir.path()).await.expect("it opens");
+        let stack = stack(dir.path()).await.expect("the stack opens");
         let session = stack
             .lock("third")
             .await
             .expect("the lock of a dead process is free");
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
     });
 }
 
@@ -88,14 +91,16 @@ fn suspended_writer_is_fenced_after_its_lock_is_broken() {
     }
 }
 
+/// Starts a worker that holds the lock and changes the stack in one update that never ends.
 pub(crate) fn hold(dir: &Path, seed: u64) -> Worker {
     let path = dir.to_str().expect("a path in UTF-8");
     Worker::start(&["hold", path, &seed.to_string()])
 }
 
+/// Asserts that an error is `Locked` and names the worker with this process id as the holder.
 pub(crate) fn assert_names_holder(error: &Error, pid: u32) {
     let Error::Locked { holder, .. } = error else {
-        panic!("it is `Locked`, not {error}");
+        panic!("expected `Locked`, got: {error}");
     };
     assert_eq!((holder.pid, holder.who.as_str()), (pid, "worker"));
     assert_eq!(holder.operation, "commit");
@@ -106,20 +111,23 @@ pub(crate) fn assert_names_holder(error: &Error, pid: u32) {
     );
 }
 
-/// Suspends a writer, takes over its lock, writes, and resumes the first writer.
+/// Suspends a writer, takes over its lock, writes, and resumes the suspended writer.
 async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     let mut model = Model::default();
     let mut steps = Steps::default();
-    let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
+    let first = worker.read_until(|line| matches!(line, Line::Acked(_)));
     tokio::time::sleep(delay).await;
     worker.stop();
-    for line in first.into_iter().chain(worker.heard_by_now()) {
-        model.hear(&line);
-        steps.hear(&line);
+    for line in first.into_iter().chain(worker.lines_so_far()) {
+        model.observe(&line);
+        steps.observe(&line);
     }
 
     let stack = stack(dir).await.expect(replay);
-    let locked = stack.lock("second").await.expect_err("the first one is alive");
+    let locked = stack
+        .lock("second")
+        .await
+        .expect_err("a suspended process holds its lock");
     assert_names_holder(&locked, worker.pid());
     let seen = stack.lock_status().await.expect(replay).epoch;
     let session = stack.break_lock("second", seen).await.expect(replay);
@@ -129,20 +137,21 @@ async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     let before = content(&session.state());
 
     worker.wake();
-    let (well, late) = worker.end();
-    assert!(!well, "a fenced writer fails; {replay}");
-    steps.judge(&late, &taken_over, replay);
+    let (succeeded, late) = worker.end();
+    assert!(!succeeded, "a fenced writer must fail; {replay}");
+    steps.check_late_lines(&late, &taken_over, replay);
 
     let tip = stack.tip().await.expect(replay);
     assert!(
         content(&tip.state) == before,
-        "its late write must not be visible; {replay}"
+        "a late write of the fenced writer must not be visible; {replay}"
     );
     write(&session, "after").await;
     session.close().await.expect(replay);
     verify(&stack).await;
 }
 
+/// Commits an update that creates one entry.
 pub(crate) async fn write(session: &Session, name: &str) {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -152,20 +161,30 @@ pub(crate) async fn write(session: &Session, name: &str) {
     let begun = update
         .begin(Intent::create(entry.clone()))
         .await
-        .expect("it begins");
-    assert!(begun.succeed(Some(entry)).await.expect("it ends").is_empty());
-    update.finish(UpdateResult::Succeeded).await.expect("it finishes");
+        .expect("the begin is recorded");
+    assert!(
+        begun
+            .succeed(Some(entry))
+            .await
+            .expect("the end is recorded")
+            .is_empty()
+    );
+    update
+        .finish(UpdateResult::Succeeded)
+        .await
+        .expect("the update finishes");
 }
 
-/// The steps of a writer that may continue after it lost its lock.
+/// The last step of each task of a writer, to judge the lines that the writer prints after it lost its lock.
 #[derive(Default)]
 pub(crate) struct Steps {
-    /// The last announced address of each task, and the id of its mutation once known.
+    /// By task: the address of the last announced step, and the id of its mutation once the begin was acknowledged.
     last: BTreeMap<u64, (String, Option<MutationId>)>,
 }
 
 impl Steps {
-    pub(crate) fn hear(&mut self, line: &Line) {
+    /// Updates the steps by one line of the writer's output.
+    pub(crate) fn observe(&mut self, line: &Line) {
         match line {
             Line::Trying(task, plan) => {
                 self.last.insert(*task, (plan.address.clone(), None));
@@ -179,43 +198,43 @@ impl Steps {
         }
     }
 
-    /// Late acknowledgements are allowed only for mutations in the state that the new holder took over; all others must fail as
-    /// fenced.
-    pub(crate) fn judge(&mut self, late: &[Line], taken_over: &State, replay: &str) {
+    /// Checks the lines that the writer printed after the takeover. An acknowledgement is allowed only if the state
+    /// that the new holder took over contains the mutation. All other mutations must fail with `Fenced` or `Closed`.
+    pub(crate) fn check_late_lines(&mut self, late: &[Line], taken_over: &State, replay: &str) {
         let mut fenced = 0;
         for line in late {
             match line {
                 Line::Begun(_, id) => assert!(
                     taken_over.pending().any(|operation| operation.id == *id)
                         || taken_over.lookup(*id).is_some(),
-                    "a begin is acknowledged late only if the new owner has it; {replay}"
+                    "a begin may be acknowledged late only if the state that was taken over contains it; {replay}"
                 ),
                 Line::Acked(task) => {
                     let id = self.last.get(task).and_then(|(_, id)| *id);
                     assert!(
                         id.is_some_and(|id| taken_over.lookup(id).is_some()),
-                        "an end is acknowledged late only if the new owner has it; {replay}"
+                        "an end may be acknowledged late only if the state that was taken over contains it; {replay}"
                     );
                 }
-                Line::Failed(task, kind, unsure, text) => {
-                    // Mutations in the failed frame get `Fenced`; later mutations get `Closed`.
+                Line::Failed(task, kind, indeterminate, text) => {
+                    // Mutations in the failed frame get `Fenced`, later mutations get `Closed`.
                     let known = ["Fenced", "Closed"].contains(&kind.as_str());
                     assert!(known, "unexpected error: {line}; {replay}");
                     let is_takeover = kind == "Fenced" && text.contains("another holder took over");
                     fenced += u64::from(is_takeover);
-                    self.was_not_applied(*task, *unsure, taken_over, replay);
+                    self.assert_not_applied(*task, *indeterminate, taken_over, replay);
                 }
                 Line::Trying(..) => {}
                 line => panic!("unexpected late line: {line}; {replay}"),
             }
-            self.hear(line);
+            self.observe(line);
         }
         assert!(fenced > 0, "the writer must report `Fenced`: {late:?}; {replay}");
     }
 
-    /// Asserts that a definite error is correct: the mutation wasn't applied.
-    fn was_not_applied(&self, task: u64, unsure: bool, taken_over: &State, replay: &str) {
-        if let Some((address, id)) = self.last.get(&task).filter(|_| !unsure) {
+    /// Asserts that a mutation wasn't applied if its error isn't indeterminate.
+    fn assert_not_applied(&self, task: u64, indeterminate: bool, taken_over: &State, replay: &str) {
+        if let Some((address, id)) = self.last.get(&task).filter(|_| !indeterminate) {
             let there = match id {
                 Some(id) => taken_over.lookup(*id).is_some(),
                 None => taken_over
@@ -224,7 +243,7 @@ impl Steps {
             };
             assert!(
                 !there,
-                "`Fenced` before writing means not applied: {address}; {replay}"
+                "a mutation whose error isn't indeterminate must not be applied: {address}; {replay}"
             );
         }
     }

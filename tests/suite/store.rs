@@ -1,4 +1,4 @@
-//! Stores in folders, opened in the process of the test.
+//! Opens the store of a test in the process of the test.
 
 use state_core::head::SealingPolicy;
 use state_core::{Result, Snapshot, State};
@@ -16,7 +16,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// The environment of the test process.
+/// Returns the environment of the test process, with the system's clock and randomness.
 pub(crate) fn environment() -> Environment {
     Environment::system(Actor {
         who: "tester".to_owned(),
@@ -25,12 +25,12 @@ pub(crate) fn environment() -> Environment {
     })
 }
 
-/// Opens the store in a folder, and creates it if it is missing.
+/// Opens the store in a folder or at a URL, and creates the store if it is missing.
 pub(crate) fn create(dir: &Path) -> Result<Stacks> {
     Stacks::create(&url(dir), environment())
 }
 
-/// Opens the store in a folder.
+/// Opens the store in a folder or at a URL.
 pub(crate) fn open(dir: &Path) -> Result<Stacks> {
     Stacks::open(&url(dir), environment())
 }
@@ -39,7 +39,7 @@ fn url(dir: &Path) -> String {
     state_tests::url(dir.to_str().expect("a path in UTF-8"))
 }
 
-/// The stack of the workers, in a new or existing store.
+/// Returns the stack that the workers use. Creates the store and the stack if they are missing.
 pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
     let stacks = create(dir)?;
     let name = STACK.parse()?;
@@ -49,7 +49,7 @@ pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
     }
 }
 
-/// Verifies the whole stack, including all stored data.
+/// Asserts that the stack has no violations and that none of its stored objects is corrupt.
 pub(crate) async fn verify(stack: &Stack) {
     let found = stack.verify(true).await.expect("nothing is corrupt");
     assert!(
@@ -59,7 +59,7 @@ pub(crate) async fn verify(stack: &Stack) {
     );
 }
 
-/// The snapshot of a state with an empty name and time, to compare states by content.
+/// Returns the snapshot of a state without name and time, to compare states by content.
 pub(crate) fn content(state: &State) -> Snapshot {
     state.snapshot("", state_core::Timestamp::new(""))
 }

@@ -1,4 +1,4 @@
-//! Tests that every test named in `tests/README.md` exists.
+//! Checks that every test named in `tests/README.md` exists.
 
 use std::path::Path;
 

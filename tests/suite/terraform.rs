@@ -1,4 +1,5 @@
-//! P9: states of Terraform are exported byte for byte, and Terraform accepts changed exports.
+//! P9: states of Terraform are exported byte for byte as they were imported, and Terraform accepts exports of later
+//! revisions.
 
 mod cli;
 mod providers;
@@ -19,14 +20,14 @@ fn fixtures_roundtrip_through_a_store_byte_for_byte() {
         let text = fixture(name);
         block_on(async {
             let stack = stack(dir.path()).await.expect("a new stack");
-            let session = stack.lock("import").await.expect("it locks");
+            let session = stack.lock("import").await.expect("the stack can be locked");
             import(&session, &text).await;
-            session.close().await.expect("it closes");
+            session.close().await.expect("the session closes");
         });
         block_on(async {
-            let stack = stack(dir.path()).await.expect("it opens");
-            let current = stack.current().await.expect("it has a revision");
-            assert!(export(&current) == text, "{name} is exported byte for byte");
+            let stack = stack(dir.path()).await.expect("the stack opens");
+            let current = stack.current().await.expect("the stack has a revision");
+            assert!(export(&current) == text, "{name} must be exported byte for byte");
         });
     }
 }
@@ -35,7 +36,7 @@ fn fixtures_roundtrip_through_a_store_byte_for_byte() {
 fn rollback_exports_old_content_with_a_higher_serial() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(async {
-        let scenario = Scenario::play(dir.path()).await;
+        let scenario = Scenario::run(dir.path()).await;
         let Scenario {
             stack,
             first,
@@ -45,12 +46,12 @@ fn rollback_exports_old_content_with_a_higher_serial() {
         let old = stack.get(first).await.expect("the first revision");
         assert!(
             export(&old) == fixture("shop"),
-            "the first import is exported byte for byte"
+            "the first import must be exported byte for byte"
         );
         let newer = stack.get(second).await.expect("the second revision");
         assert!(
             export(&newer) == fixture("successor"),
-            "the second import is exported byte for byte"
+            "the second import must be exported byte for byte"
         );
 
         let exported = export(&stack.current().await.expect("the current revision"));
@@ -60,12 +61,21 @@ fn rollback_exports_old_content_with_a_higher_serial() {
             facts(&fixture("successor")),
             facts(&exported),
         );
-        assert_eq!(now.lineage, shop.lineage, "the lineage of the first import");
-        assert_eq!(now.resources, shop.resources, "the resources of the first import");
-        assert_eq!(now.outputs, shop.outputs, "the outputs of the first import");
+        assert_eq!(
+            now.lineage, shop.lineage,
+            "the lineage must be that of the first import"
+        );
+        assert_eq!(
+            now.resources, shop.resources,
+            "the resources must be those of the first import"
+        );
+        assert_eq!(
+            now.outputs, shop.outputs,
+            "the outputs must be those of the first import"
+        );
         assert!(
             now.serial > successor.serial,
-            "a serial above all earlier ones: {}",
+            "the serial must be higher than all before: {}",
             now.serial
         );
 
@@ -73,7 +83,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
         assert_eq!(
             again.foreign.map(|meta| meta.serial),
             Some(now.serial),
-            "the export can be imported again"
+            "the export must be readable, with its serial"
         );
     });
 }
@@ -82,7 +92,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
 fn terraform_accepts_exports_after_a_rollback() {
     let dir = tempfile::tempdir().expect("a folder");
     let (exported, entries) = block_on(async {
-        let Scenario { stack, .. } = Scenario::play(dir.path()).await;
+        let Scenario { stack, .. } = Scenario::run(dir.path()).await;
         let current = stack.current().await.expect("the current revision");
         let entries: Vec<_> = current
             .entries
@@ -97,17 +107,24 @@ fn terraform_accepts_exports_after_a_rollback() {
         assert_eq!(
             terraform.state_list(&exported),
             ours,
-            "{terraform}: `state list` names our entries"
+            "{terraform}: `state list` must name the entries of the stack"
         );
-        assert_eq!(terraform.show(&exported), ours, "{terraform}: `show -json` too");
+        assert_eq!(
+            terraform.show(&exported),
+            ours,
+            "{terraform}: `show -json` must name the entries of the stack"
+        );
         assert_eq!(
             terraform.state_list(&exported),
             terraform.state_list(&fixture("shop")),
-            "{terraform}: the resources are those of the first state"
+            "{terraform}: the export must have the resources of the first state"
         );
 
         let refused = terraform.push(&fixture("successor"), &fixture("shop"));
-        assert!(refused.is_err(), "{terraform} refuses the old state itself");
+        assert!(
+            refused.is_err(),
+            "{terraform} must refuse the first state, because its serial is lower"
+        );
         let pushed = terraform
             .push(&fixture("successor"), &exported)
             .expect("the client accepts the export");
@@ -115,7 +132,7 @@ fn terraform_accepts_exports_after_a_rollback() {
         terraform.as_terraform_1_11(&mut pushed.resources);
         assert_eq!(
             pushed.resources, exported.resources,
-            "{terraform} stores the exported resources"
+            "{terraform} must store the exported resources"
         );
         assert_eq!(pushed.lineage, exported.lineage);
     }
@@ -125,10 +142,13 @@ fn terraform_accepts_exports_after_a_rollback() {
 fn terraform_plans_no_changes_for_an_exported_state() {
     let dir = tempfile::tempdir().expect("a folder");
     let exported = block_on(async {
-        let Scenario { stack, .. } = Scenario::play(dir.path()).await;
+        let Scenario { stack, .. } = Scenario::run(dir.path()).await;
         export(&stack.current().await.expect("the current revision"))
     });
-    assert!(exported != fixture("shop"), "it has another serial at least");
+    assert!(
+        exported != fixture("shop"),
+        "the export must differ from the first import, at least in its serial"
+    );
     let configuration = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-config");
     for terraform in TerraformCli::all() {
         let (is_unchanged, output) = terraform.plan(&configuration, &exported);
@@ -136,7 +156,7 @@ fn terraform_plans_no_changes_for_an_exported_state() {
         let (is_unchanged, output) = terraform.plan(&configuration, &fixture("basic"));
         assert!(
             !is_unchanged,
-            "{terraform}: a plan over another state changes something: {output}"
+            "{terraform}: a plan over another state must have changes: {output}"
         );
     }
 }
@@ -160,7 +180,7 @@ fn old_states_are_upgraded_like_terraform_does() {
     }
 }
 
-/// A stack with two imports, the shop and its successor, and a rollback to the first.
+/// A stack with two imports, `shop` and `successor`, and a rollback to the first import.
 struct Scenario {
     stack: Stack,
     first: RevisionId,
@@ -169,23 +189,26 @@ struct Scenario {
 }
 
 impl Scenario {
-    async fn play(dir: &std::path::Path) -> Self {
+    async fn run(dir: &std::path::Path) -> Self {
         let stack = stack(dir).await.expect("a new stack");
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let first = import(&session, &fixture("shop")).await;
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
 
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let second = import(&session, &fixture("successor")).await;
         let request = UpdateRequest::new(UpdateKind::Rollback);
         let unknown = RevisionId::new(state_core::Serial(99), &state_core::Digest::of(b"nothing"));
         let error = session
             .rollback(request.clone(), &unknown)
             .await
-            .expect_err("there is no such revision");
+            .expect_err("the revision doesn't exist");
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        let last = session.rollback(request, &first).await.expect("it rolls back");
-        session.close().await.expect("it closes");
+        let last = session
+            .rollback(request, &first)
+            .await
+            .expect("the rollback succeeds");
+        session.close().await.expect("the session closes");
         Self {
             stack,
             first,
@@ -195,7 +218,7 @@ impl Scenario {
     }
 }
 
-/// The header and content of a state file.
+/// The compared parts of a state file.
 struct Facts {
     lineage: String,
     serial: u64,
@@ -222,7 +245,7 @@ fn read(state: &[u8]) -> Imported {
     let clock = environment().clock;
     Terraform
         .read(state.to_vec(), &ReadOptions::new(&*clock))
-        .expect("Terraform wrote it")
+        .expect("a state that Terraform wrote is valid")
 }
 
 async fn import(session: &Session, state: &[u8]) -> RevisionId {
@@ -233,15 +256,19 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot, foreign)
         .await
-        .expect("it is imported")
+        .expect("the state is imported")
 }
 
 /// Exports a snapshot, and asserts that the stored form gives the same export.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
-    let exported = Terraform.write(snapshot).expect("it came from Terraform");
+    let exported = Terraform
+        .write(snapshot)
+        .expect("the snapshot was imported from Terraform");
     let stored =
         codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("the stored form can be decoded");
-    let again = Terraform.write(&stored).expect("it came from Terraform");
-    assert!(again == exported, "the stored form loses nothing");
+    let again = Terraform
+        .write(&stored)
+        .expect("the snapshot was imported from Terraform");
+    assert!(again == exported, "the stored form must give the same export");
     exported
 }

@@ -64,7 +64,7 @@ pub(crate) static STEPS: [Step; 9] = [
     },
     Step {
         name: "deny",
-        about: "licences, banned crates and sources",
+        about: "licences, banned crates, sources, and known vulnerabilities if a database can be had",
         budget: 60,
         run: |_| steps::deny(),
     },

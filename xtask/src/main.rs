@@ -5,6 +5,7 @@
     reason = "a command-line tool talks to the terminal"
 )]
 
+mod advisories;
 mod ci;
 mod clients;
 mod docs;

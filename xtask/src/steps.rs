@@ -1,5 +1,6 @@
 //! The steps that run `cargo` commands: format, lints, documentation, dependencies, features, tests.
 
+use crate::advisories;
 use crate::process::{Failure, cargo, probe, run, target};
 use crate::servers;
 use crate::skips::{SkipLog, SkipPolicy};
@@ -19,17 +20,26 @@ pub(crate) fn doc() -> Result<(), Failure> {
     run(cargo(what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The checks of cargo-deny. Advisories are left out, because they change without a commit in this repository.
+/// The checks of cargo-deny that need no network; [`crate::advisories`] has the other one.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
-/// Checks licences, banned crates and sources of the dependencies, by `deny.toml`.
+/// The manifests whose dependencies are checked.
+pub(crate) const TREES: [&str; 2] = ["Cargo.toml", SQLITE_EXAMPLE];
+
+/// Checks licences, banned crates, sources and known vulnerabilities of the dependencies, by `deny.toml`.
 pub(crate) fn deny() -> Result<(), Failure> {
-    if probe(&mut cargo(["deny", "--version"])).is_none() {
-        return Err(Failure(
+    require_cargo_deny()?;
+    TREES.into_iter().try_for_each(deny_tree)?;
+    advisories::check()
+}
+
+fn require_cargo_deny() -> Result<(), Failure> {
+    match probe(&mut cargo(["deny", "--version"])) {
+        Some(_) => Ok(()),
+        None => Err(Failure(
             "cargo-deny is missing: install it with `cargo install cargo-deny --locked`".to_owned(),
-        ));
+        )),
     }
-    ["Cargo.toml", SQLITE_EXAMPLE].into_iter().try_for_each(deny_tree)
 }
 
 fn deny_tree(manifest: &str) -> Result<(), Failure> {

@@ -153,7 +153,10 @@ pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &
         named.join(", ")
     );
     CliError::new(ExitCode::Unapproved, object, &message)
-        .with_hint("review and approve them with `statectl trust commands`")
+        .with_hint(
+            "review and approve them with `statectl trust commands`; `refresh` and `destroy` also run those of a program that \
+             you name: `statectl refresh PROGRAM`",
+        )
 }
 
 /// The error for a question about commands of which the user would see only parts.

@@ -66,6 +66,8 @@ impl Context {
         warnings: Vec<String>,
         fill: impl FnOnce(&mut Page),
     ) -> CommandResult {
+        let invocation = self.settings.invocation();
+        let warnings: Vec<String> = warnings.iter().map(|text| invocation.apply(text)).collect();
         let body = if self.output.json {
             envelope_line(kind, data, &warnings)?
         } else {

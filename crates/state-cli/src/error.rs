@@ -1,9 +1,10 @@
 //! Errors as users and scripts see them: what failed, on which object, and the next command to run.
 
 use crate::exit::ExitCode;
+use crate::invocation::{Invocation, quoted};
 use serde::Serialize;
 use state_core::verify::Violation;
-use state_core::{Error, ErrorKind, ParseIdError, nearest};
+use state_core::{Error, ErrorKind, ParseIdError, StackName, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
 use state_manager::UnresolvedRevision;
@@ -121,11 +122,13 @@ impl CliError {
         }
     }
 
-    /// Adds the user's `--backend` and `--stack` flags to the commands in the hint, so that they can be pasted.
-    pub(crate) fn with_invocation(mut self, invocation: &str) -> Self {
-        self.hint = self
-            .hint
-            .map(|hint| hint.replace("`statectl ", &format!("`{invocation} ")));
+    /// Adds the user's `--backend` flag, and the stack that the user named or the error is about, to the commands in the
+    /// hint, so that they can be pasted.
+    pub(crate) fn with_invocation(mut self, invocation: &Invocation) -> Self {
+        // A stack that doesn't exist can be in no other command.
+        let stack = stack_of(&self.object).filter(|_| self.code != ExitCode::NotFound);
+        let invocation = invocation.or_stack(stack.as_ref());
+        self.hint = self.hint.map(|hint| invocation.apply(&hint));
         self
     }
 
@@ -155,12 +158,17 @@ impl From<Error> for CliError {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
             Error::Denied { .. } if contains(CLOCK_SKEW) => Some(CLOCK_SKEW_HINT.to_owned()),
+            Error::Distrusted { .. } if contains(SPOOLED) => Some(SPOOLED_HINT.to_owned()),
             Error::Distrusted { .. } | Error::Sealed { .. } if contains(FORGED) => {
                 Some(FORGED_HINT.to_owned())
             }
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
+            Error::Sealed { .. } if contains(UNTRUSTED_PLUGIN) => Some(UNTRUSTED_PLUGIN_HINT.to_owned()),
+            Error::Distrusted { object, .. } if contains(UNOPENED) => Some(other_identity(object)),
+            Error::Distrusted { object, .. } => Some(accept(object)),
+            Error::Invalid { .. } if contains(SHORT_PASSPHRASE) => Some(SHORT_PASSPHRASE_HINT.to_owned()),
             Error::Unavailable { .. } if contains(BAD_CERTIFICATE) => Some(BAD_CERTIFICATE_HINT.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
@@ -245,6 +253,39 @@ impl From<ProgramError> for CliError {
 /// Hint for a revision that `gc` has deleted.
 const COLLECTED: &str = "`statectl gc` deleted the revision; list the others with `statectl history`";
 
+/// The stack that an error is about, by its object: `stack shop`, `head of stack shop`.
+fn stack_of(object: &str) -> Option<StackName> {
+    let (_, name) = object.rsplit_once("stack ")?;
+    name.parse().ok()
+}
+
+/// Hint for a stack that differs from what this client remembers of it.
+fn accept(object: &str) -> String {
+    format!(
+        "ask the other users of the stack whether the change was intended; if so, run {}",
+        accepting(object)
+    )
+}
+
+/// The command that accepts a stack as it is now.
+fn accepting(object: &str) -> String {
+    let stack =
+        stack_of(object).map_or_else(String::new, |name| format!(" --stack {}", quoted(&name.short())));
+    format!("`statectl trust --accept{stack}`")
+}
+
+/// Text of errors about a data key that this client opened before, and can't open now.
+const UNOPENED: &[&str] = &["can't open it now"];
+
+/// Hint for a data key that can't be opened any more.
+fn other_identity(object: &str) -> String {
+    format!(
+        "pass the identity that opened it before with `--identity FILE`, STATECTL_IDENTITY or STATECTL_PASSPHRASE, and restore a \
+         missing key file from a backup; if another user changed the stack on purpose, run {}",
+        accepting(object)
+    )
+}
+
 /// Hint for a missing bucket.
 fn create_container(container: &str) -> String {
     format!(
@@ -265,11 +306,32 @@ const FORGED: &[&str] = &[
     "changed without the key",
     "the store was altered",
     "while this session held the lock",
+    "its head was forged",
 ];
+
+/// Text of errors about a spool file that no session of the stack wrote.
+const SPOOLED: &[&str] = &["spooled result of operation"];
+
+/// Hint for a spool file that no session of the stack wrote.
+const SPOOLED_HINT: &str = "check the real resource, then record the outcome with `statectl pending resolve OPERATION --done` or \
+                            `statectl pending resolve OPERATION --not-done`";
 
 /// Hint for content that was changed without the data key.
 const FORGED_HINT: &str = "find out who can write to the store; restore the changed files from a backup or from the store's \
                            earlier versions, then check the stack with `statectl verify --deep`";
+
+/// Text of errors about an age plugin that only the stack names.
+const UNTRUSTED_PLUGIN: &[&str] = &["so it was not started"];
+
+/// Hint for an age plugin that only the stack names.
+const UNTRUSTED_PLUGIN_HINT: &str = "if you trust the plugin, set STATECTL_AGE_PLUGINS to its name for this command; otherwise \
+                                     remove its recipients with `statectl recipients remove RECIPIENT`, for outputs with `statectl recipients remove --outputs RECIPIENT`";
+
+/// Text of errors about a passphrase that is easy to guess.
+const SHORT_PASSPHRASE: &[&str] = &["passphrase is shorter"];
+
+/// Hint for a passphrase that is easy to guess.
+const SHORT_PASSPHRASE_HINT: &str = "set STATECTL_PASSPHRASE to several random words";
 
 /// Text of errors about a stack that differs from `--expect-key` or `--expect-revision`.
 const UNEXPECTED: &[&str] = &["is expected"];
@@ -312,9 +374,6 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
              STATECTL_PASSPHRASE, or ask a recipient to run `statectl recipients add RECIPIENT` with the recipient that \
              `statectl identity` prints"
         }
-        ErrorKind::Distrusted => {
-            "ask the other users of the stack whether the change was intended; if so, run `statectl trust --accept --stack NAME`"
-        }
         ErrorKind::Denied => {
             "check your permissions and credentials for the store, then run the command again"
         }
@@ -328,6 +387,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
 mod tests {
     use super::CliError;
     use crate::exit::ExitCode;
+    use crate::invocation::Invocation;
     use state_core::Error;
 
     #[test]
@@ -346,7 +406,8 @@ mod tests {
 
     #[test]
     fn hint_repeats_backend_and_stack_flags() {
-        let error = CliError::from(Error::not_found("stack x")).with_invocation("statectl --backend /b");
+        let error =
+            CliError::from(Error::not_found("stack x")).with_invocation(&Invocation::new(Some("/b"), None));
         assert_eq!(
             error.hint.as_deref(),
             Some("list stacks with `statectl --backend /b stack ls`")

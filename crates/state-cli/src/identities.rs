@@ -3,17 +3,20 @@
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::formats;
+use crate::output::line_to_stderr;
+use crate::render::time::friendly_duration;
 use crate::settings::file::user_folder;
 use crate::settings::{Settings, quoted};
 use clap::ValueEnum;
 use state_core::Entropy;
 use state_core::head::SealingPolicy;
-use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
+use state_encrypt::{AgeKeys, Identities, Passphrase, PluginRules, Prompter, Recipients, generate_identity};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// The user's own identity file, relative to the user's configuration folder.
@@ -24,6 +27,12 @@ const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// The environment variable with a passphrase that decrypts stacks.
 const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
+
+/// The environment variable with the names of age plugins that recipients of a stack may start, separated by commas.
+const PLUGINS: &str = "STATECTL_AGE_PLUGINS";
+
+/// The environment variable with the time limit of each call of an age plugin.
+const PLUGIN_TIMEOUT: &str = "STATECTL_AGE_PLUGIN_TIMEOUT";
 
 /// Flags for the encryption of a new stack.
 #[derive(Clone, Debug, clap::Args)]
@@ -106,6 +115,11 @@ impl Keys {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The recipients that belong to the user's identities.
+    pub(crate) fn own_recipients(&self) -> Vec<String> {
+        self.get().map(|keys| keys.own_recipients()).unwrap_or_default()
+    }
+
     /// Creates the user's identity if there is none, and loads it.
     ///
     /// # Errors
@@ -166,12 +180,52 @@ impl Keys {
             identities.add_passphrase(passphrase.clone());
             recipients.add_passphrase(passphrase);
         }
-        let mut keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy));
+        let limit = plugin_timeout()?;
+        let identities = identities
+            .with_plugin_timeout(limit)
+            .with_prompter(Arc::new(PluginMessages));
+        let recipients = recipients.with_plugin_timeout(limit);
+        let rules = PluginRules::default().with_timeout(limit);
+        let trusted = std::env::var(PLUGINS).unwrap_or_default();
+        rules.trust(trusted.split(',').map(str::trim).map(str::to_owned));
+        let mut keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy)).with_plugins(rules);
         for (format, opaque) in formats::all().opaque() {
             keys = keys.with_opaque(format, opaque.in_entry, opaque.in_snapshot);
         }
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
         Ok(())
+    }
+}
+
+/// The time limit of each call of an age plugin.
+fn plugin_timeout() -> Result<Duration, CliError> {
+    match std::env::var(PLUGIN_TIMEOUT) {
+        Ok(text) => {
+            friendly_duration(&text).map_err(|reason| CliError::usage(PLUGIN_TIMEOUT, &reason.to_string()))
+        }
+        Err(_) => Ok(PluginRules::DEFAULT_TIMEOUT),
+    }
+}
+
+/// Shows the messages of age plugins, such as the request to touch a hardware key. Questions stay unanswered.
+#[derive(Debug)]
+struct PluginMessages;
+
+impl Prompter for PluginMessages {
+    fn show(&self, message: &str) {
+        line_to_stderr(&format!("age plugin: {message}"));
+    }
+
+    fn confirm(&self, _: &str, _: &str, _: Option<&str>) -> Option<bool> {
+        None
+    }
+
+    fn ask(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn ask_secret(&self, _: &str) -> Option<Passphrase> {
+        None
     }
 }
 

@@ -18,6 +18,8 @@ mod graph;
 mod hardening;
 mod identities;
 mod input;
+mod invocation;
+mod key_loss;
 mod marks;
 mod origin;
 mod output;

@@ -8,6 +8,7 @@
 pub(crate) mod file;
 
 use crate::error::CliError;
+pub(crate) use crate::invocation::{Invocation, quoted};
 use crate::render::time::friendly_duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
@@ -259,17 +260,11 @@ impl Settings {
         }
     }
 
-    /// The beginning of a command line for the same store and stack, for commands in hints.
-    pub(crate) fn invocation(&self) -> String {
-        let mut words = String::from("statectl");
-        let stack = self.stack.as_ref().map(StackName::short);
+    /// The flags for the same store and stack, for commands in hints and warnings.
+    pub(crate) fn invocation(&self) -> Invocation {
         let backend = self.backend.as_ref().map(|url| shown(url));
-        for (flag, value) in [("--backend", &backend), ("--stack", &stack)] {
-            if let Some(value) = value {
-                words.push_str(&format!(" {flag} {}", quoted(value)));
-            }
-        }
-        words
+        let stack = self.stack.as_ref().map(StackName::short);
+        Invocation::new(backend.as_deref(), stack.as_deref())
     }
 }
 
@@ -336,27 +331,4 @@ pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
         .skip(1)
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == "--json")
-}
-
-/// A word quoted for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_only_if_needed() {
-        assert_eq!(quoted("file://.state"), "file://.state");
-        assert_eq!(quoted("a[\"b\"]"), "'a[\"b\"]'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
-    }
 }

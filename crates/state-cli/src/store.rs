@@ -87,18 +87,24 @@ impl Opener {
             return Ok(());
         };
         let sealed = sealed_names(&*known).await?;
-        let Some(first) = sealed.first() else {
+        if sealed.is_empty() {
             return Ok(());
-        };
+        }
         let listed: Vec<_> = sealed.iter().map(StackName::short).collect();
         let message = format!(
-            "the store is missing, but this client knows encrypted stacks in it: {}",
+            "the store is missing, but this client knows encrypted stacks in it: {}; it was deleted, or it vanished (a disk that \
+             isn't mounted, another path, an attacker)",
             listed.join(", ")
         );
+        let forget: Vec<_> = listed
+            .iter()
+            .map(|name| format!("`statectl trust --accept --stack {}`", quoted(name)))
+            .collect();
         Err(
             CliError::undecipherable(format!("store {}", shown(url)), &message).with_hint(format!(
-                "restore the store from a backup; to give a stack up, run `statectl trust --accept --stack {}`",
-                quoted(&first.short())
+                "if you deleted it on purpose, run {}; otherwise bring it back first, because everything in it would be \
+                 created again",
+                forget.join(" and ")
             )),
         )
     }
@@ -135,8 +141,10 @@ impl Opener {
         let warn = move |reason: &str| output.announce(|page| page.line(format_args!("warning: {reason}")));
         let known = FileKnownStacks::of_store(&folder, &store, entropy, warn);
         // With `--json` nothing is printed, so that the change is reported by a later command.
+        let own = self.keys.own_recipients();
         let report = move |change: &str| {
-            output.announce(|page| page.line(format_args!("notice: {change}")));
+            let marked = mark_own(change, &own);
+            output.announce(|page| page.line(format_args!("notice: {marked}")));
             !output.json
         };
         Some(Arc::new(known.with_report(report)))
@@ -281,6 +289,18 @@ impl Opener {
             line_to_stderr(&format!("using {what}"));
         }
     }
+}
+
+/// Marks the user's own recipients in a text as `you`.
+fn mark_own(text: &str, own: &[String]) -> String {
+    own.iter().fold(text.to_owned(), |text, recipient| {
+        // A recipient with a name is in parentheses.
+        let named = format!("({recipient})");
+        match text.contains(&named) {
+            true => text.replace(&named, &format!("({recipient}, you)")),
+            false => text.replace(recipient, &format!("{recipient} (you)")),
+        }
+    })
 }
 
 /// The error for a store that can't be opened. An invalid configuration becomes a usage error.

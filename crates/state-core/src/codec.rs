@@ -1,7 +1,7 @@
-//! Encodes and decodes snapshots and entries: two forms, one decoder.
+//! Encodes snapshots and entries in two forms, and decodes both.
 //!
-//! - The **stored form** ([`encode_stored`]) is the form that stores keep and digests cover: one JSON object with
-//!   sorted keys in every object, except that `entries` comes last; one line for the header, then one line per entry.
+//! - The **stored form** ([`encode_stored`]) is written to stores, and digests are computed from it. It is one JSON
+//!   object: one line for the header, then one line per entry. All keys are sorted, except that `entries` comes last.
 //! - The **pretty form** ([`encode_pretty`]) is the form for people and for other unobin tools: indented, with keys
 //!   in the order of unobin 0.4.0 and with Go's escapes for characters that are special in HTML.
 //!
@@ -163,7 +163,7 @@ pub fn entry_text(entry: &Entry) -> String {
     text
 }
 
-/// Estimates the size of an encoded entry, in bytes.
+/// Returns the approximate size of an encoded entry, in bytes.
 fn size(entry: &Entry) -> usize {
     let length = |side: &Option<Properties>| side.as_ref().map_or(0, Properties::len_bytes);
     ENTRY_OVERHEAD + length(&entry.inputs) + length(&entry.outputs)
@@ -215,7 +215,7 @@ fn factory(info: &FactoryInfo, out: &mut String) {
     object.finish();
 }
 
-/// Embeds the canonical text of the entry. For `serde_json` only.
+/// Serializes the canonical text of the entry. Works with `serde_json` only.
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = RawValue::from_string(entry_text(self)).map_err(serde::ser::Error::custom)?;
@@ -223,7 +223,7 @@ impl Serialize for Entry {
     }
 }
 
-/// Decodes an entry as strictly as [`decode`]; positions in errors count from the start of the entry. For
+/// Decodes an entry as strictly as [`decode`]; positions in errors count from the start of the entry. Works with
 /// `serde_json` only.
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -1,4 +1,4 @@
-//! Manual changes of a state that keep it consistent: move, remove, mark.
+//! Manual changes of a state that keep the state consistent: moving and removing entries, and setting their flags.
 //!
 //! A [`StateEditor`] performs [`Operation`]s on a copy of a state, one after the other, and checks each against the
 //! integrity rules. The result is a list of [`EditChange`]s for one [`Edit`](crate::mutation::Edit). No operation
@@ -11,8 +11,8 @@
 //! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or `force` (prunes their references) |
 //! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
-//! A [`MovePlan`] checks which entries can move to another stack. They keep all their references, so entries that
-//! refer to each other move together or not at all.
+//! A [`MovePlan`] moves entries to another stack. The entries keep all their references, so entries that refer to each
+//! other move together or not at all.
 //!
 //! A removed entry passes its dependencies on to its dependents. Otherwise an ordering that was only implied through
 //! the removed entry would be lost, because tools reduce dependency lists transitively.
@@ -157,7 +157,7 @@ impl StateEditor {
     /// Performs an operation completely or not at all.
     ///
     /// # Errors
-    /// The reason for refusing the operation; the editor is unchanged.
+    /// Returns the reason for refusing the operation, and leaves the editor unchanged.
     pub fn perform(&mut self, operation: &Operation) -> Result<(), Refusal> {
         let (state, changes) = (self.state.clone(), self.changes.len());
         let performed = self.try_perform(operation);
@@ -195,7 +195,7 @@ impl StateEditor {
     /// Replaces an entry, possibly under another key. References to the entry are not updated.
     ///
     /// # Errors
-    /// The reason for refusing the change; the editor is unchanged.
+    /// Returns the reason for refusing the change, and leaves the editor unchanged.
     pub fn put(&mut self, target: &EntryKey, entry: Entry) -> Result<(), Refusal> {
         if self.state.entry(target).is_some_and(|old| **old == entry) {
             return Ok(());

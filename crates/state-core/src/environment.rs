@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Timestamp(Arc<str>);
 
 impl Timestamp {
-    /// Wraps a text without parsing it. Code that computes with timestamps has to validate it.
+    /// Wraps a text without parsing it. Code that computes with timestamps must validate the text.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -40,14 +40,14 @@ impl fmt::Debug for Timestamp {
 /// A source of time.
 #[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The wall clock. Use it for times that people read, never to decide who owns a lock.
+    /// Returns the time of the wall clock. Use it for times that people read, never to decide who owns a lock.
     fn now(&self) -> Timestamp;
 
     /// Monotonic time since an arbitrary moment of this process.
     fn elapsed(&self) -> Duration;
 
-    /// Waits for a duration. The default implementation yields once and returns, which is enough for a clock that
-    /// tests advance by hand.
+    /// Waits for a duration. The default implementation yields once and returns, which is enough for a clock that only
+    /// tests advance.
     ///
     /// # Cancellation
     /// Dropping the future has no side effects.

@@ -65,8 +65,8 @@ pub enum Error {
         /// Why the change conflicts with the object's current state.
         reason: String,
     },
-    /// Another writer took over the stack. Writes that were not acknowledged before are invisible unless the new lock
-    /// holder kept them.
+    /// Another writer took over the stack. Writes that were not acknowledged before the takeover are visible only if
+    /// the new lock holder kept them.
     #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
     Fenced {
         /// The stack that was taken over.
@@ -164,7 +164,7 @@ pub enum Error {
     Distrusted {
         /// The stack whose content is rejected.
         object: String,
-        /// The change that no holder of the pinned key has signed.
+        /// The difference from the pinned content, which no holder of the pinned key has signed.
         reason: String,
     },
     /// The store denied access.
@@ -235,7 +235,7 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The reaction that this error calls for.
+    /// Returns how the caller should react to this error.
     pub const fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound { .. } | Self::NoContainer { .. } | Self::Collected { .. } => ErrorKind::NotFound,

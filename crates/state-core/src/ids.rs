@@ -32,12 +32,13 @@ pub mod revision;
 pub struct ParseIdError {
     /// The kind of identifier, and the rejected text if it may be shown.
     pub object: String,
-    /// The rule that the text breaks.
+    /// The rule that the text violates.
     pub reason: &'static str,
 }
 
 impl ParseIdError {
-    /// Returns the error for this text: control characters are escaped, and long text is cut after 60 characters.
+    /// Returns the error for a text that may be shown. The error escapes control characters and truncates long text
+    /// after 60 characters.
     fn of_text(kind: &str, text: &str, reason: &'static str) -> Self {
         let shown: String = text.chars().take(60).collect();
         Self {

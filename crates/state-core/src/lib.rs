@@ -35,7 +35,7 @@
 //! | [`error`] | The error type of this crate, including violations of integrity rules |
 //! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |
 //! | `ids` | Names, addresses, counters, digests: [`address`], [`id`], [`revision`], ... |
-//! | [`json`], [`environment`] | JSON that keeps digits and key order; injected time and randomness |
+//! | [`json`], [`environment`] | JSON that keeps all digits of numbers; injected time and randomness |
 //!
 //! The folders are private: each module is public at the root, as `state_core::head`.
 //!

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::StoredStack;
 use writer::MemoryWriter;
 
-/// Keeps stacks in memory; clones share them. Its futures never wait, so they run on any executor.
+/// A backend that keeps stacks in memory; clones share the stacks. Its futures never wait, so they run on any executor.
 #[derive(Clone, Default)]
 pub struct MemoryBackend {
     contents: Arc<Mutex<Contents>>,
@@ -67,7 +67,7 @@ impl MemoryBackend {
     }
 }
 
-/// Shows numbers only, never contents.
+/// Shows only counts, never contents.
 impl fmt::Debug for MemoryBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contents = self.contents();

@@ -1,5 +1,5 @@
-//! The contracts of the systems that this crate is compatible with. They are stable: a tool that was written for one
-//! of these systems works with any stack in any store.
+//! Contracts of other systems (Pulumi, Terraform and unobin) that this project implements. The contracts are stable: a
+//! tool that was written for one of these systems works with any stack in any store.
 //!
 //! | contract | items | implemented by |
 //! |---|---|---|

@@ -1,6 +1,7 @@
-//! The state of a stack after some prefix of its journal. Cheap to copy, and changed only by [`State::apply`].
+//! The state of a stack after some prefix of its journal. A state is cheap to copy, and only [`State::apply`] and
+//! [`State::settle`] change it.
 //!
-//! A state consists of the loaded entries, which never change, and persistent maps of the changes since. A copy
+//! A state consists of the loaded entries, which never change, and persistent maps of the changes since then. A copy
 //! shares both with its original. The cost of a mutation therefore depends only on the references of its own entry,
 //! not on the number of entries, readers or checkpoints.
 //!
@@ -150,7 +151,8 @@ impl State {
         Ok(state)
     }
 
-    /// Returns the state as a snapshot. Equal states yield equal snapshots, whatever their history.
+    /// Returns the state as a snapshot without a continuation. Equal states yield equal snapshots, even if different
+    /// journals led to them.
     pub fn snapshot(&self, stack: impl Into<String>, generated_at: Timestamp) -> Snapshot {
         let Header {
             factory,
@@ -203,7 +205,7 @@ impl State {
         self.serial
     }
 
-    /// The current revision, created by the last update that ended; `None` before the first.
+    /// The current revision, which the last ended update created; `None` if no update has ended.
     pub const fn current(&self) -> Option<&RevisionId> {
         self.current.as_ref()
     }
@@ -265,8 +267,7 @@ impl State {
         self.update.as_deref()
     }
 
-    /// The mark that makes the entries as a whole unreliable; `None` if they are reliable except for pending
-    /// operations.
+    /// The mark of a state whose entries may all be outdated; `None` if only entries with pending operations may be.
     pub fn invalidated(&self) -> Option<&Invalidation> {
         self.invalidated.as_deref()
     }
@@ -282,12 +283,12 @@ impl State {
         &self.outputs
     }
 
-    /// The serials of other tools that the stack was imported from.
+    /// The serials of other tools from which the stack was imported, by tool.
     pub fn foreign_serials(&self) -> &BTreeMap<String, ForeignSerial> {
         &self.header.foreign_serials
     }
 
-    /// The remaining fields of another tool's state, by system.
+    /// Fields of other tools' states that have no counterpart in this format, by tool.
     pub fn extensions(&self) -> &JsonMap {
         &self.header.extensions
     }
@@ -344,8 +345,8 @@ impl State {
         self.front = self.base.block_before();
     }
 
-    /// A position after all entries that is never before `base`. If all entries have been recorded, their end is the
-    /// position of the next record, so an appended entry there would collide with it.
+    /// Returns a position after all entries that is not before `base`. Otherwise, if the update has recorded all
+    /// entries, an appended entry would get the position of the next recorded entry.
     fn end_position_after_base(&self) -> Position {
         self.entries.end_position().max(self.base)
     }
@@ -376,7 +377,7 @@ fn refuse<T>(rule: Rule, detail: impl Into<String>) -> Checked<T> {
     Err(vec![Violation::whole(rule, detail)])
 }
 
-/// Compares contents only: positions and structural sharing are ignored.
+/// Compares contents, and ignores positions and structural sharing.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         let moment = || Timestamp::new("");

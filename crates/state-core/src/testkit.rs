@@ -9,4 +9,5 @@ pub mod hostile;
 pub mod key;
 pub mod oracle;
 pub mod run;
+pub mod server;
 pub mod strategy;

@@ -72,11 +72,12 @@ impl Crypter for ConfigCrypter {
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {
         let invalid = |reason: &str| Error::invalid(object(context), reason);
+        let foreign = |reason: &str| Error::sealed(object(context), reason);
         let (key, encoded) = sealed::split(ciphertext).ok_or_else(|| invalid("it is not a sealed value"))?;
         let ours = self.key_id.to_string();
         if !ours.starts_with(key) {
             let reason = format!("it is sealed under key {key}…, not under {}…", &ours[..key.len()]);
-            return Err(invalid(&reason));
+            return Err(foreign(&reason));
         }
         let bytes = STANDARD_NO_PAD
             .decode(encoded)
@@ -92,7 +93,9 @@ impl Crypter for ConfigCrypter {
         self.aead
             .decrypt(XNonce::from_slice(nonce), payload)
             .map_err(|_| {
-                invalid("it can't be decrypted: it was changed, or sealed in another context or stack")
+                foreign(
+                    "it can't be decrypted: it was changed, or sealed under another name or in another stack",
+                )
             })
     }
 }

@@ -96,6 +96,17 @@ pub enum Error {
         /// The error of the plugin, or a message that the plugin is not installed.
         reason: String,
     },
+    /// A recipient that the store names needs an age plugin that the user doesn't use. The program was not started.
+    #[error(
+        "cannot wrap the data key to recipient {recipient}: none of your identities uses the program age-plugin-{plugin}, so it \
+         was not started"
+    )]
+    UntrustedPlugin {
+        /// The recipient as the store names it.
+        recipient: String,
+        /// The name of the plugin, without `age-plugin-`.
+        plugin: String,
+    },
     /// Unwrapping with a passphrase would take too long.
     #[error(
         "data key {key}, wrapped file {file}: its passphrase work factor {needed} exceeds the limit {cap}"
@@ -209,6 +220,9 @@ impl Error {
             }
             Self::Plugin { .. } => {
                 "install the plugin, connect its hardware key and enter the right PIN, or use another identity"
+            }
+            Self::UntrustedPlugin { .. } => {
+                "if you trust the plugin, add one of its identities to your identity file, or set STATECTL_AGE_PLUGINS to its name"
             }
             Self::WorkFactor { .. } => "raise the limit if you trust the file, or use another identity",
             Self::SealedUnder { .. } => "decrypt the value with the key that it names, then seal it again",

@@ -21,6 +21,8 @@ pub struct Identities {
     pub(crate) max_work_factor: u8,
     #[cfg(feature = "plugin")]
     pub(crate) prompter: crate::plugin::Prompts,
+    #[cfg(feature = "plugin")]
+    pub(crate) plugin_timeout: std::time::Duration,
     opened: Arc<AtomicU64>,
 }
 
@@ -42,6 +44,8 @@ impl Default for Identities {
             max_work_factor: DEFAULT_MAX_WORK_FACTOR,
             #[cfg(feature = "plugin")]
             prompter: crate::plugin::Prompts::default(),
+            #[cfg(feature = "plugin")]
+            plugin_timeout: crate::PluginRules::DEFAULT_TIMEOUT,
             opened: Arc::default(),
         }
     }
@@ -124,6 +128,26 @@ impl Identities {
     pub fn with_prompter(mut self, prompter: Arc<dyn crate::Prompter>) -> Self {
         self.prompter = crate::plugin::Prompts::new(prompter);
         self
+    }
+
+    /// Sets the time limit of each call of an age plugin. The default is [`PluginRules::DEFAULT_TIMEOUT`](crate::PluginRules::DEFAULT_TIMEOUT).
+    #[cfg(feature = "plugin")]
+    #[must_use]
+    pub fn with_plugin_timeout(mut self, limit: std::time::Duration) -> Self {
+        self.plugin_timeout = limit;
+        self
+    }
+
+    /// Returns the names of the age plugins whose identities are among these.
+    pub fn plugins(&self) -> Vec<String> {
+        #[cfg(feature = "plugin")]
+        let name = |key: &SecretKey| match key {
+            SecretKey::Plugin(key) => Some(key.plugin().to_owned()),
+            _ => None,
+        };
+        #[cfg(not(feature = "plugin"))]
+        let name = |_: &SecretKey| None;
+        self.keys.iter().filter_map(name).collect()
     }
 
     /// Returns the number of identities, passphrases included.

@@ -2,16 +2,17 @@
 //! stacks.
 
 use crate::data_key::DataKey;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::identity::Identities;
 use crate::outputs_document::OutputsDocument;
+use crate::plugin_rules::PluginRules;
 use crate::recipient::{Recipient, Recipients};
 use crate::sealer::Sealer;
 use crate::stack_key::SealingKey;
 use crate::wrapped::{Wrap, unwrap, wrap};
 use state_core::head::SealingPolicy;
 use state_core::sealing::{KeyProvider, OpenedOutputs, StackKey, WrappedKey};
-use state_core::{Entropy, KeyId, Lineage, Result};
+use state_core::{Digest, Entropy, KeyId, Lineage, Result};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,14 +22,24 @@ const PASSPHRASE: &str = "passphrase";
 
 /// Data keys in age files, wrapped to the given recipients and unwrapped with the given identities.
 ///
-/// Generated and unwrapped keys stay in memory until the provider is dropped.
+/// Generated and unwrapped keys stay in memory until the provider is dropped. So do failures: a wrong passphrase costs a second,
+/// and a service that is down the time limit of its plugin, only once for the same files. [`AgeKeys::forget_failures`]
+/// makes a program that runs longer try again.
+///
+/// A recipient that a store names starts no age plugin, unless the user trusts the plugin: by an identity of it, by one of
+/// the given recipients, or by [`AgeKeys::plugins`].
 pub struct AgeKeys {
     identities: Identities,
     recipients: Recipients,
     entropy: Arc<dyn Entropy>,
     opaque: Vec<OpaquePaths>,
     known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
+    attempts: Mutex<BTreeMap<Attempt, error::Result<Arc<DataKey>>>>,
+    plugins: Arc<PluginRules>,
 }
+
+/// A key, and the digest of the wrapped files from which it was to be unwrapped.
+type Attempt = (KeyId, Digest);
 
 /// The places in the extensions of one system that may contain secrets, as JSON pointers.
 struct OpaquePaths {
@@ -41,13 +52,45 @@ impl AgeKeys {
     /// Creates a provider. New keys are wrapped to the recipients. Without recipients the provider can't wrap keys;
     /// without identities it can't unwrap them.
     pub fn new(identities: Identities, recipients: Recipients, entropy: Arc<dyn Entropy>) -> Self {
-        Self {
+        let keys = Self {
             identities,
             recipients,
             entropy,
             opaque: Vec::new(),
             known: Mutex::default(),
-        }
+            attempts: Mutex::default(),
+            plugins: Arc::default(),
+        };
+        keys.with_plugins(PluginRules::default())
+    }
+
+    /// Sets the trusted plugins. Those of the identities and recipients are trusted in any case.
+    #[must_use]
+    pub fn with_plugins(mut self, plugins: PluginRules) -> Self {
+        plugins.trust(self.identities.plugins());
+        plugins.trust_plugins_of(&self.recipients);
+        self.plugins = Arc::new(plugins);
+        self
+    }
+
+    /// Returns the trusted plugins, for example to trust the plugin of a recipient that the user names.
+    pub fn plugins(&self) -> &PluginRules {
+        &self.plugins
+    }
+
+    /// Returns to how many recipients, passphrases included, the keys of new stacks are wrapped.
+    pub fn recipients(&self) -> usize {
+        self.recipients.keys().len() + self.recipients.passphrases.len()
+    }
+
+    /// Returns the recipients that belong to the identities of this provider: see [`Identities::recipients`].
+    pub fn own_recipients(&self) -> Vec<String> {
+        self.identities.recipients()
+    }
+
+    /// Forgets which keys couldn't be unwrapped, so that the next call tries again.
+    pub fn forget_failures(&self) {
+        self.attempts().retain(|_, outcome| outcome.is_ok());
     }
 
     /// Declares, for all stacks, the places in the extensions of a system that may contain secrets; see
@@ -73,8 +116,24 @@ impl AgeKeys {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, key: DataKey, lineage: Lineage) -> Arc<dyn StackKey> {
-        let key = Arc::new(key);
+    fn attempts(&self) -> MutexGuard<'_, BTreeMap<Attempt, error::Result<Arc<DataKey>>>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unwraps a key, or returns the outcome of an earlier attempt with the same files.
+    fn unwrap_once(&self, id: KeyId, files: &[Vec<u8>]) -> error::Result<Arc<DataKey>> {
+        let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
+        let parts: Vec<&[u8]> = digests.iter().map(|digest| &digest.as_bytes()[..]).collect();
+        let attempt = (id, Digest::of_parts(&parts));
+        if let Some(outcome) = self.attempts().get(&attempt) {
+            return outcome.clone();
+        }
+        let outcome = unwrap(files, &self.identities, id).map(Arc::new);
+        self.attempts().insert(attempt, outcome.clone());
+        outcome
+    }
+
+    fn keep(&self, key: Arc<DataKey>, lineage: Lineage) -> Arc<dyn StackKey> {
         self.known().insert(key.id(), Arc::clone(&key));
         // The policy is a placeholder: each call of `SealingKey` names its own policy.
         let mut sealer = Sealer::new(Arc::clone(&key), lineage, SealingPolicy::Sensitive);
@@ -83,7 +142,8 @@ impl AgeKeys {
             let in_snapshot: Vec<&str> = opaque.in_snapshot.iter().map(String::as_str).collect();
             sealer = sealer.with_opaque(&opaque.system, &in_entry, &in_snapshot);
         }
-        Arc::new(SealingKey::new(key, lineage, &sealer))
+        let plugins = Arc::clone(&self.plugins);
+        Arc::new(SealingKey::new(key, lineage, &sealer).with_plugins(plugins))
     }
 
     /// Parses lines of recipients. A list of recipients contains no passphrase: the line `passphrase` selects the
@@ -108,13 +168,13 @@ impl AgeKeys {
             })?;
             named.add(recipient);
         }
-        Ok(named)
+        Ok(self.plugins.apply(named)?)
     }
 }
 
 impl KeyProvider for AgeKeys {
     fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>> {
-        Ok(self.keep(DataKey::generate(&*self.entropy), lineage))
+        Ok(self.keep(Arc::new(DataKey::generate(&*self.entropy)), lineage))
     }
 
     fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey> {
@@ -134,7 +194,7 @@ impl KeyProvider for AgeKeys {
     }
 
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
-        Ok(self.keep(unwrap(files, &self.identities, id)?, lineage))
+        Ok(self.keep(self.unwrap_once(id, files)?, lineage))
     }
 
     fn open_outputs(&self, lineage: Lineage, document: &[u8]) -> Result<OpenedOutputs> {

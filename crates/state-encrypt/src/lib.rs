@@ -85,12 +85,13 @@ mod passphrase;
 mod place;
 #[cfg(feature = "plugin")]
 mod plugin;
+mod plugin_rules;
 mod recipient;
 mod sealer;
+mod spans;
 #[cfg(feature = "ssh")]
 mod ssh;
 mod stack_key;
-mod stretch;
 mod wrapped;
 
 pub use authenticator::{Authenticator, TAG_BYTES};
@@ -105,6 +106,7 @@ pub use outputs_document::OutputsDocument;
 pub use passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
 #[cfg(feature = "plugin")]
 pub use plugin::Prompter;
+pub use plugin_rules::PluginRules;
 pub use recipient::{Recipient, Recipients};
 pub use sealer::Sealer;
 pub use stack_key::SealingKey;

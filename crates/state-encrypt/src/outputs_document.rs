@@ -23,13 +23,14 @@ const FORMAT: u64 = 2;
 /// Size limit of a document, in bytes.
 const MAX_BYTES: usize = 256 << 20;
 
-/// The outputs of one revision, sealed under an *output key* that is wrapped to separate recipients. An identity of one
-/// of these recipients can decrypt the outputs, but no other value of the stack. The access rules of the store restrict
-/// the access to the state itself.
+/// The outputs of one revision, sealed under an *output key*. The output key is wrapped to recipients of its own,
+/// independent of the recipients of the stack. An identity of one of these recipients can decrypt the outputs, but no
+/// other value of the stack. Whether a reader of the outputs can also read the sealed state depends on the access rules
+/// of the store.
 ///
-/// A tag under the output key covers the whole document: lineage, name of the stack and serial, names of outputs, values, wrapped keys. Every
-/// reader of the outputs holds the output key and could forge a document; consumers that need protection against that
-/// read the outputs from the state.
+/// A MAC under the output key covers the whole document: lineage, name of the stack, serial, names of outputs, values
+/// and wrapped keys. Every reader of the outputs holds the output key and could forge a document; consumers that need
+/// protection against that read the outputs from the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct OutputsDocument {
@@ -145,7 +146,7 @@ impl OutputsDocument {
         }
     }
 
-    /// Decodes the wrapped files of the output key.
+    /// Decodes the age files that contain the wrapped output key from base64.
     ///
     /// # Errors
     /// [`Error::Document`] when one of the files is not base64.

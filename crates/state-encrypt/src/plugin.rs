@@ -1,10 +1,11 @@
-//! Passes questions of age plugins to the user.
+//! Calls of age plugins: a time limit, and the questions that a plugin asks the user.
 
 use crate::passphrase::Passphrase;
 use age::Callbacks;
 use age::secrecy::SecretString;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// Answers the questions of age plugins, such as a PIN or a confirmation. Without a prompter every question stays
 /// unanswered.
@@ -63,6 +64,41 @@ impl fmt::Debug for Prompts {
     }
 }
 
+/// A plugin that didn't answer within its time limit, or ended without an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoAnswer {
+    limit: Duration,
+    is_late: bool,
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_late {
+            true => write!(f, "the age plugin gave no answer within {:?}", self.limit),
+            false => f.write_str("the call of the age plugin failed"),
+        }
+    }
+}
+
+/// Runs a call of a plugin in a thread of its own, and waits until it ends or the time limit is over.
+///
+/// age has no time limit of its own, and a plugin may wait for a device or a service for ever. A thread that is too late
+/// stays until the plugin ends; a plugin reads the end of its input when this process exits.
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NoAnswer> {
+    let (answer, answered) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        // The receiver is gone if the answer is too late.
+        drop(answer.send(call()));
+    });
+    answered.recv_timeout(limit).map_err(|error| NoAnswer {
+        limit,
+        is_late: error == mpsc::RecvTimeoutError::Timeout,
+    })
+}
+
 /// Always equal: the prompter doesn't take part in the comparison of two sets of recipients.
 impl PartialEq for Prompts {
     fn eq(&self, _: &Self) -> bool {
@@ -71,3 +107,17 @@ impl PartialEq for Prompts {
 }
 
 impl Eq for Prompts {}
+
+#[cfg(test)]
+mod tests {
+    use super::within;
+    use std::time::Duration;
+
+    #[test]
+    fn call_ends_by_itself_or_at_its_time_limit() {
+        assert_eq!(within(Duration::from_secs(60), || 7), Ok(7));
+        let limit = Duration::from_millis(20);
+        let late = within(limit, || std::thread::sleep(Duration::from_secs(60))).unwrap_err();
+        assert_eq!(late.to_string(), "the age plugin gave no answer within 20ms");
+    }
+}

@@ -40,6 +40,16 @@ impl Recipient {
     pub fn as_str(&self) -> &str {
         &self.text
     }
+
+    /// Returns the name of the age plugin that wraps keys to this recipient; none if no plugin is needed. The program is
+    /// `age-plugin-` with this name.
+    pub fn plugin(&self) -> Option<&str> {
+        #[cfg(feature = "plugin")]
+        if let RecipientKey::Plugin(key) = &self.key {
+            return Some(key.plugin());
+        }
+        None
+    }
 }
 
 fn read_key(text: &str) -> Result<RecipientKey, String> {
@@ -134,12 +144,28 @@ impl FromStr for Recipient {
 }
 
 /// The recipients of a data key: public keys and passphrases.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipients {
     keys: Vec<Recipient>,
     pub(crate) passphrases: Vec<(Passphrase, u8)>,
     #[cfg(feature = "plugin")]
     pub(crate) prompter: crate::plugin::Prompts,
+    #[cfg(feature = "plugin")]
+    pub(crate) plugin_timeout: std::time::Duration,
+}
+
+impl Default for Recipients {
+    /// Contains no recipients, and has the default time limit for plugins.
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            passphrases: Vec::new(),
+            #[cfg(feature = "plugin")]
+            prompter: crate::plugin::Prompts::default(),
+            #[cfg(feature = "plugin")]
+            plugin_timeout: crate::PluginRules::DEFAULT_TIMEOUT,
+        }
+    }
 }
 
 impl Recipients {
@@ -202,6 +228,14 @@ impl Recipients {
     #[must_use]
     pub fn with_prompter(mut self, prompter: std::sync::Arc<dyn crate::Prompter>) -> Self {
         self.prompter = crate::plugin::Prompts::new(prompter);
+        self
+    }
+
+    /// Sets the time limit of each call of an age plugin. The default is [`PluginRules::DEFAULT_TIMEOUT`](crate::PluginRules::DEFAULT_TIMEOUT).
+    #[cfg(feature = "plugin")]
+    #[must_use]
+    pub fn with_plugin_timeout(mut self, limit: std::time::Duration) -> Self {
+        self.plugin_timeout = limit;
         self
     }
 

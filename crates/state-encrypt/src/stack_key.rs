@@ -5,6 +5,7 @@ use crate::config_crypter::ConfigCrypter;
 use crate::data_key::DataKey;
 use crate::endorsement::endorse;
 use crate::outputs_document::OutputsDocument;
+use crate::plugin_rules::PluginRules;
 use crate::recipient::Recipients;
 use crate::sealer::Sealer;
 use crate::wrapped::wrap;
@@ -22,6 +23,7 @@ pub struct SealingKey {
     sealer: Sealer,
     authenticator: Authenticator,
     lineage: Lineage,
+    plugins: Arc<PluginRules>,
 }
 
 impl SealingKey {
@@ -32,7 +34,15 @@ impl SealingKey {
             authenticator: Authenticator::new(&key, lineage),
             key,
             lineage,
+            plugins: Arc::default(),
         }
+    }
+
+    /// Sets the plugins that may wrap the key of the outputs. By default there are none.
+    #[must_use]
+    pub fn with_plugins(mut self, plugins: Arc<PluginRules>) -> Self {
+        self.plugins = plugins;
+        self
     }
 }
 
@@ -92,7 +102,7 @@ impl StackKey for SealingKey {
             named.add(recipient.parse()?);
         }
         let key = self.key.for_outputs();
-        let wraps = wrap(&key, &named)?;
+        let wraps = wrap(&key, &self.plugins.apply(named)?)?;
         let open = self.open_outputs(outputs)?;
         let document = OutputsDocument::seal(&key, &wraps, self.lineage, stack, serial, policy, &open)?;
         Ok(document.encode())

@@ -37,17 +37,16 @@ impl Wrap {
 /// files and prints [`DataKey::to_text`].
 ///
 /// # Errors
-/// [`Error::NoRecipient`] without recipients; [`Error::ShortPassphrase`]; [`Error::Wrapping`] when a plugin fails or the file would be too large.
+/// [`Error::NoRecipient`] without recipients; [`Error::ShortPassphrase`] when a passphrase is too short;
+/// [`Error::Wrapping`] when a plugin fails or the file would be too large.
 pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
     if recipients.is_empty() {
         return Err(Error::NoRecipient);
     }
     let mut wraps = Vec::new();
     if !recipients.keys().is_empty() {
-        let age_recipients = age_recipients(recipients)?;
-        let all = age_recipients.iter().map(AsRef::as_ref);
         wraps.push(Wrap {
-            bytes: encrypt(key, all)?,
+            bytes: wrap_to_keys(key, recipients)?,
             recipients: recipients.keys().iter().map(ToString::to_string).collect(),
         });
     }
@@ -63,11 +62,31 @@ pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
         recipient.set_work_factor(*work_factor);
         let one = std::iter::once(&recipient as &dyn age::Recipient);
         wraps.push(Wrap {
-            bytes: encrypt(key, one)?,
+            bytes: encrypt(&key.to_text(), one)?,
             recipients: Vec::new(),
         });
     }
     Ok(wraps)
+}
+
+/// Wraps to all public keys. Calls of plugins have a time limit, because a plugin may wait for a service that is down.
+fn wrap_to_keys(key: &DataKey, recipients: &Recipients) -> Result<Vec<u8>> {
+    let wrap_all = |text: &str, recipients: &Recipients| {
+        let age_recipients = age_recipients(recipients)?;
+        encrypt(text, age_recipients.iter().map(AsRef::as_ref))
+    };
+    let text = key.to_text();
+    #[cfg(feature = "plugin")]
+    if recipients.keys().iter().any(|key| key.plugin().is_some()) {
+        let (limit, recipients) = (recipients.plugin_timeout, recipients.clone());
+        let wrapped = crate::plugin::within(limit, move || wrap_all(&text, &recipients));
+        return wrapped.unwrap_or_else(|late| {
+            Err(Error::Wrapping {
+                reason: late.to_string(),
+            })
+        });
+    }
+    wrap_all(&text, recipients)
 }
 
 fn age_recipients(recipients: &Recipients) -> Result<Vec<Box<dyn age::Recipient>>> {
@@ -98,14 +117,14 @@ fn age_recipients(recipients: &Recipients) -> Result<Vec<Box<dyn age::Recipient>
     Ok(all)
 }
 
-fn encrypt<'r>(key: &DataKey, recipients: impl Iterator<Item = &'r dyn age::Recipient>) -> Result<Vec<u8>> {
+fn encrypt<'r>(text: &str, recipients: impl Iterator<Item = &'r dyn age::Recipient>) -> Result<Vec<u8>> {
     let failed = |reason: String| Error::Wrapping { reason };
     let encryptor = Encryptor::with_recipients(recipients).map_err(|error| failed(error.to_string()))?;
     let mut bytes = Vec::new();
     encryptor
         .wrap_output(&mut bytes)
         .and_then(|mut output| {
-            output.write_all(key.to_text().as_bytes())?;
+            output.write_all(text.as_bytes())?;
             output.finish().map(drop)
         })
         .map_err(|error| failed(error.to_string()))?;
@@ -129,6 +148,15 @@ struct Failures {
 }
 
 impl Failures {
+    /// Adds the failures of another attempt.
+    #[cfg(feature = "plugin")]
+    fn extend(&mut self, more: Self) {
+        self.plugin = more.plugin.or(self.plugin.take());
+        self.damaged = more.damaged.or(self.damaged.take());
+        self.too_much_work = more.too_much_work.or(self.too_much_work.take());
+        self.other_key = more.other_key.or(self.other_key.take());
+    }
+
     /// Picks one failure, in this order: another key in an opened file, an excessive work factor, damage, a plugin.
     fn worst(self) -> Option<Error> {
         let worst = self.other_key.or(self.too_much_work).or(self.damaged);
@@ -226,15 +254,45 @@ impl<'f> WrappedFile<'f> {
             #[cfg(feature = "ssh")]
             SecretKey::Ssh(key) => self.open(&**key, all, failures),
             #[cfg(feature = "plugin")]
-            SecretKey::Plugin(key) => {
-                let keys = std::slice::from_ref(key);
-                match age::plugin::IdentityPluginV1::new(key.plugin(), keys, all.prompter.clone()) {
-                    Ok(plugin) => self.open(&plugin, all, failures),
-                    Err(error) => {
-                        failures.plugin = Some(self.plugin(error.to_string()));
-                        None
-                    }
+            SecretKey::Plugin(key) => self.open_with_plugin(key, all, failures),
+        }
+    }
+
+    /// Tries an identity of a plugin, within the time limit of plugins.
+    #[cfg(feature = "plugin")]
+    fn open_with_plugin(
+        &self,
+        key: &age::plugin::Identity,
+        all: &Identities,
+        failures: &mut Failures,
+    ) -> Option<DataKey> {
+        let (bytes, key, identities) = (self.bytes.to_vec(), key.clone(), all.clone());
+        let (number, expected) = (self.number, self.expected);
+        let called = crate::plugin::within(all.plugin_timeout, move || {
+            let file = WrappedFile {
+                bytes: &bytes,
+                number,
+                expected,
+            };
+            let (keys, prompter) = (std::slice::from_ref(&key), identities.prompter.clone());
+            let mut failures = Failures::default();
+            let opened = match age::plugin::IdentityPluginV1::new(key.plugin(), keys, prompter) {
+                Ok(plugin) => file.open(&plugin, &identities, &mut failures),
+                Err(error) => {
+                    failures.plugin = Some(file.plugin(error.to_string()));
+                    None
                 }
+            };
+            (opened, failures)
+        });
+        match called {
+            Ok((opened, more)) => {
+                failures.extend(more);
+                opened
+            }
+            Err(late) => {
+                failures.plugin = Some(self.plugin(late.to_string()));
+                None
             }
         }
     }
@@ -289,6 +347,11 @@ impl<'f> WrappedFile<'f> {
             #[cfg(feature = "plugin")]
             DecryptError::Plugin(_) | DecryptError::PluginResolve(_) => {
                 failures.plugin = Some(self.plugin(error.to_string()));
+            }
+            // The file itself is in memory, so only the connection to a plugin can fail.
+            #[cfg(feature = "plugin")]
+            DecryptError::Io(source) => {
+                failures.plugin = Some(self.plugin(format!("the age plugin failed: {source}")));
             }
             _ => failures.damaged = Some(self.damaged("its header was changed")),
         }

@@ -1,4 +1,5 @@
-//! Tests that the program `age` of the distribution opens wrapped keys, and that its own keys are read.
+//! Tests that the installed program `age` opens our wrapped keys, and that this crate reads keys and files made with
+//! age.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 

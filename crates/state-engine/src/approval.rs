@@ -1,5 +1,5 @@
-//! Approval of the commands that providers start: a state is untrusted input, so a command that only the state names
-//! doesn't run.
+//! Approval of the commands that providers start: a state is untrusted input, so a command that only the state
+//! contains doesn't run without the user's approval.
 //!
 //! A provider reports the commands of a call ([`Provider::commands`](crate::Provider::commands)). The engine makes the
 //! call only if each of them is allowed:
@@ -52,7 +52,8 @@ pub struct ResourceCommand {
 }
 
 impl ResourceCommand {
-    /// The digest that an approval names. It covers all fields, so an approval of one command is valid for no other.
+    /// Returns the digest by which a user approves the command. It covers all fields, so an approval of one command is
+    /// valid for no other.
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::default();
         digester.add(self.name);
@@ -84,7 +85,7 @@ impl ResourceCommand {
     }
 }
 
-/// Shows no argument and no variable, which may be secret.
+/// Omits the arguments, variables and standard input, which may be secret.
 impl fmt::Debug for ResourceCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResourceCommand")
@@ -128,7 +129,7 @@ impl Digester {
     }
 }
 
-/// A command that isn't approved, and the entry whose state names it.
+/// A command that isn't approved, and the entry that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnapprovedCommand {
     /// Key of the entry.
@@ -190,7 +191,7 @@ impl CommandApprovals {
         approvals
     }
 
-    /// Approves more commands, and forgets that they were refused.
+    /// Approves more commands, and removes them from the refused commands.
     pub fn approve(&self, digests: impl IntoIterator<Item = Digest>) {
         let mut decisions = self.decisions();
         decisions.approved.extend(digests);
@@ -214,7 +215,7 @@ impl CommandApprovals {
             .collect()
     }
 
-    /// Whether nothing was refused.
+    /// Whether the list of refused commands is empty.
     pub fn is_complete(&self) -> bool {
         self.decisions().refused.is_empty()
     }
@@ -225,7 +226,7 @@ impl CommandApprovals {
         self.decisions().declared.extend(declared);
     }
 
-    /// Returns the commands of an entry that may not run, and records that they were refused.
+    /// Returns those commands of an entry that aren't allowed to run, and adds them to the refused commands.
     pub(crate) fn refuse(
         &self,
         key: &EntryKey,

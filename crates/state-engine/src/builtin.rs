@@ -3,21 +3,22 @@
 //! [`registry`] registers them for their kinds; [`kinds`] describes the inputs and outputs of each kind. The providers
 //! run on tokio, whose I/O driver must be enabled for commands. Their guarantees:
 //!
-//! - **A file** is written beside its path, synced, and renamed: its path holds nothing, the old content or the new
-//!   content. A create never replaces an existing file. A crash before the rename leaves a file whose name begins with
-//!   `.statectl-`; the next read or update of the resource removes it. An updated file is a new inode: it belongs to
-//!   the user of this process, and hard links to the old one keep the old content. After a create with an unknown
-//!   outcome, a file with exactly the desired content counts as created.
+//! - **A file** is written beside its path, synced, and renamed. So its path never holds partial content: only nothing,
+//!   the complete old content or the complete new content. A create never replaces an existing file. A crash before the
+//!   rename leaves a file whose name begins with `.statectl-`; the next read or update of the resource removes it. An
+//!   updated file is a new inode: it belongs to the user of this process, and hard links to the old one keep the old
+//!   content. After a create with an unknown outcome, a file with exactly the desired content counts as created.
 //! - **A directory** is removed only when it is empty.
-//! - **A dropped call** (its time limit, the second Ctrl-C) stops: work on files and directories makes no further
-//!   visible change and removes its temporary files. Only the system call in progress at that moment can't be stopped.
+//! - **A call that is dropped** (after its time limit or the second Ctrl-C) stops: work on files and directories makes
+//!   no further visible change and removes its temporary files. Only the system call in progress at that moment can't
+//!   be stopped.
 //! - **A command** may have changed something when it failed; how a failure is treated depends on the exit codes below.
-//! - **A random value** exists only in the state. A create with an unknown outcome left nothing; a resource whose value
-//!   isn't recorded is replaced.
+//! - **A random value** exists only in the state. A create with an unknown outcome left no object, so it counts as not
+//!   done. A resource whose value isn't recorded is replaced.
 //!
 //! The last component of a path is never followed if it is a symbolic link. Relative paths are resolved against the
-//! working directory, `.` and `..` lexically, and the absolute path is the id. All misspelled names, wrong types and
-//! missing inputs are reported together, before anything is done.
+//! folder that [`registry`] gets, without reading the file system. The resulting absolute path is the id. All
+//! misspelled names, wrong types and missing inputs are reported together, before anything is done.
 //!
 //! ```
 //! use state_engine::builtin::{kinds, registry};
@@ -128,8 +129,8 @@
 //! A JSON object on standard output becomes the outputs; other text becomes the output `stdout`, without trailing
 //! newlines. The id is `id` of the JSON object if that is a string or a number, else the
 //! [`MutationId`](state_core::MutationId) of the create. An id must not be empty, longer than 1,024 bytes or contain
-//! control characters. A create or update that prints an invalid id, or more than a mebibyte, is recorded as unfinished
-//! under its previous id.
+//! control characters. If a create or update prints an invalid id or more than 1 MiB, its object is recorded as
+//! unfinished under its previous id (after a create: the id of the mutation).
 //!
 //! An `update` or `read` that prints nothing leaves the outputs unchanged. Previews run `read` too, so it must change
 //! nothing.
@@ -144,7 +145,7 @@
 //! |---|---|---|---|
 //! | 0 | done | the object exists | done |
 //! | 66 | failed | the object doesn't exist | the object didn't exist: done |
-//! | 75 | nothing was done | unknown | nothing was done |
+//! | 75 | nothing was done | failed; after a create with an unknown outcome: still unknown | nothing was done |
 //! | other, or a signal | failed, and may have changed something | failed | failed, and may have changed something |
 //!
 //! - **A failed create** is followed by `read`: an object that doesn't exist wasn't created; an existing one is

@@ -90,7 +90,7 @@ pub(crate) struct CallTarget {
     pub(crate) key: EntryKey,
     pub(crate) kind: String,
     pub(crate) timeout: Option<Duration>,
-    /// Secrets that the provider receives, and which its messages must not contain.
+    /// Secrets that the provider receives and must not repeat in its messages.
     pub(crate) secrets: SecretStrings,
     /// Whether the run changed a dependency, so that cached answers must not be used.
     pub(crate) dependency_changed: bool,
@@ -102,9 +102,9 @@ pub(crate) struct RecordedObject {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
-    /// While a pending create is settled: the ids of other objects. The result must have none of them.
+    /// Ids of other objects, which the result must not have. Set only while a pending create is settled.
     pub(crate) others: BTreeSet<String>,
-    /// While a pending create is settled: the create that may have made the object.
+    /// The create that may have created the object. Set only while a pending create is settled.
     pub(crate) mutation: Option<MutationId>,
 }
 

@@ -55,7 +55,8 @@ struct Shared {
     /// Entries that this run recorded so far. The state doesn't contain this set, because unchanged entries may
     /// not be in the journal yet.
     recorded: BTreeSet<EntryKey>,
-    /// Resources that steps changed, and their dependents. Answers of the plan about these must not be reused.
+    /// Resources that steps changed, and their dependents. The plan's provider answers about
+    /// these resources must not be reused.
     changed: BTreeSet<Address>,
     /// Entries that a step is changing now.
     in_flight: BTreeSet<EntryKey>,
@@ -287,7 +288,7 @@ impl Deployment {
             }
             return Err(StepError::failed(&step, reasons, None));
         }
-        let committed = committed.map(|committed| committed.without(unknown));
+        let committed = committed.map(|committed| committed.with_unknown(unknown));
         step.new = committed.as_ref().map(|committed| committed.entry().clone());
         self.committed(step);
         Ok(committed)
@@ -302,7 +303,8 @@ impl Deployment {
         made
     }
 
-    /// Converts the result of a provider call into the reply to record. Fails if the outcome is unknown.
+    /// Converts the result of a provider call into the reply to record. Fails if the outcome is unknown, or if another
+    /// entry has the returned id.
     fn reply(
         &self,
         target: &CallTarget,

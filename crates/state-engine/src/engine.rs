@@ -74,7 +74,7 @@ impl Engine {
     /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
     /// # Errors
-    /// Returns the reason why the run didn't begin. Failures after the begin are in the report.
+    /// Fails if the run can't begin or the lock can't be released. Failures after the begin are in the report.
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
         let report = self.run_locked(&session, operation, run).await;
@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Takes the commands of a program for declared, as far as its inputs are known without a state. [`Engine::plan`]
+    /// Registers the commands of a program as declared, as far as its inputs are known without a state. [`Engine::plan`]
     /// does the same; a caller that settles pending operations, refreshes or destroys for a program at hand calls this first.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
@@ -144,7 +144,8 @@ impl Engine {
         }
     }
 
-    /// All commands that the state names and that aren't approved, of entries and of pending operations.
+    /// Returns the unapproved commands of all entries and pending operations in the state, and adds them to the refused
+    /// commands of the run.
     ///
     /// # Errors
     /// Fails when the state's secrets can't be decrypted.
@@ -201,8 +202,8 @@ impl Engine {
     /// Executes a plan as one update of the stack, under the lock that the caller holds. The lock stays held.
     ///
     /// # Errors
-    /// `Conflict` when the stack changed after the plan was made; otherwise the reason why the update didn't
-    /// begin. Failures after the begin are in the report.
+    /// `Conflict` if the stack changed after the plan was made, or another error if the update can't begin. Failures
+    /// after the begin are in the report.
     pub async fn apply(&self, session: &Session, plan: Plan) -> Result<Report> {
         // Steps that were planned against another state could overwrite or delete changes of another run.
         plan.basis.check(session)?;

@@ -43,7 +43,8 @@ pub enum Event {
     Log(LogLine),
 }
 
-/// Receives the events of a run in order. It is called from the run's task, so it must not block.
+/// Receives the events of a run in order. The run calls the observer from its own tasks, so the observer must not
+/// block.
 pub trait Observer: Send + Sync {
     /// Handles one event of the run.
     fn event(&self, event: &Event);

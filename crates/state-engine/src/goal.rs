@@ -5,8 +5,8 @@ use state_core::{Address, Dependency, Entry, Properties, SharedEntry, dag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The desired state of one resource, as a program declares it. The planner decides whether it leads to a
-/// create, an update, a replacement or no change.
+/// The desired state of one resource, as a program declares it. The planner decides whether the goal leads
+/// to a create, an update, a replacement or no change.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Goal {
@@ -42,9 +42,9 @@ pub struct GoalOptions {
     pub parent: Option<Address>,
     /// The provider of this resource, if the provider is itself a resource of the stack.
     pub provider: Option<Address>,
-    /// Refuses to delete or replace the resource.
+    /// Whether the engine refuses to delete or replace the resource.
     pub protect: bool,
-    /// Keeps the object when the resource is removed from the program.
+    /// Whether the object stays when the resource is removed from the program.
     pub retain_on_delete: bool,
     /// The container whose deletion also deletes the object. If both are removed, only the container is deleted. If the
     /// container is replaced, the resource is replaced too.

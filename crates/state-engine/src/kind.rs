@@ -115,11 +115,21 @@ impl InputType {
         matches!(self, Self::Any | Self::Text | Self::Mode | Self::Command)
     }
 
+    /// The type as the end of a sentence such as "must be …".
+    fn with_article(self) -> String {
+        match self {
+            Self::Flag => self.to_string(),
+            Self::TextMap => format!("an {self}"),
+            Self::Any => "any JSON value".to_owned(),
+            _ => format!("a {self}"),
+        }
+    }
+
     /// A hint for a mistake that is common with this type.
     fn hint(self, value: View<'_>) -> &'static str {
         match (self, value.kind()) {
-            (Self::Mode, Kind::Number) => ": quote it, because YAML reads 0644 as a decimal number",
-            (Self::TextMap | Self::Texts | Self::Command, Kind::Array | Kind::Object) => {
+            (Self::Mode, Kind::Number) => ": quote it, because 0644 without quotes is a number",
+            (Self::TextMap, Kind::Object) | (Self::Texts | Self::Command, Kind::Array) => {
                 ": quote numbers and booleans in it"
             }
             _ => "",
@@ -161,7 +171,7 @@ impl InputProperty {
     }
 
     pub(crate) fn is_missing(&self) -> String {
-        format!("`{}` is missing: a {}", self.name, self.takes)
+        format!("`{}` is missing: {}", self.name, self.takes.with_article())
     }
 
     /// Describes what is wrong with a value, if anything. The value isn't quoted because it may be secret.
@@ -170,14 +180,14 @@ impl InputProperty {
             return None;
         }
         let Self { name, takes, .. } = self;
-        let hint = takes.hint(value);
+        let (hint, wanted) = (takes.hint(value), takes.with_article());
         Some(match value.kind() {
             // The type is right, so the message is about the value.
-            Kind::Number if matches!(takes, InputType::Whole(..)) => format!("`{name}` must be a {takes}"),
+            Kind::Number if matches!(takes, InputType::Whole(..)) => format!("`{name}` must be {wanted}"),
             Kind::String if *takes == InputType::Mode => {
-                format!("`{name}` must be a {takes}, such as \"0644\"")
+                format!("`{name}` must be {wanted}, such as \"0644\"")
             }
-            kind => format!("`{name}` must be a {takes}, not {}{hint}", named(kind)),
+            kind => format!("`{name}` must be {wanted}, not {}{hint}", named(kind)),
         })
     }
 }
@@ -185,7 +195,7 @@ impl InputProperty {
 fn named(kind: Kind) -> &'static str {
     match kind {
         Kind::Null => "null",
-        Kind::Bool => "true or false",
+        Kind::Bool => "a boolean",
         Kind::Number => "a number",
         Kind::String => "a string",
         Kind::Array => "this list",
@@ -244,7 +254,7 @@ impl KindDescription {
     }
 
     /// Whether objects of this kind may have an output with this name.
-    pub fn gives(&self, name: &str) -> bool {
+    pub fn has_output(&self, name: &str) -> bool {
         self.more_outputs || self.outputs.iter().any(|property| property.name == name)
     }
 

@@ -1,4 +1,5 @@
-//! The ledger of a run: records which results are durable, and releases a goal only when its dependencies are.
+//! The ledger of a run: records which results are durable, and releases a goal only when the results of its
+//! dependencies are durable.
 //!
 //! ```text
 //!  Goal ──Ledger::register──► Registration ──engine──► intent durable ──► provider ──► result durable
@@ -64,8 +65,8 @@ impl CommittedResource {
         }
     }
 
-    /// Marks outputs as not known yet.
-    pub(crate) fn without(self, unknown: UnknownOutputs) -> Self {
+    /// Marks the outputs in `unknown` as not known yet.
+    pub(crate) fn with_unknown(self, unknown: UnknownOutputs) -> Self {
         Self { unknown, ..self }
     }
 
@@ -154,8 +155,8 @@ impl Ledger {
         self.statuses.get(address)
     }
 
-    /// The resources whose steps ended, in order, without the first `skip` of them. A source that counts the
-    /// resources it has processed gets only the new ones.
+    /// Returns the resources whose steps ended, in that order, without the first `skip`. A source passes the number of
+    /// resources that it has processed, and gets only the new ones.
     pub fn ended(&self, skip: usize) -> &[Address] {
         self.ended.get(skip..).unwrap_or_default()
     }
@@ -168,7 +169,8 @@ impl Ledger {
         }
     }
 
-    /// The first dependency of a goal that isn't committed, and its status (none: not registered).
+    /// Returns the first dependency of a goal that isn't committed, with its status (`None` if the dependency isn't
+    /// registered). Returns `None` if all dependencies are committed.
     pub fn missing<'g>(&self, goal: &'g Goal) -> Option<(&'g Address, Option<&ResourceStatus>)> {
         let mut needs = goal.needs().into_iter();
         let missing = needs.find(|address| self.committed(address).is_none())?;

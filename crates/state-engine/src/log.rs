@@ -47,8 +47,8 @@ impl Logger {
         }
     }
 
-    /// Logs a line. A provider's line that contains a secret is replaced as a whole; parts of a marked secret in
-    /// it become `***`.
+    /// Logs a line. A provider's line that contains a whole secret is replaced entirely; otherwise fragments of secrets in
+    /// the line become `***`.
     pub fn emit(&self, level: LogLevel, message: impl Into<String>) {
         let message = mask_line(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
@@ -57,7 +57,8 @@ impl Logger {
         self.forward(line);
     }
 
-    /// Forwards a line that was logged earlier, while the plan was made.
+    /// Stores a finished line with the update and sends it to the observer. Lines that a plan buffered are forwarded again by
+    /// the run.
     pub(crate) fn forward(&self, line: LogLine) {
         if let Some(update) = &self.sink.update {
             update.log(&line);
@@ -74,9 +75,9 @@ impl Logger {
     }
 }
 
-/// Masks a line: it is replaced as a whole if it contains a secret, and parts of secrets in it become `***`.
-/// Parts are masked because a secret value may contain the actual secret at an unknown position, such as a command with
-/// a token.
+/// Masks a line: a line that contains a whole secret is replaced entirely; otherwise fragments of secrets in it become
+/// `***`. Fragments are masked because a secret input can be longer than the secret itself: a command line that contains
+/// a token, for example.
 pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
     match secrets.occur_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),

@@ -19,8 +19,8 @@
 //! - The run changed a dependency. A provider may read an object of the dependency, such as a file that a command
 //!   writes and another resource copies.
 //! - The provider failed to answer. Errors are never reused.
-//! - Deletions are decided at the end of the run, because a failed step keeps its dependencies.
 //!
+//! Deletions are decided again at the end of the run, because the dependencies of a failed step must not be deleted.
 //! Answers of `read` are reused as well, so a refresh records exactly the drift that its plan displayed.
 
 use crate::call::{Answers, Preparations};

@@ -8,7 +8,7 @@
 //! A document has the following members. Only `resources` is required:
 //!
 //! ```yaml
-//! name: site                                  # for people
+//! name: site                                  # shown to users
 //! description: A small web site
 //! config:
 //!   dir: { type: string, default: ./site, description: where the files go }
@@ -39,8 +39,8 @@
 //! quotes around such strings. A reference in an input creates a dependency.
 //!
 //! # Secrets
-//! A value that contains a secret output or setting is secret at exactly the place of the reference; `sensitive:
-//! false` of an output doesn't change that. The options `sensitive_inputs` and `sensitive_outputs` mark more
+//! A value that contains a secret output or setting is secret at exactly the position of the reference, even if the
+//! output is declared with `sensitive: false`. The options `sensitive_inputs` and `sensitive_outputs` mark more
 //! values, as names or JSON pointers. A secret setting has no default; a `sealed` value is decrypted exactly as
 //! it was encrypted, including a final newline.
 //!
@@ -144,9 +144,8 @@ impl Program {
         checks::links(&self.settings, &self.resources, &self.outputs, problems);
     }
 
-    /// Checks that every kind is registered, accepts the inputs and has the referenced outputs, as far as
-    /// providers describe their kinds and the document alone shows it. The values of references are checked
-    /// during the run.
+    /// Checks that every kind is registered, and that the kinds that providers describe accept the inputs and have the
+    /// referenced outputs. The values of references are known only during the run, which checks them.
     ///
     /// # Errors
     /// Returns all problems with their positions.
@@ -221,7 +220,7 @@ impl Configured {
     /// here, once.
     ///
     /// # Errors
-    /// Returns problems that only the values of the settings reveal.
+    /// Returns the problems that depend on the values of the settings, such as a missing member of a setting.
     pub fn into_source(self) -> Result<ListSource, ProgramError> {
         let Self {
             name,

@@ -33,7 +33,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
 
     /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine makes
     /// the call only if the program declares each command or the user approved it (see
-    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs returns none.
+    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs
+    /// returns an empty list.
     fn commands(&self, _kind: &str, _inputs: &Properties, _call: CommandCall) -> Vec<ResourceCommand> {
         Vec::new()
     }
@@ -257,8 +258,8 @@ pub struct ReadRequest {
     pub inputs: Properties,
     /// The recorded outputs of the object.
     pub outputs: Properties,
-    /// Ids of the objects of other entries, set only while a pending create is settled. The result must not be one of
-    /// them.
+    /// Ids of the objects of other entries, set only while a pending create is settled. The result must not have one of
+    /// these ids.
     pub others: BTreeSet<String>,
     /// The pending create that is being settled, if any.
     pub mutation: Option<MutationId>,

@@ -52,7 +52,7 @@ impl DurableIntent {
 pub(crate) enum EndResult {
     /// The result is durable. None if no entry was recorded, because the step removed the entry or failed.
     Committed(Option<CommittedResource>),
-    /// The result violates these rules. It is stored with the operation, which stays pending.
+    /// The result violates these rules. The result is stored with the operation, which stays pending.
     Refused(Vec<Violation>),
 }
 

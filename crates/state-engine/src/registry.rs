@@ -31,8 +31,8 @@ impl Registry {
         self.register_with(kind, provider, Properties::empty());
     }
 
-    /// Registers a provider with a configuration. One provider may be registered for several kinds: it is
-    /// prepared once per distinct configuration.
+    /// Registers a provider with a configuration. One provider may be registered for several kinds:
+    /// [`Provider::configure`] is called once per distinct configuration.
     pub fn register_with(
         &mut self,
         kind: impl Into<String>,

@@ -43,7 +43,7 @@ impl fmt::Debug for Operation {
 pub struct Run {
     /// The providers, by the kinds of resources that they handle.
     pub registry: Registry,
-    /// The recorded commands that the run may start, beside those of its program. By default none.
+    /// The approved commands, which the run may start in addition to those of its program. None by default.
     pub approvals: CommandApprovals,
     /// Options of the run.
     pub options: RunOptions,
@@ -81,17 +81,17 @@ impl Run {
 pub struct RunOptions {
     /// Maximum number of steps in flight at once.
     pub parallel: usize,
-    /// The run touches only these resources; empty: all.
+    /// The only resources that the run may change. If empty, the run may change all resources.
     pub targets: BTreeSet<Address>,
-    /// The run doesn't touch these resources.
+    /// Resources that the run must not change.
     pub exclude: BTreeSet<Address>,
-    /// Resources that depend on a target are targets too.
+    /// Whether resources that depend on a target are targets too.
     pub target_dependents: bool,
     /// Resources that are replaced, whether or not they changed.
     pub replace: BTreeSet<Address>,
-    /// A failed step doesn't stop the steps that don't depend on it.
+    /// Whether steps that don't depend on a failed step still run.
     pub continue_on_error: bool,
-    /// All recorded resources are read before anything else.
+    /// Whether the run reads all recorded resources before any other step.
     pub refresh: bool,
     /// Time limit of one provider call; none: no limit.
     pub timeout: Option<Duration>,
@@ -116,8 +116,8 @@ impl Default for RunOptions {
 /// Metadata that the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
-    /// The name of the program, empty for a program without a name; none for a run without a program. The stack belongs
-    /// to that program from then on.
+    /// The name of the program; empty for a program without a name, and `None` for a run without a program. After the
+    /// run, the stack belongs to the program with this name.
     pub program: Option<String>,
     /// The reason for the run.
     pub message: String,

@@ -45,7 +45,7 @@ pub enum Decision {
     Leave,
 }
 
-/// Decisions by operation. All other operations use `otherwise`. By default the providers are asked.
+/// The user's decisions about pending operations. By default, the engine asks the providers.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
     /// Decisions about single operations.
@@ -91,8 +91,8 @@ pub(crate) async fn settle(
             Verdict::Open(reason) => Err(reason),
             Verdict::Resolved(resolution, how) => {
                 match resolve(session, &operation, resolution, how).await? {
-                    // The object is deleted although other entries still refer to it, so the removal is recorded
-                    // like a refresh.
+                    // The object is deleted, but other entries still refer to its entry. A refresh may record such a
+                    // removal.
                     Err(_) if operation.op == Op::Delete => {
                         record_state(session, &operation, None, how).await?
                     }
@@ -278,7 +278,11 @@ async fn settle_change(
 ) -> Result<Verdict> {
     let known = RecordedObject::of(old);
     match (&known.id, &given_id) {
-        (None, None) => return Ok(Verdict::Open("it has no id by which it could be read".to_owned())),
+        (None, None) => {
+            return Ok(Verdict::Open(
+                "the entry has no id, so its object can't be read".to_owned(),
+            ));
+        }
         (Some(known), Some(given_id)) if known != given_id => {
             return Ok(Verdict::Open(format!(
                 "its recorded id is {known}, not {given_id}: settling can't assign another object"
@@ -332,7 +336,8 @@ fn interrupted_update(old: &Entry, object: &Object) -> Entry {
     entry
 }
 
-/// Reads the object; the inner error is the reason why it can't be read. A lost lock ends settling.
+/// Reads the object. The inner error is the reason why the object can't be read; the outer error is a lost lock,
+/// which ends settling.
 async fn inspect(
     caller: &Caller,
     entry: &Entry,
@@ -384,7 +389,7 @@ async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]
     Ok(())
 }
 
-/// Returns the entry without references to addresses that have no generation for which `is_such` is true.
+/// Returns the entry without references to entries that have no generation for which `is_such` is true.
 fn without_missing_references(
     intended: &Entry,
     state: &State,

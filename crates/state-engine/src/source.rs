@@ -94,7 +94,8 @@ pub trait Source: Send {
     /// Returns an error of the program. No new step begins then, and nothing is deleted.
     async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
 
-    /// Returns the stack outputs. Called once, after all steps; none: the recorded outputs stay.
+    /// Returns the stack outputs, or `None` if the recorded outputs stay. The engine calls this method once for the
+    /// plan and once for the run, each time after all steps.
     ///
     /// # Errors
     /// Returns an error of the program.
@@ -102,8 +103,8 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before anything is committed. The engine takes their commands for declared
-    /// before it reads recorded objects.
+    /// The resources whose inputs are known before anything is committed. Before it reads recorded objects, the engine
+    /// notes that the program declares their commands (see [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

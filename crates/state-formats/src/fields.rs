@@ -97,7 +97,8 @@ pub(crate) fn printable(name: &str) -> String {
     cut.escape_debug().to_string()
 }
 
-/// The members of a JSON object that haven't been read yet. As in Go, `null` counts as absent.
+/// The members of a JSON object that haven't been read yet. As in Go, `null` counts as absent, except in
+/// `take_nullable`, `remaining` and `rest`.
 pub(crate) struct Fields<'a> {
     document: Document<'a>,
     object: View<'a>,

@@ -35,14 +35,14 @@ struct AddedMarks {
     added_outputs: Vec<String>,
 }
 
-/// Counts of the values that [`mark_secrets`] marked.
+/// The result of [`mark_secrets`]: how many values it marked, and which entries contain secrets that it couldn't mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MarkedSecrets {
     /// Values of attributes that are known to hold secrets.
     pub known: usize,
     /// Values that equal or contain a secret.
     pub copies: usize,
-    /// Entries whose address, id or errors hold a secret that can't be marked, so that it stays readable.
+    /// Entries whose address, id or errors contain a secret in plain text, because these fields can't be marked.
     pub unmarked: Vec<EntryKey>,
 }
 
@@ -68,7 +68,8 @@ pub fn mark_secrets(snapshot: &mut Snapshot) -> MarkedSecrets {
     marked
 }
 
-/// Returns the marks for the attributes of an entry that are known to hold secrets, apart from those that are marked.
+/// Returns the marks for the attributes of an entry that are known to hold secrets, apart from values that are
+/// already marked.
 pub fn known_secrets(entry: &Entry) -> Marks {
     let patterns = entry.kind.as_deref().map(table::patterns).unwrap_or_default();
     if patterns.is_empty() {
@@ -153,14 +154,14 @@ fn without(marks: &[String], added: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a pointer is another one or leads into its value.
+/// Whether `pointer` equals `outer` or points into its value.
 fn is_within(pointer: &str, outer: &str) -> bool {
     let rest = pointer.strip_prefix(outer);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Names of the fields whose values no mark covers completely: by resource type, and for the outputs of the stack under
-/// the key `outputs`. Under the policy `sensitive` these values stay readable.
+/// Returns the names of the non-empty fields that the policy `sensitive` doesn't seal as a whole, because no mark
+/// covers the whole value. The key is the resource type, or `outputs` for the outputs of the stack.
 pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>> {
     let mut readable: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for entry in &snapshot.entries {

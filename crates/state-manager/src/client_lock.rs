@@ -1,8 +1,9 @@
 //! Client locks: locks that outlive a process, for an operator's freeze or for a client of a server.
 //!
 //! A client lock is a durable record in the head. It is an agreement between people and programs, and doesn't fence: a
-//! writer still needs the writer lock and its epoch, and gets them only if no other client's lock is set. Only the
-//! holder of the writer lock sets or clears a client lock: none appears or disappears during an update.
+//! writer still needs the writer lock and its epoch, and gets them only while no other client's lock holds (is set and
+//! hasn't expired). Only the holder of the writer lock sets or clears a client lock, so no client lock appears or
+//! disappears during an update.
 //!
 //! # Expiry
 //! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock
@@ -76,7 +77,7 @@ fn moment(text: &Timestamp) -> Option<jiff::Timestamp> {
     text.as_str().parse().ok()
 }
 
-/// The time at which a client lock taken now expires.
+/// Returns the time `duration` after `now`, at which a client lock that is taken at `now` expires.
 pub(crate) fn after(now: &Timestamp, duration: Duration) -> Result<Timestamp> {
     let end = moment(now).and_then(|now| now.checked_add(duration).ok());
     end.map(|end| Timestamp::new(end.to_string()))

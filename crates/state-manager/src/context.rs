@@ -5,6 +5,7 @@
 use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
+use crate::objects::history_page::PageLimits;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
@@ -26,6 +27,7 @@ pub(crate) struct StoreContext {
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    pub(crate) page_limits: PageLimits,
 }
 
 impl StoreContext {
@@ -39,6 +41,7 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            page_limits: PageLimits::default(),
         }
     }
 
@@ -135,12 +138,12 @@ impl StackContext {
         self.store.nonce()
     }
 
-    /// What the caller demands of this stack.
+    /// The caller's expectations of this stack.
     pub(crate) fn expectations(&self) -> &Expectations {
         &self.expectations
     }
 
-    /// The same stack without the caller's demands, which are on a stack that the caller named.
+    /// The same stack without expectations: these apply only to stacks that the caller named.
     pub(crate) fn without_expectations(mut self) -> Self {
         self.expectations = Arc::default();
         self

@@ -13,7 +13,7 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// The source of random bits for ids and nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// The actor that locks and history name.
+    /// The identity that locks and the history show.
     pub actor: Actor,
     /// The version of the program that writes, as history shows it.
     pub writer_version: String,

@@ -1,31 +1,33 @@
-//! Demands on a stack by a caller without memory, such as a CI job whose home folder is new for each run.
+//! Expectations of a stack by a caller without known stacks, such as a CI job whose home folder is new for each run.
 
 use state_core::{Error, KeyId, Result, RevisionId};
 
-/// What the stacks of a store must be, according to a caller who knows it from elsewhere. The default demands nothing.
+/// The data key and the revision that a caller expects of a stack, from a source other than the store. The default
+/// accepts every stack.
 ///
-/// A key excludes a stack that was made or forged without this key, and a revision excludes an earlier state and another
-/// history up to that revision. Neither reveals that the store was taken back to a state at or after that revision: only
-/// a client that [remembers](crate::KnownStacks) a later one can.
+/// An expected key excludes stacks that were created or forged without this key. An expected revision excludes earlier
+/// states, and histories that don't contain that revision. Neither detects a rollback to a state at or after the
+/// expected revision: only a client that [remembers](crate::KnownStacks) a later state detects it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expectations {
-    /// Data keys, one of which must seal the stack; empty: any, or none.
+    /// Data keys, one of which must seal the stack. An empty list accepts every key, and unsealed stacks.
     pub keys: Vec<KeyId>,
-    /// The current revision must be this one, or made on top of it.
+    /// The revision that must be current or an ancestor of the current one; none accepts every history.
     pub revision: Option<RevisionId>,
 }
 
 impl Expectations {
-    /// Demands that a stack is sealed with one of these keys, and that its history contains a revision.
+    /// Expects that a stack is sealed with one of these keys, and that its history contains this revision.
     pub const fn new(keys: Vec<KeyId>, revision: Option<RevisionId>) -> Self {
         Self { keys, revision }
     }
 
-    /// Checks the key with which a stack was authenticated; none if it wasn't.
+    /// Checks the key with which a stack was authenticated. `authentic` is none if the stack wasn't authenticated;
+    /// `named` is the key that its head names.
     ///
     /// # Errors
-    /// `Distrusted` if another key or none is expected.
+    /// `Distrusted` if keys are expected and `authentic` isn't one of them.
     pub(crate) fn require_key(
         &self,
         object: &str,
@@ -40,17 +42,17 @@ impl Expectations {
         let reason = match (authentic, named) {
             (Some(key), _) => format!("it is sealed with key {key}, and key {expected} is expected"),
             (None, Some(key)) => format!(
-                "key {expected} is expected, and no available identity opens its key {key}, so nothing shows who wrote it"
+                "key {expected} is expected, and no available identity opens its key {key} to verify who wrote it"
             ),
             (None, None) => format!("it isn't sealed, and key {expected} is expected"),
         };
         Err(Error::distrusted(object, reason))
     }
 
-    /// Refuses to create a stack where one is expected.
+    /// Refuses to create a stack if the caller expects an existing one.
     ///
     /// # Errors
-    /// `Distrusted` or `Conflict`, as for a stack that doesn't meet the expectation.
+    /// `Distrusted` if a key is expected; `Conflict` if only a revision is expected.
     pub(crate) fn refuse_creation(&self, object: &str) -> Result<()> {
         if let Some(key) = self.keys.first() {
             let reason =

@@ -19,7 +19,7 @@ pub struct UpdateRequest {
     pub message: String,
     /// Further context to record, such as a commit or a CI run.
     pub environment: BTreeMap<String, String>,
-    /// Whether checks that can be overridden are overridden.
+    /// Whether to skip the checks that a user may override, such as the check of a rollback against moves.
     pub forced: bool,
 }
 
@@ -121,11 +121,11 @@ impl Intent {
         }
     }
 
-    /// The record with which the step begins, and the uid of its resource: the uid in the state for an update or a
-    /// read, else the uid that the entry already has, else a new one.
+    /// Returns the record with which the step begins, and the uid of its resource. An update or a read uses the uid in
+    /// the state. Otherwise the entry keeps its own uid, or gets a new one if it has none.
     ///
     /// # Errors
-    /// `Invalid` when eight hexadecimal digits form no deposed key, which can't happen.
+    /// None in practice: eight hexadecimal digits always form a valid deposed key.
     pub fn begin(self, state: &State, entropy: &dyn Entropy, at: Option<Timestamp>) -> Result<(Begin, Uid)> {
         let known = match self.op {
             Op::Update | Op::Read => state.entry(&self.target).and_then(|old| old.uid),

@@ -1,8 +1,14 @@
 //! Data keys: stored wrapped, used to seal values and to authenticate heads, journals and documents.
 //!
-//! `wrapped` opens stored keys, `authenticate` decides which head and journal this client accepts, `trust` compares them
-//! with what this client remembers, `sealing` seals the values of a locked stack, `reveal` opens values, and `rotation`
-//! changes keys and recipients.
+//! | file | purpose |
+//! |---|---|
+//! | `wrapped` | reads, writes and unwraps stored keys |
+//! | `authenticate` | decides which head, journal and history this client accepts |
+//! | `proof` | how a client knows who wrote a value |
+//! | `trust` | compares a stack with the pin of this client |
+//! | `sealing` | seals the values of a locked stack |
+//! | `reveal` | opens sealed values |
+//! | `rotation` | changes keys and recipients |
 
 pub(crate) mod authenticate;
 pub(crate) mod proof;

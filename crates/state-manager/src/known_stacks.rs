@@ -51,6 +51,9 @@ pub struct StackPin {
     /// Policy and recipients in the head that was last authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealing: Option<SealingPin>,
+    /// The serial at which a change of policy or recipients could not be reported; `sealing` is the one from before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreported_since: Option<Serial>,
     /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsPin>,
@@ -93,6 +96,19 @@ pub struct SealingChange {
     pub recipients: ListChange,
     /// Added and removed recipients of the published outputs.
     pub outputs: ListChange,
+    /// The revisions that record the change, oldest first; empty if the history doesn't contain them.
+    pub origins: Vec<ChangeOrigin>,
+    /// Names that the head gives to the added recipients, by recipient.
+    pub names: BTreeMap<String, String>,
+}
+
+/// A revision that records a change of recipients or policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeOrigin {
+    /// The user who made the change, as the revision names them.
+    pub who: String,
+    /// Serial of the revision.
+    pub serial: Serial,
 }
 
 /// The difference between two lists of recipients.
@@ -111,9 +127,48 @@ impl SealingChange {
             policy: (was.policy != is.policy).then_some((was.policy, is.policy)),
             recipients: ListChange::between(&was.recipients, &is.recipients),
             outputs: ListChange::between(&was.outputs, &is.outputs),
+            origins: Vec::new(),
+            names: BTreeMap::new(),
         };
         let is_none = change.policy.is_none() && change.recipients.is_empty() && change.outputs.is_empty();
         (!is_none).then_some(change)
+    }
+
+    /// Whether a text contains one of the recipients that were added or removed.
+    pub(crate) fn is_mentioned_in(&self, text: &str) -> bool {
+        let lists = [&self.recipients, &self.outputs];
+        let mut recipients = lists
+            .into_iter()
+            .flat_map(|list| list.added.iter().chain(&list.removed));
+        recipients.any(|recipient| text.contains(recipient.as_str()))
+    }
+
+    /// For example ` by anna in revision 12`; empty if the origin is unknown.
+    fn origin(&self) -> String {
+        let mut by_user: Vec<(&str, Vec<String>)> = Vec::new();
+        for origin in &self.origins {
+            let serial = origin.serial.to_string();
+            match by_user.iter_mut().find(|(who, _)| *who == origin.who) {
+                Some((_, serials)) => serials.push(serial),
+                None => by_user.push((&origin.who, vec![serial])),
+            }
+        }
+        let described = by_user.iter().map(|(who, serials)| {
+            let revisions = if serials.len() == 1 {
+                "revision"
+            } else {
+                "revisions"
+            };
+            format!(" by {who} in {revisions} {}", serials.join(", "))
+        });
+        described.collect::<Vec<_>>().join(" and")
+    }
+
+    fn named(&self, recipient: &str) -> String {
+        match self.names.get(recipient) {
+            Some(name) => format!("{name} ({recipient})"),
+            None => recipient.to_owned(),
+        }
     }
 }
 
@@ -135,23 +190,26 @@ impl ListChange {
     }
 }
 
-/// For example `recipients changed: +age1…, -age1…; policy changed from sensitive to all`.
+/// For example `recipients changed by anna in revision 12: +bob (age1…), -age1…; policy changed from sensitive to all`.
 impl fmt::Display for SealingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = Vec::new();
+        // Stated once: the revisions belong to the change as a whole.
+        let mut origin = self.origin();
         for (name, change) in [
             ("recipients", &self.recipients),
             ("recipients of the outputs", &self.outputs),
         ] {
-            let added = change.added.iter().map(|added| format!("+{added}"));
+            let added = change.added.iter().map(|added| format!("+{}", self.named(added)));
             let removed = change.removed.iter().map(|removed| format!("-{removed}"));
             let signed: Vec<_> = added.chain(removed).collect();
             if !signed.is_empty() {
-                parts.push(format!("{name} changed: {}", signed.join(", ")));
+                let origin = std::mem::take(&mut origin);
+                parts.push(format!("{name} changed{origin}: {}", signed.join(", ")));
             }
         }
         if let Some((was, is)) = self.policy {
-            parts.push(format!("policy changed from {was} to {is}"));
+            parts.push(format!("policy changed{origin} from {was} to {is}"));
         }
         f.write_str(&parts.join("; "))
     }
@@ -202,7 +260,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
-    /// Stores the pin of a stack; none removes it.
+    /// Stores the pin of a stack, or removes the pin if `seen` is none.
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
     /// The stack to which a name pointed when the name was last read.
@@ -211,8 +269,8 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
-    /// All names under which a stack is remembered. The default remembers none: then a name that is missing in a list of
-    /// the store's stacks isn't noticed, only one that is asked for.
+    /// All names under which a stack is remembered. The default returns none. The client then doesn't notice that a
+    /// name is missing from the list of the store's stacks; it notices only when it looks that name up.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].
@@ -220,7 +278,7 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Stores the stack that has a name; none removes the name.
+    /// Stores the lineage of the stack that has a name, or removes the name if `lineage` is none.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 
     /// Reports to the user that a holder of the data key changed the policy or the recipients of a stack since this
@@ -274,7 +332,7 @@ impl KnownStacks for MemoryKnownStacks {
     async fn names(&self) -> Result<Vec<StackName>> {
         let pin_table = self.pin_table();
         let names = pin_table.names.keys();
-        // They were made of names, so each of them is one.
+        // The keys were made from stack names, so each of them is a valid name.
         Ok(names
             .filter_map(|(project, stack)| StackName::new(project, stack).ok())
             .collect())

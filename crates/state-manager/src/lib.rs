@@ -105,11 +105,11 @@ pub use gc::collect::{Amount, CollectionReport, PendingDeletion};
 pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};
 pub use keys::rotation::{Rekey, RekeyReport};
+pub use known_stacks::{
+    ChangeOrigin, KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
+};
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
-pub use known_stacks::{
-    KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,
-};
 pub use objects::document::{Revision, RevisionKind};
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;

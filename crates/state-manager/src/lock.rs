@@ -96,11 +96,12 @@ pub(crate) async fn acquire_client_lock(
 
 /// Releases the client lock with this id, expired or not, and returns it.
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
-    // Checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
+    // The id is checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
     client_lock::require(stack, &authenticate::head(stack).await?.head, id)?;
     // The check of client locks is skipped here: the client lock that is to be released would refuse this call.
     let locked = opening::acquire_ungated(stack, operation).await?;
-    // Checked again under the lock: between the two reads another client may have released or replaced the lock.
+    // The id is checked again under the writer lock: another client may have released or replaced the client lock
+    // since.
     match client_lock::require(stack, &locked.head.current(), id) {
         Ok(client_lock) => {
             set_client_lock(locked, None).await?;

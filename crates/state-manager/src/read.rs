@@ -2,16 +2,17 @@
 //!
 //! | file | purpose |
 //! |---|---|
-//! | `replay` | stored bytes to a state: base snapshot, frames, replay |
+//! | `replay` | loads the base snapshot and replays the frames after it to a state |
 //! | `history_floor` | the slot at which history begins after a collection |
-//! | `descent` | the revision that a caller without memory expects |
-//! | `tip` | the tip of a stack, authenticated and replayed; retries of reads that a collection interfered with |
+//! | `descent` | checks that the history contains the revision that a caller expects |
+//! | `tip` | the tip of a stack, authenticated and replayed; retries reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
-//! | `revision_spec` | revisions as people specify them |
-//! | `name_memory` | names compared with what this client remembers |
+//! | `revision_spec` | resolves revision specifications such as `@-` |
+//! | `name_memory` | checks that a name still leads to the stack that this client remembers |
 //! | `blame`, `verify`, `logs`, `outputs`, `names` | the queries of the same names |
-//! | `rollback_guard` | moves between stacks that a rollback would revert on one side only |
+//! | `sealing_changes` | reports changes of recipients and policy |
+//! | `rollback_guard` | moves between stacks that a rollback would revert in this stack but not in the other one |
 
 pub(crate) mod blame;
 pub(crate) mod descent;
@@ -24,6 +25,7 @@ pub(crate) mod outputs;
 pub(crate) mod replay;
 pub(crate) mod revision_spec;
 pub(crate) mod rollback_guard;
+pub(crate) mod sealing_changes;
 pub(crate) mod tip;
 pub(crate) mod verify;
 pub(crate) mod view;

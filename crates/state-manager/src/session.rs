@@ -46,7 +46,7 @@ impl Session {
         self.locked.state()
     }
 
-    /// The operations that the previous writer left pending. They must be resolved, never dropped.
+    /// The operations that were pending when this session took the lock. They must be resolved, never dropped.
     pub fn recovered(&self) -> &[PendingOperation] {
         &self.locked.recovered
     }
@@ -69,7 +69,8 @@ impl Session {
         self.locked.writer.check().await
     }
 
-    /// Whether a mutation was applied; none when the state no longer remembers it.
+    /// Whether a mutation was applied; none while it is pending, and when the state doesn't know it or no longer
+    /// remembers it.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.state().lookup(id)
     }
@@ -133,7 +134,8 @@ impl Session {
     /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor
+    /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and no session of it wrote
+    /// the result; `NotFound` when its mutation is neither pending nor
     /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
     /// the resource and resolve the operation by hand.
     pub async fn record_spooled(
@@ -147,8 +149,8 @@ impl Session {
     /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid
     /// of the resource with the same key and the same id; the stack's pending operations stay.
     ///
-    /// `foreign` names the system that the snapshot was exported from, and its serial there. Operations that are
-    /// pending in such a snapshot become pending in this stack.
+    /// `foreign` names the system that the snapshot was exported from, and the snapshot's serial in that system.
+    /// Operations that are pending in such a snapshot become pending in this stack.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -192,7 +194,7 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending, and when the request isn't
-    /// forced and would revert a move on this side only: see [`Stack::crossed_moves`].
+    /// forced and would revert a move in this stack but not in the other one: see [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         snapshots::rollback(&self.locked, request, to).await
     }
@@ -240,8 +242,8 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source
-    /// is the commit point. A move that is interrupted before the commit point has no effect. A move that is
+    /// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
+    /// source is the commit point. A move that is interrupted before the commit point has no effect. A move that is
     /// interrupted later is completed when one of the two stacks is locked again.
     ///
     /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.
@@ -249,9 +251,9 @@ impl Session {
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
     /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
-    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point
-    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: the
-    /// resources then wait at the destination, and are recorded when the destination is locked again.
+    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when it isn't known yet
+    /// whether the source committed the move. Also `Indeterminate` when the resources left the source and the
+    /// destination couldn't record them: then they wait at the destination until it is locked again.
     ///
     /// # Cancellation
     /// A future that is dropped interrupts the move.
@@ -279,7 +281,8 @@ impl Session {
     /// the resources left the source and arrive here; otherwise they stay in the source.
     ///
     /// # Errors
-    /// `Conflict` when the source can be read: then use [`Session::settle_move`], which reads the outcome there.
+    /// `NotFound` when nothing waits for this move; `Conflict` when the source can be read: then use
+    /// [`Session::settle_move`], which reads the outcome from the source.
     pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettlement> {
         settling::resolve_move(&self.locked, id, left).await
     }

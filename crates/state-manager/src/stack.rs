@@ -67,7 +67,9 @@ impl Stack {
     /// The state after the last acknowledged mutation, whether or not an update is open.
     ///
     /// # Errors
-    /// `Corrupt` when stored bytes are damaged.
+    /// `Corrupt` when stored bytes are damaged; `Sealed` when a tag doesn't match the data key; `Distrusted` when the
+    /// stack contradicts this client's [known stacks](crate::KnownStacks); `Distrusted` or `Conflict` when the stack
+    /// doesn't meet the caller's [expectations](crate::Expectations).
     pub async fn tip(&self) -> Result<View> {
         view::tip(&self.context).await
     }
@@ -108,8 +110,8 @@ impl Stack {
     /// snapshots whose values are still sealed.
     ///
     /// # Errors
-    /// `Sealed` when no available identity opens its key, or when a sealed value was altered or copied from another
-    /// place.
+    /// `Sealed` when no available identity opens a key with which values are sealed, or when a sealed value was altered
+    /// or copied from another entry.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
         reveal::reveal(&self.context, snapshot).await
     }
@@ -132,7 +134,7 @@ impl Stack {
         Ok(newest_first.rev().map(|revision| revision.id).collect())
     }
 
-    /// The revisions with the update or write that made each, newest first.
+    /// Each revision together with the update or write that made it, newest first.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -149,7 +151,7 @@ impl Stack {
         view::page(&self.context, before, limit).await
     }
 
-    /// The revisions with the update or write that made each, newest first, read one at a time.
+    /// As [`Stack::history`], but reads the revisions one at a time.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -187,7 +189,8 @@ impl Stack {
         blame::blame(&self.context, address, at).await
     }
 
-    /// The moves between stacks that a rollback to this revision would revert on this side only, newest first.
+    /// The moves between stacks that a rollback to the revision `to` would revert in this stack but not in the other
+    /// one, newest first. `now` is the present state of this stack.
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist.
@@ -212,8 +215,8 @@ impl Stack {
         Logs::of(&self.context, query).await
     }
 
-    /// Reads the stack and checks every integrity rule. `deep` also reads the whole history and compares each
-    /// checkpoint with the state that replaying the journal before it yields.
+    /// Reads the stack and checks every integrity rule. `deep` also reads the whole history, and checks that each
+    /// checkpoint equals the replay of the journal up to it.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
@@ -243,7 +246,7 @@ impl Stack {
     ///
     /// # Errors
     /// `Locked` names the holder of the writer lock or of a client lock; `Conflict` when the caller's own client lock
-    /// no longer exists.
+    /// was released or has expired.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         lock::lock(&self.context, operation, None).await.map(Session::of)
     }
@@ -255,7 +258,7 @@ impl Stack {
     /// `Locked` names the holder at the last attempt. Every other error is returned at once.
     ///
     /// # Cancellation
-    /// A dropped future leaves no lock behind, and no other client waits for it.
+    /// Dropping the future leaves no lock that would block other clients.
     pub async fn lock_within(&self, operation: &str, limit: Duration) -> Result<Session> {
         let locked = lock::lock_within(&self.context, operation, limit).await;
         locked.map(Session::of)
@@ -264,7 +267,8 @@ impl Stack {
     /// Takes the writer lock away from the holder at the epoch `seen`, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch has changed: another holder has or had the lock; `Locked` by another client's lock.
+    /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
+    /// client's lock holds.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         let locked = lock::lock(&self.context, operation, Some(seen)).await;
         locked.map(Session::of)
@@ -274,7 +278,8 @@ impl Stack {
     /// lock is free at that epoch.
     ///
     /// # Errors
-    /// `Conflict` when the epoch has changed: another holder has or had the lock.
+    /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
+    /// client's lock holds.
     pub async fn force_unlock(&self, seen: Epoch) -> Result<()> {
         lock::force_unlock(&self.context, seen).await
     }
@@ -335,17 +340,17 @@ impl Stack {
     }
 
     /// Wraps the stack's data key to more recipients, and makes a revision that records them. Sealed values are not
-    /// sealed again.
+    /// sealed again. Returns all recipients of the key.
     ///
     /// # Errors
-    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient;
-    /// `Locked`.
+    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient; `Locked`
+    /// while another writer or client lock holds the stack.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
         rotation::add_recipients(&self.context, operation, more, None).await
     }
 
-    /// Adds one recipient as [`Stack::add_recipients`] does, under a name. A recipient that the stack has already gets
-    /// the name.
+    /// Adds one recipient as [`Stack::add_recipients`] does, under a name. If the stack already has the recipient, the
+    /// recipient gets this name. Returns all recipients of the key.
     ///
     /// # Errors
     /// As [`Stack::add_recipients`].
@@ -369,7 +374,8 @@ impl Stack {
     }
 
     /// Allows more recipients to read the stack's outputs, and nothing else of the stack: see
-    /// [`Stacks::published_outputs`]. Makes a revision, and publishes its outputs to them.
+    /// [`Stacks::published_outputs`]. Makes a revision, and publishes its outputs to them. Returns all recipients of
+    /// the outputs.
     ///
     /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
     ///
@@ -385,8 +391,10 @@ impl Stack {
     /// these revisions.
     ///
     /// # Errors
-    /// `Sealed` when the old key can't be opened or there are no recipients for the new one; `Locked`. Then nothing
-    /// changed.
+    /// `Sealed` when the old key can't be opened, or there are no recipients for the new one; `Locked` while another
+    /// writer or client lock holds the stack. Then nothing has changed, with one exception: if another writer takes the
+    /// lock right after the key was changed, `Locked` is returned, and only the revision that records the change is
+    /// missing.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.

@@ -18,6 +18,8 @@ use crate::keys::authenticate::UncheckedHead;
 use crate::keys::reveal;
 use crate::known_stacks::KnownStacks;
 use crate::lock;
+#[cfg(feature = "testkit")]
+use crate::objects::history_page::PageLimits;
 use crate::read::names::{self, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
@@ -103,8 +105,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is
-    /// refused.
+    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since this
+    /// client last saw it is refused.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
@@ -112,7 +114,7 @@ impl Stacks {
     }
 
     /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable
-    /// are kept in files there. See [`SpooledResult`](crate::SpooledResult).
+    /// are kept in files in that folder. See [`SpooledResult`](crate::SpooledResult).
     #[must_use]
     pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
         self.context.spool = Some(folder.into().into());
@@ -134,8 +136,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with demands on its stacks, by a caller that doesn't remember them: a stack that doesn't meet them
-    /// is refused, and none is created.
+    /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused, and no
+    /// stack can be created while a key or a revision is expected.
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);
@@ -198,8 +200,8 @@ impl Stacks {
     /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
-    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed
-    /// stack before.
+    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when this client knows another stack under
+    /// this name, and can't verify that the known stack was removed or renamed.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
@@ -306,7 +308,7 @@ impl Stacks {
     /// `Conflict` when both arguments are the same stack; any error of `lock`. Then neither stack is locked.
     ///
     /// # Cancellation
-    /// A future that is dropped releases the locks that it held.
+    /// Dropping the future releases the locks that it took.
     pub async fn lock_both<E: From<Error>>(
         one: &Stack,
         other: &Stack,
@@ -382,6 +384,13 @@ impl Stacks {
 }
 
 impl Stacks {
+    /// The same store with other sizes of history pages.
+    #[cfg(feature = "testkit")]
+    pub(crate) const fn with_page_limits(mut self, limits: PageLimits) -> Self {
+        self.context.page_limits = limits;
+        self
+    }
+
     /// The stack with this name.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         names::require(&self.context, name).await.map(Stack::of)

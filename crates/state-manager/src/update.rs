@@ -5,7 +5,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::log_buffer::{LogBuffer, LogSealing};
 use crate::write::provider_result::{self, ProviderResult};
 use crate::write::{snapshots, steps};
-use state_core::journal::Record;
+use state_core::journal::{LogRef, Record};
 use state_core::mutation::{EditChange, StackOutputs, StepChange};
 use state_core::snapshot::Plugin;
 use state_core::verify::Violation;
@@ -36,7 +36,8 @@ impl Update {
     /// them: by their own steps, or by [`Update::same`].
     ///
     /// # Errors
-    /// `Integrity` with every rule that the step would break; then nothing is recorded.
+    /// `Integrity` with every rule that the step would break; `Sealed` when the resource has sensitive values and the
+    /// stack has no key. Then nothing is recorded.
     pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
         let target = intent.target.clone();
         let (id, uid) = steps::begin(&self.locked, intent).await?;
@@ -74,16 +75,17 @@ impl Update {
         steps::refresh(&self.locked, target, entry).await
     }
 
-    /// Drops the tombstone of a resource whose replacement is no longer wanted.
+    /// Removes an entry that is pending replacement (its object is already deleted), because the replacement is no longer
+    /// wanted.
     ///
     /// # Errors
-    /// `Integrity` when the resource isn't a tombstone.
+    /// `Integrity` when the entry isn't pending replacement.
     pub async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         let change = StepChange::RemovePendingReplace(target);
         steps::step(&self.locked, change, None, true).await
     }
 
-    /// Records outputs of a resource that were registered after its step.
+    /// Records outputs of a resource that were registered after its step. `sensitive` names the sensitive ones.
     ///
     /// # Errors
     /// `Integrity` when the resource doesn't exist.
@@ -111,7 +113,7 @@ impl Update {
     /// Records the outputs of the stack itself.
     ///
     /// # Errors
-    /// `Integrity` when no update is open.
+    /// `Integrity` when no update is open; `Sealed` when an output is sensitive and the stack has no key.
     pub async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
         let sealed = self.locked.seal.outputs(outputs)?;
         steps::record(&self.locked, Record::SetOutputs(sealed)).await
@@ -128,8 +130,14 @@ impl Update {
     /// # Errors
     /// `Conflict` when the update has already ended.
     pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
-        let revision = self.locked.end_update(result).await?;
-        self.locked.keep_log(&revision, &self.log).await;
+        // Packed first: the revision names the log by its digest. A log that can't be packed is left out, because the
+        // update must end.
+        let log = self.log.packed().unwrap_or_default();
+        let reference = log.as_deref().map(LogRef::of);
+        let revision = self.locked.end_update_with_log(result, reference).await?;
+        if let Some(log) = log {
+            self.locked.keep_log(&revision, log).await;
+        }
         Ok(revision)
     }
 }
@@ -147,7 +155,7 @@ impl Update {
     }
 
     /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
-    /// the same record group also ends the update.
+    /// the same frame also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await
@@ -170,7 +178,9 @@ impl Mutation {
         self.id
     }
 
-    /// Records the result that the provider returned. The result is durable when this function returns.
+    /// Records the result that the provider returned. The result is durable when this function returns. `entry` is the
+    /// resource as the provider returned it; none for a deletion, a discard and a failure. `reasons` are the provider's
+    /// explanations of a partial outcome.
     ///
     /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
     /// operation, and no resource is changed in the state.

@@ -1,5 +1,5 @@
-//! A large generated deployment of Pulumi in the layout of `pulumi stack export`. Most resources depend on the previous
-//! one.
+//! Generates a large deployment of Pulumi in the layout of `pulumi stack export`. Two of three resources depend on the
+//! resource before them.
 
 use super::push;
 
@@ -8,7 +8,7 @@ const PROVIDER: &str = "urn:pulumi:prod::shop::pulumi:providers:aws::default_6_0
 const PROVIDER_ID: &str = "0b6ad5c4-4d6c-4d1f-8f0b-6a3a5b1f2c33";
 const MOMENT: &str = "2026-01-02T03:04:05.123456789Z";
 
-/// Returns a deployment with this many resources besides its stack and provider, of about 1.8 KB each.
+/// Returns a deployment with a stack resource, a provider and this many other resources of about 1.8 KB each.
 #[must_use]
 pub fn pulumi_deployment(resources: usize) -> String {
     let mut text = String::from("{\n    \"version\": 3,\n    \"deployment\": {\n");

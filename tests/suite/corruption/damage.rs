@@ -1,10 +1,10 @@
-//! Flips one bit of a file or truncates it, and restores the file.
+//! Flips one bit of a file or truncates the file, and restores it.
 
 use state_tests::dice::Dice;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The classes of files in a store. Lock files are excluded, because they are empty in a closed store.
+/// The classes of files that are damaged. Lock files are excluded, because they are empty in a closed store.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",
@@ -15,7 +15,7 @@ pub(super) const CLASSES: [&str; 7] = [
     "updates",
 ];
 
-/// The files of a store, by path from its root.
+/// The files of a store: paths relative to its root, and contents.
 pub(super) struct Files(Vec<(PathBuf, Vec<u8>)>);
 
 impl Files {
@@ -30,7 +30,7 @@ impl Files {
                     folders.push(path);
                 } else {
                     let bytes = std::fs::read(&path).expect("a file of the store");
-                    let relative = path.strip_prefix(root).expect("it is in the store");
+                    let relative = path.strip_prefix(root).expect("the file is in the store");
                     found.push((relative.to_path_buf(), bytes));
                 }
             }
@@ -39,19 +39,19 @@ impl Files {
         Self(found)
     }
 
-    /// Copies all files of a store.
+    /// Copies all files of a store, and returns them.
     pub(super) fn copy(from: &Path, to: &Path) -> Self {
         let files = Self::list(from);
         for (path, bytes) in &files.0 {
             let target = to.join(path);
             let folder = target.parent().expect("a file is in a folder");
-            std::fs::create_dir_all(folder).expect("a folder is made");
+            std::fs::create_dir_all(folder).expect("the folder is created");
             std::fs::write(target, bytes).expect("a file is written");
         }
         files
     }
 
-    /// The files of one class.
+    /// Returns the files of one class.
     pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
         self.0.iter().filter(move |(path, _)| class_of(path) == class)
     }
@@ -70,7 +70,7 @@ fn class_of(path: &Path) -> &'static str {
         .unwrap_or_else(|| panic!("a file of unknown class: {text}"))
 }
 
-/// A change of one file.
+/// A change of one file, with the original bytes of the file.
 pub(super) struct Damage {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -78,22 +78,23 @@ pub(super) struct Damage {
 }
 
 enum Change {
-    /// Flips this bit of the byte at this offset.
+    /// Flips the bits of the mask (second value) in the byte at an offset.
     Flip(usize, u8),
     /// Truncates the file to this length.
     Cut(usize),
 }
 
 impl Damage {
-    /// Chooses a random damage: first a class, so that classes with few files are covered too, then a file and an offset.
+    /// Chooses a random damage: first a class, so that classes with few files are covered too, then a file and an
+    /// offset.
     pub(super) fn random(files: &Files, dice: &mut Dice) -> Self {
         let class = CLASSES[dice.index(CLASSES.len())];
         let candidates: Vec<_> = files.of(class).collect();
         let (path, bytes) = candidates[dice.index(candidates.len())];
-        let place = dice.index(bytes.len());
+        let offset = dice.index(bytes.len());
         let change = match dice.below(4) {
-            0 => Change::Cut(place),
-            _ => Change::Flip(place, 1 << dice.below(8)),
+            0 => Change::Cut(offset),
+            _ => Change::Flip(offset, 1 << dice.below(8)),
         };
         Self {
             path: path.clone(),
@@ -102,12 +103,13 @@ impl Damage {
         }
     }
 
-    /// The class of the damaged file.
+    /// Returns the class of the damaged file.
     pub(super) fn class(&self) -> &'static str {
         class_of(&self.path)
     }
 
-    /// Whether a text contains the path of the file, relative to the store or to the folder of the stack.
+    /// Returns whether a text names the file: by its path in the store or, for a file of a stack, by the lineage and
+    /// the path in the stack's folder.
     pub(super) fn is_named_in(&self, text: &str) -> bool {
         let path = self.path.to_string_lossy();
         let mut parts = path.splitn(3, '/');
@@ -121,7 +123,7 @@ impl Damage {
     pub(super) fn inflict(&self, root: &Path) {
         let mut bytes = self.bytes.clone();
         match self.change {
-            Change::Flip(place, bit) => bytes[place] ^= bit,
+            Change::Flip(offset, bit) => bytes[offset] ^= bit,
             Change::Cut(length) => bytes.truncate(length),
         }
         std::fs::write(root.join(&self.path), bytes).expect("a file is written");
@@ -137,7 +139,7 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match self.change {
-            Change::Flip(place, bit) => write!(f, "{path}: bit {bit:#04x} of byte {place} flipped"),
+            Change::Flip(offset, bit) => write!(f, "{path}: bit {bit:#04x} of byte {offset} flipped"),
             Change::Cut(length) => write!(f, "{path}: cut to {length} of {} bytes", self.bytes.len()),
         }
     }

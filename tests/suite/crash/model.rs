@@ -1,69 +1,73 @@
-//! An oracle that derives the allowed states of a stack from the output of a worker, without reading journals.
+//! An oracle that derives the allowed states of a stack from the output of the workers, without reading journals.
 //!
-//! All acknowledged mutations must be in the state. Each task has at most one step without an acknowledgement, which
-//! may or may not be in the state. The state must contain nothing else.
+//! The state must contain the effect of every acknowledged mutation. Each task has at most one unacknowledged step,
+//! whose effect may be in the state or not. The state must contain nothing else.
 
 use state_core::{MutationId, Op, PendingOperation, RevisionId, State};
 use state_tests::line::{Ending, Line, Plan};
 use state_tests::workload;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The known content of a stack.
+/// The expected content of a stack.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     /// Tags of the live entries by address.
     entries: BTreeMap<String, String>,
-    /// Operations whose begin was acknowledged, without an end.
+    /// Operations that must be pending: their begin took effect, and their worker dropped them or was killed before
+    /// their end.
     pending: BTreeMap<MutationId, Plan>,
-    /// The step of each task that isn't acknowledged yet.
-    under_way: BTreeMap<u64, UnderWay>,
-    /// A resolution that was announced and isn't acknowledged: the operation and, if it is resolved as done, the tag of
-    /// its entry.
+    /// The unacknowledged step of each task.
+    unacknowledged: BTreeMap<u64, Unacknowledged>,
+    /// An unacknowledged resolution: the operation and, if it is resolved as done, the tag of its entry.
     resolving: Option<(MutationId, Option<String>)>,
+    /// The revisions whose commit was acknowledged.
     revisions: BTreeSet<RevisionId>,
+    /// Number of acknowledged ends.
     acknowledged: u64,
 }
 
+/// A step without an acknowledgement.
 #[derive(Clone, Debug)]
-enum UnderWay {
-    /// A begin was sent and not acknowledged.
+enum Unacknowledged {
+    /// The begin isn't acknowledged.
     Begin(Plan),
-    /// A begin was acknowledged; an end may have been sent.
+    /// The begin was acknowledged; the end may have been sent and isn't acknowledged.
     End(MutationId, Plan),
 }
 
 impl Model {
-    /// Number of acknowledged mutations.
+    /// Returns the number of mutations whose end was acknowledged.
     pub(crate) const fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// Revisions whose commit was acknowledged.
+    /// Returns the revisions whose commit was acknowledged.
     pub(crate) const fn revisions(&self) -> &BTreeSet<RevisionId> {
         &self.revisions
     }
 
-    /// Processes one line of a worker's output.
-    pub(crate) fn hear(&mut self, line: &Line) {
+    /// Updates the model by one line of a worker's output.
+    pub(crate) fn observe(&mut self, line: &Line) {
         match line {
             Line::Trying(task, plan) => {
-                self.under_way.insert(*task, UnderWay::Begin(plan.clone()));
+                self.unacknowledged
+                    .insert(*task, Unacknowledged::Begin(plan.clone()));
             }
             Line::Begun(task, id) => {
-                let plan = match self.under_way.remove(task) {
-                    Some(UnderWay::Begin(plan)) => plan,
+                let plan = match self.unacknowledged.remove(task) {
+                    Some(Unacknowledged::Begin(plan)) => plan,
                     other => panic!("task {task} began a step that it didn't announce: {other:?}"),
                 };
                 if plan.ending == Ending::Drop {
                     self.pending.insert(*id, plan);
                 } else {
-                    self.under_way.insert(*task, UnderWay::End(*id, plan));
+                    self.unacknowledged.insert(*task, Unacknowledged::End(*id, plan));
                 }
             }
             Line::Acked(task) => {
                 self.acknowledged += 1;
-                match self.under_way.remove(task) {
-                    Some(UnderWay::End(_, plan)) => self.apply(&plan),
+                match self.unacknowledged.remove(task) {
+                    Some(Unacknowledged::End(_, plan)) => self.apply(&plan),
                     other => panic!("task {task} ended a step that it didn't begin: {other:?}"),
                 }
             }
@@ -99,8 +103,8 @@ impl Model {
         }
     }
 
-    /// Compares the state with the model once the worker has ended or is stopped, and adds the unacknowledged steps
-    /// that are in the state to the model.
+    /// Asserts that the state is one that the model allows, and adds the unacknowledged steps that took effect to the
+    /// model. The worker must have exited or be suspended.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
         let found: BTreeMap<MutationId, &PendingOperation> = state
             .pending()
@@ -112,7 +116,7 @@ impl Model {
             self.resolved(*id);
         }
         self.resolving = None;
-        for step in std::mem::take(&mut self.under_way).into_values() {
+        for step in std::mem::take(&mut self.unacknowledged).into_values() {
             self.settle_step(step, &found);
         }
         let known: BTreeMap<_, _> = self
@@ -131,16 +135,16 @@ impl Model {
         self.check_entries(state, replay);
     }
 
-    fn settle_step(&mut self, step: UnderWay, found: &BTreeMap<MutationId, &PendingOperation>) {
+    fn settle_step(&mut self, step: Unacknowledged, found: &BTreeMap<MutationId, &PendingOperation>) {
         match step {
-            UnderWay::End(id, plan) => {
+            Unacknowledged::End(id, plan) => {
                 if found.contains_key(&id) {
                     self.pending.insert(id, plan);
                 } else {
                     self.apply(&plan);
                 }
             }
-            UnderWay::Begin(plan) => {
+            Unacknowledged::Begin(plan) => {
                 let begun = found.values().find(|operation| {
                     !self.pending.contains_key(&operation.id)
                         && operation.op == plan.op
@@ -160,13 +164,13 @@ impl Model {
             .collect();
         assert_eq!(
             there, self.entries,
-            "exactly the acknowledged entries must be in the state; {replay}"
+            "the state must contain exactly the entries of the model; {replay}"
         );
         for entry in state.entries() {
             let tag = entry.id.clone().unwrap_or_default();
             assert!(
                 entry.outputs == Some(workload::outputs(&tag)),
-                "{} must have its acknowledged content; {replay}",
+                "{} must have the outputs of its tag; {replay}",
                 entry.address
             );
         }

@@ -1,4 +1,4 @@
-//! P7: a result of a provider is never discarded because it violates a rule.
+//! P7: a provider's result that violates a rule is kept with its pending operation.
 
 use crate::store::{block_on, stack, verify};
 use state_core::mutation::Resolution;
@@ -14,39 +14,44 @@ fn result_that_violates_a_rule_is_kept_as_pending() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(async {
         let id = break_a_rule(dir.path()).await;
-        let stack = stack(dir.path()).await.expect("it opens");
-        let tip = stack.tip().await.expect("it reads");
+        let stack = stack(dir.path()).await.expect("the stack opens");
+        let tip = stack.tip().await.expect("the tip can be read");
         let pending: Vec<_> = tip.state.pending().collect();
         assert_eq!(
             pending.len(),
             1,
-            "exactly the operation with the refused result is pending"
+            "only the operation with the refused result must be pending"
         );
         assert_eq!((pending[0].id, pending[0].op), (id, Op::Create));
         let result = pending[0].result.as_ref().expect("the result is kept");
-        let entry = result.entry.as_ref().expect("with its entry");
+        let entry = result.entry.as_ref().expect("the entry of the result is kept");
         assert_eq!(result.outcome, Outcome::Succeeded);
-        assert_eq!(entry.id.as_deref(), Some("i-4711"), "the provider's id is kept");
+        assert_eq!(
+            entry.id.as_deref(),
+            Some("i-4711"),
+            "the provider's id must be kept"
+        );
         assert_eq!(
             entry.outputs,
             Some(workload::outputs("i-4711")),
-            "the outputs are kept"
+            "the outputs must be kept"
         );
-        assert!(!result.violations.is_empty(), "the violations are kept");
-        assert!(!tip.is_reliable(), "the state is marked as unreliable");
-        assert_eq!(tip.state.len(), 0, "no entry changed");
+        assert!(!result.violations.is_empty(), "the violations must be kept");
+        assert!(!tip.is_reliable(), "the state must be marked as unreliable");
+        assert_eq!(tip.state.len(), 0, "the state must have no entry");
 
-        let session = stack.lock("resolve").await.expect("it locks");
+        let session = stack.lock("resolve").await.expect("the stack can be locked");
         resolve(&session, id).await;
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
         verify(&stack).await;
     });
 }
 
-/// Deletes the dependency of a create while the create is pending. Returns the id of the create.
+/// Begins a create, deletes the dependency of the create, and ends the create with a result. Returns the id of the
+/// create.
 async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let stack = stack(dir).await.expect("a new stack");
-    let session = stack.lock("break a rule").await.expect("it locks");
+    let session = stack.lock("break a rule").await.expect("the stack can be locked");
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await
@@ -55,8 +60,14 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let begun = update
         .begin(Intent::create(base.clone()))
         .await
-        .expect("it begins");
-    assert!(begun.succeed(Some(base)).await.expect("it ends").is_empty());
+        .expect("the begin is recorded");
+    assert!(
+        begun
+            .succeed(Some(base))
+            .await
+            .expect("the end is recorded")
+            .is_empty()
+    );
 
     let top = Entry {
         depends_on: vec![Dependency::Entry(address("base"))],
@@ -65,10 +76,19 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let create = update
         .begin(Intent::create(top.clone()))
         .await
-        .expect("it begins");
+        .expect("the begin is recorded");
     let delete = Intent::delete(EntryKey::live(address("base")));
-    let deleted = update.begin(delete).await.expect("nothing refers to it yet");
-    assert!(deleted.succeed(None).await.expect("it ends").is_empty());
+    let deleted = update
+        .begin(delete)
+        .await
+        .expect("no entry depends on `base` yet");
+    assert!(
+        deleted
+            .succeed(None)
+            .await
+            .expect("the end is recorded")
+            .is_empty()
+    );
 
     let id = create.id();
     let made = Entry {
@@ -76,9 +96,9 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
         outputs: Some(workload::outputs("i-4711")),
         ..top
     };
-    let violations = create.succeed(Some(made)).await.expect("it is recorded");
+    let violations = create.succeed(Some(made)).await.expect("the result is recorded");
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
-    assert_eq!(rules, [Rule::ReferenceExists], "the caller gets the violations");
+    assert_eq!(rules, [Rule::ReferenceExists], "the caller must get violations");
     let revision = update
         .finish(UpdateResult::Failed)
         .await
@@ -88,11 +108,11 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
         .await
         .expect_err("a rollback is refused while an operation is pending");
     assert_eq!(refused.kind(), ErrorKind::Conflict);
-    session.close().await.expect("it closes");
+    session.close().await.expect("the session closes");
     id
 }
 
-/// Resolves the operation as done, with a corrected entry.
+/// Resolves the operation as done, with the kept entry without its dependencies.
 async fn resolve(session: &Session, id: state_core::MutationId) {
     let pending = session.recovered()[0].clone();
     let entry = pending
@@ -107,7 +127,7 @@ async fn resolve(session: &Session, id: state_core::MutationId) {
     session
         .resolve(UpdateRequest::new(UpdateKind::Edit), id, resolution)
         .await
-        .expect("it is resolved");
+        .expect("the operation is resolved");
     let state = session.state();
     assert_eq!(state.pending().count(), 0);
     let kept = state

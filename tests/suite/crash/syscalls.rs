@@ -1,12 +1,12 @@
-//! P1: kills a worker right before any system call that writes, with `strace`. Unlike random kills, this covers the short
-//! windows between a write, its sync, a rename and the sync of the folder.
+//! P1: kills a worker immediately before any system call that writes, with `strace`. Unlike random kills, these kills
+//! cover the short windows between a write, its sync, a rename and the sync of the folder.
 //!
-//! `strace` counts calls per thread: the first thread that reaches the count ends the worker, and later calls of other
-//! threads are never reached. On an existing store the calls are therefore counted per file and folder, which reaches
-//! every call.
+//! `strace` kills at call number N of any thread and counts per thread: the first thread that reaches N ends the worker, so
+//! later calls of other threads are never tested. On an existing store the tests therefore count per file and folder, and
+//! test the first calls on each of them.
 
 use super::Model;
-use crate::process::{WORKER, Worker, is_there};
+use crate::process::{WORKER, Worker, is_installed};
 use crate::store::{block_on, open, stack, verify};
 use state_core::testkit::run::skip;
 use state_tests::line::Line;
@@ -47,14 +47,14 @@ fn kill_before_any_syscall_on_a_new_store_loses_no_ack() {
                 when,
                 path: None,
             };
-            if run.ends_well(dir.path(), "a", &mut Model::default(), &replay) {
+            if run.completes(dir.path(), "a", &mut Model::default(), &replay) {
                 break;
             }
             kills += 1;
         }
     }
     eprintln!("strace: killed {kills} times on a new store, by system call");
-    assert!(kills > CALLS.len(), "kills: {kills}");
+    assert!(kills > CALLS.len(), "too few kills: {kills}");
 }
 
 #[test]
@@ -73,18 +73,18 @@ fn kill_before_any_syscall_on_any_file_loses_no_ack() {
                 path: Some(copy.path().join(&path)),
             };
             let mut model = Model::default();
-            lines.iter().for_each(|line| model.hear(line));
-            let well = run.ends_well(copy.path(), "b", &mut model, &replay);
-            kills += usize::from(!well);
+            lines.iter().for_each(|line| model.observe(line));
+            let completed = run.completes(copy.path(), "b", &mut model, &replay);
+            kills += usize::from(!completed);
         }
     }
     eprintln!("strace: killed {kills} times on an existing store, by system call and file");
-    assert!(kills > 30, "kills: {kills}");
+    assert!(kills > 30, "too few kills: {kills}");
 }
 
-/// Those of [`CALLS`] that exist on this machine. Records a skip and returns None without `strace`.
+/// Returns the [`CALLS`] that exist on this architecture. Without `strace`, reports a skip and returns `None`.
 pub(super) fn calls() -> Option<Vec<&'static str>> {
-    if !is_there("strace") {
+    if !is_installed("strace") {
         skip("strace", "kills before system calls");
         return None;
     }
@@ -98,17 +98,18 @@ pub(super) fn calls() -> Option<Vec<&'static str>> {
     Some(CALLS.into_iter().filter(known).collect())
 }
 
-/// Creates a store with one finished session, and returns it with the output of its worker.
+/// Creates a store by the first part of the workload, and returns its folder and the output of the worker.
 fn prepare() -> (TempDir, Vec<Line>) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(WORKER);
     command.arg("script").arg(dir.path()).arg("a");
-    let (well, lines) = Worker::of(command).end();
-    assert!(well, "the worker must succeed without a kill");
+    let (succeeded, lines) = Worker::of(command).end();
+    assert!(succeeded, "the worker must succeed without a kill");
     (dir, lines)
 }
 
-/// The calls that another session makes on each file and folder, with the maximum count of a single thread.
+/// Runs the second part of the workload on a copy, and returns the calls that it makes: the system call, the file or
+/// folder, and the highest number of these calls by a single thread.
 fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize> {
     let after = copy(prepared);
     let log = after.path().with_extension("strace");
@@ -143,8 +144,8 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         let (Some(thread), Some(call)) = (words.next(), words.next()) else {
             continue;
         };
-        // The first file or folder in the call. Temporary names differ in the next run, so they are left out; the rename
-        // that follows covers these files.
+        // The first file or folder in the call. Temporary files are omitted, because their names differ in the next
+        // run. A kill before their rename covers them.
         let path = arguments
             .split_once(&root)
             .and_then(|(_, rest)| rest.split_once('>'));
@@ -165,7 +166,10 @@ fn copy(from: &Path) -> TempDir {
     while let Some(folder) = folders.pop() {
         std::fs::create_dir_all(to.path().join(&folder)).expect("a folder is made");
         for path in children(&from.join(&folder)) {
-            let relative = path.strip_prefix(from).expect("it is in the store").to_path_buf();
+            let relative = path
+                .strip_prefix(from)
+                .expect("the file is in the store")
+                .to_path_buf();
             if path.is_dir() {
                 folders.push(relative);
             } else {
@@ -187,13 +191,14 @@ fn children(folder: &Path) -> Vec<PathBuf> {
 struct Injection<'a> {
     call: &'a str,
     when: usize,
-    /// The file or folder to which the counted calls are limited.
+    /// Counts only calls on this file or folder; all calls if `None`.
     path: Option<PathBuf>,
 }
 
 impl Injection<'_> {
-    /// Runs the workload, and compares the store with the output of the worker. Returns whether the worker reached its end.
-    fn ends_well(&self, dir: &Path, part: &str, model: &mut Model, replay: &str) -> bool {
+    /// Runs a part of the workload, and compares the store with the output of the worker. Returns whether the worker
+    /// completed without a kill.
+    fn completes(&self, dir: &Path, part: &str, model: &mut Model, replay: &str) -> bool {
         let Self { call, when, path } = self;
         let mut command = Command::new("strace");
         command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
@@ -203,18 +208,21 @@ impl Injection<'_> {
         }
         command.arg(WORKER).arg("script").arg(dir).arg(part);
         command.stderr(Stdio::null());
-        let (well, lines) = Worker::of(command).end();
-        lines.iter().for_each(|line| model.hear(line));
-        // A new store surely has the stack only once the worker holds its lock. A prepared store always has it.
-        let made = lines.contains(&Line::Locked) || path.is_some();
-        block_on(reopen(dir, model, made, replay));
-        well
+        let (completed, lines) = Worker::of(command).end();
+        lines.iter().for_each(|line| model.observe(line));
+        // A worker that was killed early may not have created the stack. Once it holds the lock, the stack exists. A
+        // prepared store always has the stack.
+        let exists = lines.contains(&Line::Locked) || path.is_some();
+        block_on(reopen(dir, model, exists, replay));
+        completed
     }
 }
 
-async fn reopen(dir: &Path, model: &mut Model, made: bool, replay: &str) {
+/// Compares the store with the model, as a reader and as the next lock holder. `exists` states whether the store must
+/// contain the stack.
+async fn reopen(dir: &Path, model: &mut Model, exists: bool, replay: &str) {
     let stack = stack(dir).await.expect(replay);
-    if made {
+    if exists {
         let known = open(dir).expect(replay).names().await.expect(replay);
         assert_eq!(known, [STACK.parse().expect("a name")], "{replay}");
     }

@@ -1,6 +1,7 @@
-//! The actions of a caller on a stack, valid or not, independent of the state: an action picks its targets by number, and
-//! [`resolver`](super::resolver) maps the numbers to existing entries when the action runs. A history with some actions
-//! removed is therefore a valid history, so shrinking works.
+//! The valid and invalid actions of a caller on a stack.
+//!
+//! An action doesn't depend on the state: it selects its targets by number, and [`resolver`](super::resolver) maps the
+//! numbers to existing entries when the action runs. Shrinking can therefore remove any action from a history.
 
 use proptest::sample::Index;
 use state_core::{Op, Outcome, UpdateResult};
@@ -8,47 +9,50 @@ use state_core::{Op, Outcome, UpdateResult};
 /// One action of a caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    /// Begins an update of a kind.
+    /// Begins an update of the stack.
     Start,
     /// Begins a step and leaves it pending.
     Begin(Intention),
-    /// Ends a pending step with a result.
+    /// Ends the pending step with this index with a result.
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records that an entry was compared with its object and is unchanged.
+    /// Records an entry as unchanged. If the change has size 0 or the entry doesn't exist, records the changed entry, which
+    /// the state may refuse.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),
-    /// Records the result of a refresh of an entry; None if its object is missing.
+    /// Records the result of a refresh of an entry: the change, or `None` if the object is missing.
     Refresh(Target, Option<Change>),
     /// Removes a tombstone from the state.
     RemovePendingReplace(Target),
-    /// Records the outputs of an entry.
+    /// Records outputs of an entry that contain this number.
     Outputs(Target, u8),
     /// Records an edit of the state.
     Edit(Vec<Hand>),
-    /// Resolves a pending step; None if it was not done.
+    /// Resolves the pending step with this index: as done with a result, or as not done (`None`).
     Resolve(Index, Option<Report>),
-    /// Records a plugin in the manifest.
+    /// Records the plugin with this number in the manifest.
     Plugin(u8),
-    /// Records the outputs of the stack.
+    /// Records outputs of the stack that contain this number.
     StackOutputs(u8),
-    /// Marks the state as unreliable before objects are changed without records.
+    /// Marks the state as unreliable, as a caller does before it changes objects without recording each change.
     Invalidate,
-    /// Marks the state as reliable; nothing else changes.
+    /// Marks the state as reliable without another change.
     Validate,
-    /// Records the first entries of an earlier revision as the current state of the objects.
+    /// Replaces the state within the update by the first entries of an earlier revision. The indices select the
+    /// revision and the number of its entries, here and in the following variants.
     Save(Index, Index),
     /// Ends the update with a result.
     Finish(UpdateResult),
-    /// Crashes the writer; another writer takes over.
+    /// Crashes the writer. Another writer takes over and ends the update.
     Crash,
-    /// Stores the state as a checkpoint and reads it again.
+    /// Continues from the stored state: the laws of the core write and load a checkpoint; the laws of the manager close the
+    /// session and open another.
     Checkpoint,
     /// Rolls back to an earlier revision.
     Restore(Index),
-    /// Imports the first entries of an earlier revision with a foreign serial.
+    /// Imports the first entries of an earlier revision with this foreign serial.
     Import(Index, Index, u8),
     /// Stores the first entries of an earlier revision as a revision that isn't current.
     Write(Index, Index),
@@ -62,10 +66,12 @@ pub(crate) struct Intention {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Whether the step states the opposite of whether it is a replacement.
+    /// Whether the step gets the wrong value of `replaces`.
     pub(crate) contrary: bool,
+    /// Whether a delete leaves a tombstone.
     pub(crate) tombstone: bool,
-    /// Whether the entry has another key than the target, is missing, or must not be present.
+    /// Whether the intent is made invalid: a delete or discard has an entry, all other operations have none. In the laws
+    /// of the core, which apply records without a manager, the begin also reuses the id of a pending step.
     pub(crate) misfit: bool,
 }
 
@@ -73,8 +79,10 @@ pub(crate) struct Intention {
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) outcome: Outcome,
-    /// How the resulting entry differs from the intended one; None if they are equal.
+    /// How the resulting entry differs from the intended entry; `None` if they are equal.
     pub(crate) change: Option<Change>,
+    /// Whether the result is made invalid: its entry has another key than the target, or is present where none is
+    /// allowed.
     pub(crate) misfit: bool,
 }
 
@@ -87,38 +95,39 @@ pub(crate) enum Target {
     Any(Index),
     /// The first entry that awaits replacement or deletion.
     Leftover,
-    /// The last entry without references to it.
+    /// The last entry that no other entry depends on.
     Last,
-    /// The live entry with this name, which may not exist.
+    /// The live entry with the name of this number, which may not exist.
     Name(u8),
 }
 
-/// How an entry differs from the existing one, or from a new one.
+/// How an entry differs from the existing entry, or from a new entry if none exists.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Whether the references are replaced.
+    /// The new references, if they change.
     pub(crate) links: Option<Vec<Link>>,
-    /// The new group, if it changes.
+    /// The new group, if it changes; `Some(None)` removes the group.
     pub(crate) group: Option<Option<u8>>,
     pub(crate) uid: Identity,
     /// The new id, if it changes.
     pub(crate) id: Option<u8>,
+    /// The value of the only input.
     pub(crate) size: u8,
     pub(crate) protect: bool,
     pub(crate) pending_replacement: bool,
     pub(crate) external: bool,
-    /// Whether the kind that the entry type requires is missing.
+    /// Whether the entry has no kind, which makes it invalid.
     pub(crate) kindless: bool,
 }
 
 /// Selects the uid of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Identity {
-    /// The uid of the existing entry, or a new one.
+    /// The uid of the existing entry, or a new uid if there is none.
     Kept,
     New,
     Missing,
-    /// The uid of any entry, chosen by number.
+    /// The uid of any entry, chosen by number, which makes the uid a duplicate.
     Stolen(Index),
 }
 
@@ -135,7 +144,7 @@ pub(crate) enum Field {
     DependsOn,
     Property(u8),
     Parent,
-    /// The provider, with the id of the existing provider or with an arbitrary one.
+    /// The provider: without an id (`None`), with the id of the existing provider (`Ok`), or with this id (`Err`).
     Provider(Option<Result<(), u8>>),
     DeletedWith,
     ReplaceWith,

@@ -1,4 +1,4 @@
-//! The laws in memory, for records, frames and states.
+//! The laws at the state core, without a manager or backend: for records, frames and states in memory.
 
 mod acts;
 mod bench;
@@ -28,7 +28,7 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_replays_to_the_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_replays_to_the_acknowledged_state(history in histories(ACTIONS)) {
         let mut bench = Bench::new();
         for action in &history {
             bench.act(action)?;

@@ -1,4 +1,6 @@
-//! A caller of the manager, with a reader that compares the store with the naive merge after every acknowledgement.
+//! A caller of the manager that performs the actions of a history. After every acknowledgement, a second client
+//! compares the store with the session, and with a simple reference implementation of the merge
+//! ([`naive`](super::naive)).
 
 mod reader;
 mod steps;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 
 pub(crate) type Checked = Result<(), TestCaseError>;
 
-/// Runs a case on its own runtime.
+/// Runs a case on a new runtime.
 pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -107,34 +109,34 @@ impl Driver {
             Action::Finish(result) => self.finish(*result).await?,
             Action::Crash | Action::Checkpoint => self.reopen(matches!(action, Action::Crash)).await?,
             Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
-                self.turn_back(action).await?;
+                self.act_on_revisions(action).await?;
             }
             _ => self.step(action).await?,
         }
         self.inspect().await
     }
 
-    /// Begins several steps concurrently, each in its own task, and ends those that began.
+    /// Runs several steps concurrently, each in its own task. A step that is refused at its begin has no end.
     pub(crate) async fn act_at_once(&mut self, work: &[(Intention, Report)]) -> Checked {
         if self.update.is_none() {
             self.start().await?;
         }
-        let update = self.update.clone().expect("it was started");
+        let update = self.update.clone().expect("an update is open");
         let mut tasks = Vec::new();
         for (intention, report) in work {
-            let aimed = self.resolver(&self.session.state()).intention(intention);
+            let concrete = self.resolver(&self.session.state()).intention(intention);
             let intent = Intent {
-                op: aimed.op,
-                target: aimed.target.clone(),
-                entry: aimed.entry.clone(),
-                replaces: aimed.replaces,
-                tombstone: aimed.tombstone,
+                op: concrete.op,
+                target: concrete.target.clone(),
+                entry: concrete.entry.clone(),
+                replaces: concrete.replaces,
+                tombstone: concrete.tombstone,
             };
             let outcome = report.outcome;
             let update = update.clone();
             tasks.push(tokio::spawn(async move {
                 let step = update.begin(intent).await?;
-                step.end(outcome, aimed.entry, Vec::new()).await
+                step.end(outcome, concrete.entry, Vec::new()).await
             }));
         }
         for task in tasks {
@@ -146,7 +148,7 @@ impl Driver {
         self.inspect().await
     }
 
-    /// Compares the store as other clients see it with the session.
+    /// Compares the session's state with the store as other clients see it.
     async fn inspect(&mut self) -> Checked {
         self.reader.inspect(&self.session.state()).await
     }
@@ -165,13 +167,13 @@ impl Driver {
     }
 
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
-        let aimed = self.resolver(&self.session.state()).intention(intention);
+        let concrete = self.resolver(&self.session.state()).intention(intention);
         let intent = Intent {
-            op: aimed.op,
-            target: aimed.target,
-            entry: aimed.entry,
-            replaces: aimed.replaces,
-            tombstone: aimed.tombstone,
+            op: concrete.op,
+            target: concrete.target,
+            entry: concrete.entry,
+            replaces: concrete.replaces,
+            tombstone: concrete.tombstone,
         };
         let Some(update) = &self.update else {
             return Ok(false);
@@ -187,9 +189,9 @@ impl Driver {
         let state = self.session.state();
         let operation = pending(&state, |operation| operation.id == step.id());
         let Some(operation) = operation else {
-            // The operation was resolved by an edit meanwhile, so it can't end.
+            // An edit has resolved the operation meanwhile, so its end must be refused.
             let ended = step.fail().await;
-            prop_assert!(ended.is_err(), "an end without a begin was accepted");
+            prop_assert!(ended.is_err(), "the end of a resolved operation was accepted");
             return Ok(());
         };
         let result = self.resolver(&state).report(&operation, report);
@@ -213,20 +215,21 @@ impl Driver {
         };
         let request = UpdateRequest::new(UpdateKind::Edit);
         let resolved = self.session.resolve(request, operation.id, resolution).await;
-        self.made(tolerated(resolved)?).await
+        self.check_revision(tolerated(resolved)?).await
     }
 
-    /// Marks the state as reliable, and asserts that this succeeds exactly if the state allows it.
+    /// Marks the state as reliable. Asserts that this succeeds if and only if the state is unreliable, without an open
+    /// update and without pending operations.
     async fn mark_reliable(&mut self) -> Checked {
         let state = self.session.state();
-        let may =
+        let is_allowed =
             state.update().is_none() && state.invalidated().is_some() && state.pending().next().is_none();
         let marked = self
             .session
             .mark_reliable(UpdateRequest::new(UpdateKind::Edit))
             .await;
-        prop_assert_eq!(marked.is_ok(), may, "{:?}", marked);
-        self.made(tolerated(marked)?).await
+        prop_assert_eq!(marked.is_ok(), is_allowed, "{:?}", marked);
+        self.check_revision(tolerated(marked)?).await
     }
 
     async fn finish(&mut self, result: UpdateResult) -> Checked {
@@ -234,10 +237,10 @@ impl Driver {
             return Ok(());
         };
         let revision = update.finish(result).await.map_err(failed)?;
-        self.made(Some(revision)).await
+        self.check_revision(Some(revision)).await
     }
 
-    /// Hands the stack to the next writer, after a crash or a clean close.
+    /// Locks the stack as the next writer: after a takeover if `crash` is set, otherwise after a clean close.
     async fn reopen(&mut self, crash: bool) -> Checked {
         let before = self.session.state();
         let old = self.session.clone();
@@ -248,7 +251,7 @@ impl Driver {
             self.stack.break_lock("law", seen).await.map_err(failed)?
         } else {
             old.clone().close().await.map_err(failed)?;
-            // Closing also syncs records that were acknowledged without a sync of their own.
+            // Closing may append records. The second client must read them before the next writer appends its own.
             let left = self.stack.tip().await.map_err(failed)?.state;
             self.reader.inspect(&left).await?;
             self.stack.lock("law").await.map_err(failed)?
@@ -257,17 +260,17 @@ impl Driver {
         prop_assert!(late.is_err(), "a fenced or closed writer must not write");
         prop_assert!(
             self.session.recovered().iter().eq(before.pending()),
-            "pending operations must be handed over"
+            "the next writer must receive all pending operations"
         );
         if before.update().is_some() {
             let revision = self.stack.current_rev().await.map_err(failed)?;
-            self.made(Some(revision)).await?;
+            self.check_revision(Some(revision)).await?;
         }
         Ok(())
     }
 
-    /// Checks a newly committed revision.
-    async fn made(&mut self, revision: Option<RevisionId>) -> Checked {
+    /// Checks a newly committed revision; does nothing if the commit was refused (`None`).
+    async fn check_revision(&mut self, revision: Option<RevisionId>) -> Checked {
         let Some(revision) = revision else {
             return Ok(());
         };
@@ -283,16 +286,16 @@ impl Driver {
     }
 }
 
-/// Whether two lists of entries are equal, except that entries without a uid may have got one.
-fn equal_up_to_new_uids(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
-    let same = |(that, this): (&SharedEntry, &SharedEntry)| {
-        let uid = that.uid.or(this.uid);
+/// Returns whether two lists of entries are equal, except that an entry without a uid before may have one after.
+fn equal_up_to_new_uids(before: &[SharedEntry], after: &[SharedEntry]) -> bool {
+    let is_equal = |(before, after): (&SharedEntry, &SharedEntry)| {
+        let uid = before.uid.or(after.uid);
         Entry {
             uid,
-            ..Entry::clone(that)
-        } == **this
+            ..Entry::clone(before)
+        } == **after
     };
-    those.len() == these.len() && those.iter().zip(these).all(same)
+    before.len() == after.len() && before.iter().zip(after).all(is_equal)
 }
 
 fn pending(state: &State, is: impl Fn(&PendingOperation) -> bool) -> Option<PendingOperation> {
@@ -313,7 +316,8 @@ pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     TestCaseError::fail(format!("{error}: {error:?}"))
 }
 
-/// Turns a refusal into None; any other error fails the case.
+/// Returns the value, or `None` if the action was refused as a conflict or for an integrity rule. Any other error fails
+/// the case.
 fn tolerated<T>(answer: Result<T, Error>) -> Result<Option<T>, TestCaseError> {
     match answer {
         Ok(value) => Ok(Some(value)),

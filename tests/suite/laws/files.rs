@@ -1,4 +1,4 @@
-//! The laws at the file backend, for every revision and every frame at which a journal can end.
+//! The laws at the file backend: revisions never change, and every prefix of a journal is an acknowledged state.
 
 use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Number of actions; fewer than elsewhere, because each of them syncs files.
+/// Maximum number of actions; fewer than elsewhere, because each action syncs files.
 const ACTIONS: usize = 16;
 
 proptest! {
@@ -32,7 +32,7 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_in_files_is_a_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_files_is_an_acknowledged_state(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
             let store = folder.path().join("store");
@@ -40,7 +40,7 @@ proptest! {
             for action in &history {
                 driver.act(action).await?;
             }
-            // The writer is still running, so the last segment isn't closed.
+            // Copy the store while the session is open: a closed journal must not be cut.
             let copy = folder.path().join("copy");
             copy_tree(&store, &copy)?;
             let shown = |slot: Slot| {
@@ -53,8 +53,8 @@ proptest! {
     }
 }
 
-/// Truncates the last segment after each of its frames, beginning with the last frame, and in the middle of the frame
-/// behind. The rest must replay to the state that was shown at that frame.
+/// For each frame of the last segment, newest first: truncates the segment 17 bytes after the end of the frame, and at
+/// the end of the frame. In both cases a reader must see the state that the session had after that frame.
 async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
     let (segment, first) = last_segment(store)?;
     let whole = fs::read(&segment).map_err(broken)?;
@@ -65,20 +65,20 @@ async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Che
             fs::write(&segment, &whole[..length]).map_err(broken)?;
             let stacks = Stacks::new(Arc::new(FsBackend::open(store).map_err(failed)?), environment());
             let stack = stacks.get(&name).await.map_err(failed)?;
-            let stack = stack.ok_or_else(|| TestCaseError::fail("the stack is gone"))?;
+            let stack = stack.ok_or_else(|| TestCaseError::fail("the stack is missing"))?;
             let tip = stack.tip().await.map_err(failed)?;
             let entries: Vec<_> = tip.state.entries().cloned().collect();
             prop_assert!(oracle::is_topological(&entries));
             prop_assert!(
                 *tip.state == shown(slot.next()),
-                "{length} bytes, after slot {slot}"
+                "another state after slot {slot}, in a segment of {length} bytes"
             );
         }
     }
     Ok(())
 }
 
-/// The end offset and slot of each frame in a segment. The first frame is a fence, which is never cut.
+/// Returns the end offset and the slot of each frame in a segment. `first` is the slot of the first frame, the fence.
 fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     let mut found = Vec::new();
     let (mut end, mut slot) = (0, first);
@@ -90,7 +90,7 @@ fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     found
 }
 
-/// The segment that is still being written, and its first slot.
+/// Returns the last segment, which is still being written, and its first slot.
 fn last_segment(store: &Path) -> Result<(PathBuf, Slot), TestCaseError> {
     let stacks = listed(&store.join("stacks"))?;
     let journal = stacks.first().map(|stack| stack.join("journal"));
@@ -129,8 +129,8 @@ fn copy_tree(from: &Path, to: &Path) -> Checked {
     Ok(())
 }
 
-/// A temporary folder, in memory if the system supports that: the laws are about the content of files, and syncs to a disk
-/// would take most of the time.
+/// Creates a temporary folder, in memory if `/dev/shm` exists. The laws concern only the content of files, and syncs to
+/// a disk would take most of the time.
 pub(crate) fn folder() -> Result<tempfile::TempDir, TestCaseError> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {

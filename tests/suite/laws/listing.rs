@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// Number of actions; few, because only the final state is listed.
+/// Maximum number of actions; low, because each case starts a process and checks only the final state.
 const ACTIONS: usize = 12;
 
 proptest! {
@@ -33,13 +33,13 @@ proptest! {
             let state = driver.session().state();
             let entries = entries_of(&state, &listed)?;
             prop_assert!(oracle::is_topological(&entries));
-            prop_assert!(state.entries().eq(&entries), "another order: {:?}", listed);
+            prop_assert!(state.entries().eq(&entries), "the command lists another order than the state: {:?}", listed);
             Ok(())
         })?;
     }
 }
 
-/// The keys that the command prints, in its order.
+/// Returns the keys of the entries that `statectl list --json` prints, in its order.
 fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     let backend = format!("file://{}", store.display());
     let mut command = Command::new(WORKER);
@@ -47,8 +47,8 @@ fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     command.env("HOME", "").env("XDG_STATE_HOME", "");
     let arguments = ["cli", "list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    prop_assert!(output.status.success(), "{}", said);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    prop_assert!(output.status.success(), "{}", stdout);
     let document: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| TestCaseError::fail(format!("not JSON: {error}")))?;
     let entries = document["data"]["entries"].as_array();

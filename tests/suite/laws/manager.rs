@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use state_core::MemoryBackend;
 use std::sync::Arc;
 
-/// Number of actions; fewer than in memory, because the reader replays the whole journal after each of them.
+/// Maximum number of actions; fewer than in `core_laws`, because the reader replays the whole journal after each
+/// action.
 const ACTIONS: usize = 24;
 
 proptest! {

@@ -1,11 +1,13 @@
-//! A naive implementation of the merge: a base list, a list of the entries that the update recorded, and the set of base
-//! entries that are done; `snapshot = new ++ (base − done)`. It follows the table in [`state_core::mutation`] with plain
-//! lists, and checks the whole state after each record, without indices, positions and incremental checks.
+//! A simple reference implementation of the merge, as an oracle.
+//!
+//! It has a list of base entries, a list of the entries that the update recorded, and the set of base entries that are
+//! done: `snapshot = new ++ (base − done)`. It implements the table in [`state_core::mutation`] with plain lists, and
+//! checks the whole state after each record. It has none of the indices and incremental checks of the code under test.
 
-mod judge;
+mod rules;
 mod steps;
 
-use judge::is_valid;
+use rules::is_valid;
 use state_core::journal::{Record, ResetCause};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
@@ -24,28 +26,33 @@ pub(crate) enum Verdict {
     Accepted,
     /// The record was refused and changed nothing.
     Refused,
-    /// The result violates a rule, so it is kept with its pending operation.
+    /// The record is the end of an operation whose result violates a rule. The result is kept with the pending
+    /// operation.
     Kept,
 }
 
-/// A stack as three lists.
+/// The content of a stack as plain lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naive {
     base: Vec<SharedEntry>,
+    /// The indices in `base` of the entries that the update recorded or removed.
     done: BTreeSet<usize>,
+    /// The entries that the update recorded, in the order of the records.
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
-    /// The first mutation that marked the state as unreliable, unless the mark was cleared.
-    doubt: Option<Invalidation>,
+    /// The first record that marked the state as unreliable, unless the mark was cleared.
+    invalidation: Option<Invalidation>,
+    /// The ids of ended, resolved and directly recorded mutations, which no begin may use again.
     ended: BTreeSet<MutationId>,
     update_open: bool,
     serial: u64,
     outputs: StackOutputs,
-    /// The plugins that were recorded since the last update by a program began.
+    /// The plugins that were recorded since the start of the last update of a driven kind
+    /// ([`is_driven`](state_core::UpdateKind::is_driven)).
     plugins: BTreeSet<Plugin>,
 }
 
-/// The position of an entry.
+/// The list and the index of an entry.
 #[derive(Clone, Copy)]
 enum Place {
     New(usize),
@@ -58,7 +65,7 @@ struct RuleViolation;
 type Change = Result<(), RuleViolation>;
 
 impl Naive {
-    /// `new ++ (base − done)`.
+    /// Returns the entries of the state: `new ++ (base − done)`.
     pub(crate) fn entries(&self) -> Vec<SharedEntry> {
         let mut list = self.new.clone();
         for (place, entry) in self.base.iter().enumerate() {
@@ -69,7 +76,7 @@ impl Naive {
         list
     }
 
-    /// Applies a record, and returns its effect.
+    /// Applies a record, and returns its effect. `loaded` contains the snapshots that the record may refer to.
     pub(crate) fn apply(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Verdict {
         if let Record::End(end) = record {
             return self.end(end);
@@ -123,8 +130,10 @@ impl Naive {
             Record::RecordPlugin(plugin) => {
                 self.plugins.insert(plugin.clone());
             }
-            Record::Invalidate(doubt) => self.doubt = self.doubt.take().or_else(|| Some(doubt.clone())),
-            Record::Validate(_) => self.doubt = None,
+            Record::Invalidate(invalidation) => {
+                self.invalidation = self.invalidation.take().or_else(|| Some(invalidation.clone()));
+            }
+            Record::Validate(_) => self.invalidation = None,
             Record::SetOutputs(outputs) => self.outputs = outputs.clone(),
             Record::ResetBase(rebase) => {
                 let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(RuleViolation)?;
@@ -229,7 +238,7 @@ impl Naive {
         self.ended.insert(resolve.id);
         match &resolve.resolution {
             Resolution::Done(entry) => {
-                let stood = self
+                let old_place = self
                     .place(&operation.target)
                     .filter(|_| operation.deposes.is_none());
                 // An entry with reasons resolves the operation as done in part.
@@ -238,14 +247,16 @@ impl Naive {
                     [] => Outcome::Succeeded,
                     _ => Outcome::Partial,
                 };
-                self.take_effect(&operation, entry.as_ref(), outcome, reasons, Some(stood))
+                self.take_effect(&operation, entry.as_ref(), outcome, reasons, Some(old_place))
             }
             _ => Ok(()),
         }
     }
 
-    /// Applies the columns `success` and `partial` of the table. A result that an edit resolved replaces the old entry in place,
-    /// or is appended.
+    /// Applies the columns `success` and `partial` of the table to the result of an operation.
+    ///
+    /// `by_hand` is `None` for an end, whose entry is appended to `new`. For a resolution, it is the place of the old
+    /// entry, which the result replaces; without such a place, the result is appended to `base`.
     fn take_effect(
         &mut self,
         operation: &PendingOperation,
@@ -303,7 +314,8 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
-    /// Removes a tombstone, or makes a live entry deposed in place.
+    /// Removes the tombstone `old`, or deposes the live entry `old` in place under the key `deposes`. Refused for a
+    /// live entry without such a key.
     fn make_way(&mut self, old: &SharedEntry, deposes: Option<&DeposedKey>) -> Change {
         if old.pending_replacement {
             self.remove(&old.key());
@@ -358,46 +370,56 @@ impl Naive {
         }
     }
 
-    /// Describes how a state differs from this one; None if it doesn't.
+    /// Describes the first difference between a state and this model; `None` if they are equal.
     pub(crate) fn difference(&self, state: &State) -> Option<String> {
         let keys = |entries: &[SharedEntry]| -> Vec<String> {
             entries.iter().map(|entry| entry.key().to_string()).collect()
         };
         let (mine, theirs) = (self.entries(), state.entries().cloned().collect::<Vec<_>>());
         if keys(&mine) != keys(&theirs) {
-            return Some(format!("order {:?}, not {:?}", keys(&theirs), keys(&mine)));
+            return Some(format!("the order is {:?}, not {:?}", keys(&theirs), keys(&mine)));
         }
         for (mine, theirs) in mine.iter().zip(&theirs) {
             if mine != theirs {
                 let (mine, theirs) = (codec::entry_text(mine), codec::entry_text(theirs));
-                return Some(format!("entry {theirs}, not {mine}"));
+                return Some(format!("the entry is {theirs}, not {mine}"));
             }
             let recorded = self.new.iter().any(|entry| entry.key() == mine.key());
             if state.is_recorded(&theirs.key()) != recorded {
-                return Some(format!("{} is recorded: {}", mine.key(), !recorded));
+                return Some(format!("whether {} is recorded: {}", mine.key(), !recorded));
             }
         }
-        let pending: Vec<PendingOperation> = state.pending().map(without_words).collect();
+        let pending: Vec<PendingOperation> = state.pending().map(without_violations).collect();
         if pending != self.pending {
-            return Some(format!("pending {pending:#?}, not {:#?}", self.pending));
+            return Some(format!(
+                "the pending operations are {pending:#?}, not {:#?}",
+                self.pending
+            ));
         }
-        if state.invalidated() != self.doubt.as_ref() {
-            return Some(format!("doubt {:?}, not {:?}", state.invalidated(), self.doubt));
+        if state.invalidated() != self.invalidation.as_ref() {
+            return Some(format!(
+                "the invalidation is {:?}, not {:?}",
+                state.invalidated(),
+                self.invalidation
+            ));
         }
-        if state.is_reliable() != (self.pending.is_empty() && self.doubt.is_none()) {
-            return Some(format!("reliable: {}", state.is_reliable()));
+        if state.is_reliable() != (self.pending.is_empty() && self.invalidation.is_none()) {
+            return Some(format!("whether the state is reliable: {}", state.is_reliable()));
         }
         let manifest = state
             .snapshot("", Timestamp::new(""))
             .manifest
             .unwrap_or_default();
         if !manifest.plugins.iter().eq(&self.plugins) {
-            return Some(format!("plugins {:?}, not {:?}", manifest.plugins, self.plugins));
+            return Some(format!(
+                "the plugins are {:?}, not {:?}",
+                manifest.plugins, self.plugins
+            ));
         }
         let rest = (state.update().is_some(), state.serial().get(), state.outputs());
         if rest != (self.update_open, self.serial, &self.outputs) {
             return Some(format!(
-                "open, serial, outputs: {rest:?}, not {:?}",
+                "whether an update is open, the serial and the outputs are {rest:?}, not {:?}",
                 (self.update_open, self.serial, &self.outputs)
             ));
         }
@@ -405,11 +427,14 @@ impl Naive {
     }
 }
 
-/// Removes the messages of violations, which only the code under test defines.
-fn without_words(operation: &PendingOperation) -> PendingOperation {
+/// Returns a pending operation without its violations: their messages are defined only by the code under test.
+fn without_violations(operation: &PendingOperation) -> PendingOperation {
     let mut operation = operation.clone();
     if let Some(result) = &mut operation.result {
-        assert!(!result.violations.is_empty(), "a refused result has violations");
+        assert!(
+            !result.violations.is_empty(),
+            "a refused result must have violations"
+        );
         result.violations.clear();
     }
     operation

@@ -1,4 +1,4 @@
-//! The laws on an object store, for every revision and every object at which a journal can end.
+//! The laws on an object store: revisions never change, and every prefix of a journal is an acknowledged state.
 
 use super::config;
 use super::driver::{Checked, Driver, environment, failed, run};
@@ -16,11 +16,12 @@ use state_core::{Backend, Lineage, Slot, State};
 use state_manager::Stacks;
 use std::sync::Arc;
 
-/// Number of actions; fewer than in memory, because a reader reads every object of the journal after each of them.
+/// Maximum number of actions; fewer than in `core_laws`, because the reader reads every object of the journal after
+/// each action.
 const ACTIONS: usize = 12;
 
-/// Compaction interval, short so that compactions are frequent.
-const FOLD: u64 = 8;
+/// Number of slots after which they are compacted; low, so that compactions are frequent.
+const COMPACTION: u64 = 8;
 
 fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
     let mut options = Options::new("s3://bucket", Path::default());
@@ -36,7 +37,7 @@ proptest! {
     fn revisions_in_objects_never_change(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
-            let mut driver = Driver::new(Arc::new(backend(&store, FOLD))).await?;
+            let mut driver = Driver::new(Arc::new(backend(&store, COMPACTION))).await?;
             for action in &history {
                 driver.act(action).await?;
             }
@@ -45,10 +46,10 @@ proptest! {
     }
 
     #[test]
-    fn every_journal_prefix_in_objects_is_a_shown_state(history in histories(ACTIONS)) {
+    fn every_journal_prefix_in_objects_is_an_acknowledged_state(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
-            // A compaction would hide that earlier slots are missing.
+            // No compaction, because the compacted object would still contain slots that the test deletes.
             let mut driver = Driver::new(Arc::new(backend(&store, u64::MAX))).await?;
             for action in &history {
                 driver.act(action).await?;
@@ -63,8 +64,8 @@ proptest! {
     }
 }
 
-/// Deletes the last object repeatedly, down to the fence of the writer. The rest must replay to the state that was shown at
-/// that slot.
+/// Deletes the last object of the journal repeatedly, down to the writer's fence. After each deletion, a reader must
+/// see the state that the session had before it wrote the deleted slot.
 async fn cut_object_by_object(
     store: &Arc<InMemory>,
     lineage: Lineage,
@@ -86,11 +87,14 @@ async fn cut_object_by_object(
         store.delete(&Path::from(path)).await.map_err(lost)?;
         let stacks = Stacks::new(Arc::new(backend(store, u64::MAX)), environment());
         let stack = stacks.get(&name).await.map_err(failed)?;
-        let stack = stack.ok_or_else(|| TestCaseError::fail("the stack is gone"))?;
+        let stack = stack.ok_or_else(|| TestCaseError::fail("the stack is missing"))?;
         let tip = stack.tip().await.map_err(failed)?;
         let entries: Vec<_> = tip.state.entries().cloned().collect();
         prop_assert!(oracle::is_topological(&entries));
-        prop_assert!(*tip.state == shown(slot), "without slot {slot}");
+        prop_assert!(
+            *tip.state == shown(slot),
+            "another state after slot {slot} was deleted"
+        );
     }
     Ok(())
 }

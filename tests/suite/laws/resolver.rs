@@ -1,4 +1,4 @@
-//! Resolves abstract actions to concrete ones: maps their numbers to existing entries.
+//! Maps the numbers in an action to existing entries, which makes the action concrete.
 
 use super::actions::{Change, Field, Hand, Identity, Intention, Link, Report, Target, To};
 use proptest::sample::Index;
@@ -11,7 +11,7 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// An intention with its resolved target.
+/// An intention with concrete target and entry.
 pub(crate) struct ResolvedIntention {
     pub(crate) op: Op,
     pub(crate) target: EntryKey,
@@ -20,14 +20,14 @@ pub(crate) struct ResolvedIntention {
     pub(crate) tombstone: bool,
 }
 
-/// A report with its resolved pending operation.
+/// A report with a concrete entry.
 pub(crate) struct ResolvedReport {
     pub(crate) outcome: Outcome,
     pub(crate) entry: Option<Entry>,
     pub(crate) reasons: Vec<String>,
 }
 
-/// The current state, and a source of new uids.
+/// Makes actions concrete, by the current state and a source of new uids.
 pub(crate) struct Resolver<'a> {
     pub(crate) state: &'a State,
     pub(crate) entropy: &'a SeededEntropy,
@@ -71,8 +71,8 @@ impl Resolver<'_> {
         } = intention;
         let target = self.target(target);
         let old = self.state.entry(&target);
-        let makes = matches!(op, Op::Create | Op::Import);
-        let fits = makes && old.is_some_and(|old| !old.pending_replacement);
+        let is_create = matches!(op, Op::Create | Op::Import);
+        let is_replacement = is_create && old.is_some_and(|old| !old.pending_replacement);
         let is_removal = matches!(op, Op::Delete | Op::Discard);
         let subject = if *misfit {
             EntryKey::live(address(1))
@@ -80,15 +80,15 @@ impl Resolver<'_> {
             target.clone()
         };
         let mut entry = self.changed(old, &subject, change);
-        if makes && old.is_some() && matches!(change.uid, Identity::Kept) {
-            // The replacement is another object, so it has another uid.
+        if is_create && old.is_some() && matches!(change.uid, Identity::Kept) {
+            // The replacement is another object, so it needs another uid.
             entry.uid = Some(Uid::random(self.entropy));
         }
         ResolvedIntention {
             op: *op,
             target,
             entry: (is_removal == *misfit).then_some(entry),
-            replaces: makes && fits != *contrary,
+            replaces: is_create && is_replacement != *contrary,
             tombstone: *tombstone,
         }
     }
@@ -104,10 +104,10 @@ impl Resolver<'_> {
         } else {
             operation.target.clone()
         };
-        let meant = operation.entry.as_ref();
-        let entry = match (meant, change) {
-            (Some(meant), Some(change)) => Some(self.changed(Some(meant), &target, change)),
-            (Some(meant), None) => Some(self.keyed(meant, &target)),
+        let intended = operation.entry.as_ref();
+        let entry = match (intended, change) {
+            (Some(intended), Some(change)) => Some(self.changed(Some(intended), &target, change)),
+            (Some(intended), None) => Some(self.keyed(intended, &target)),
             (None, Some(change)) if *misfit => Some(self.changed(None, &target, change)),
             (None, _) => None,
         };
@@ -149,7 +149,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Applies a change to the entry with this key.
+    /// Returns the entry `old`, or a new entry if `old` is `None`, under this key with a change.
     pub(crate) fn changed(&self, old: Option<&SharedEntry>, key: &EntryKey, change: &Change) -> Entry {
         let fresh = Arc::new(Entry::leaf(key.address.clone(), "thing"));
         let mut entry = self.keyed(old.unwrap_or(&fresh), key);
@@ -233,7 +233,7 @@ impl Resolver<'_> {
     }
 }
 
-/// A JSON object with one number in it.
+/// Returns a JSON object with one member: a number under this name.
 pub(crate) fn number(name: &str, value: u8) -> Properties {
     Json::parse(&format!("{{\"{name}\":{value}}}"))
         .ok()

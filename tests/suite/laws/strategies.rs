@@ -1,4 +1,4 @@
-//! Generates histories: mostly actions of a correct tool, mixed with invalid ones.
+//! Generates histories: mostly valid actions, such as a correct tool performs, and some invalid ones.
 
 use super::actions::{Action, Change, Field, Hand, Identity, Intention, Link, Report, Target, To};
 use proptest::collection::vec;
@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use state_core::{Op, Outcome, UpdateResult};
 
-/// Number of names of entries; few, so that actions often concern the same entry.
+/// Number of different addresses of entries; low, so that actions often concern the same entry.
 pub(crate) const NAMES: u8 = 8;
 
-/// A history of 8 to `max` actions, which mostly begins by creating and committing some entries.
+/// Generates histories of 2 to `max` actions. A history begins with an update that creates up to `max / 4`
+/// entries, and continues with arbitrary actions.
 pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
     let made = max / 4;
-    let beginning = (vec(beginnings(), 0..=made), results());
+    let beginning = (vec(creates(), 0..=made), results());
     let rest = vec(actions(), 1..max - made);
     (beginning, rest).prop_map(|((mut history, result), rest)| {
         history.push(Action::Finish(result));
@@ -22,13 +23,13 @@ pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
     })
 }
 
-/// At most `max` steps that run concurrently.
+/// Generates 1 to `max` steps to run concurrently.
 pub(crate) fn work(max: usize) -> impl Strategy<Value = Vec<(Intention, Report)>> {
     vec((intentions(), reports()), 1..=max)
 }
 
-/// An action that creates an entry.
-fn beginnings() -> impl Strategy<Value = Action> {
+/// Generates actions that create an entry.
+fn creates() -> impl Strategy<Value = Action> {
     (new_targets(), changes()).prop_map(|(target, change)| {
         let intention = Intention {
             op: Op::Create,

@@ -1,6 +1,6 @@
-//! The main workflow on an object store, and copies of a stack from files to each store and back.
+//! Tests the main workflow on each server, and copies a stack from files to each server and back to files.
 
-use super::{place, run, servers, statectl};
+use super::{run, servers, statectl, unique_url};
 use std::path::{Path, PathBuf};
 
 fn fixture(name: &str) -> PathBuf {
@@ -10,7 +10,7 @@ fn fixture(name: &str) -> PathBuf {
 #[test]
 fn main_workflow_works_on_each_server() {
     for server in servers() {
-        let url = place(&server);
+        let url = unique_url(&server);
         let on = |arguments: &[&str]| run(&mut statectl(&[&["--backend", &url], arguments].concat()));
         let shop = fixture("shop.tfstate");
         let newer = fixture("successor.tfstate");
@@ -53,19 +53,19 @@ fn copied_stack_is_identical_after_a_round_trip() {
             .exits(0)
             .out
     };
-    let begun = history(&files);
+    let original = history(&files);
     let mut at = files;
     for server in servers() {
-        let next = place(&server);
+        let next = unique_url(&server);
         run(&mut statectl(&["copy", &at, &next])).exits(0);
-        assert_eq!(history(&next), begun);
+        assert_eq!(history(&next), original);
         let again = run(&mut statectl(&["copy", &at, &next])).exits(0);
         assert!(again.out.contains("already up to date"), "{again:?}");
         at = next;
     }
     let back = format!("file://{}", folder.path().join("back").display());
     run(&mut statectl(&["copy", &at, &back])).exits(0);
-    assert_eq!(history(&back), begun);
+    assert_eq!(history(&back), original);
     run(&mut statectl(&["--backend", &back, "verify", "--deep"])).exits(0);
     run(&mut statectl(&["--backend", &back, "rollback", "1", "--yes"])).exits(0);
 }

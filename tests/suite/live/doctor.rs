@@ -1,14 +1,15 @@
-//! `doctor` on real servers; a store that ignores conditional requests is refused.
+//! `doctor` accepts conforming servers, and refuses a server that ignores conditional requests.
 
 use super::gcs_mock::Mock;
-use super::{place, run, server, servers, statectl};
+use super::{run, server, servers, statectl, unique_url};
 
 /// The default access keys of s3rver.
 const S3RVER: &str = "S3RVER";
 
+/// Runs `doctor`, asserts that the store is sound, and returns the findings.
 fn examined(url: &str) -> serde_json::Value {
     let ran = run(&mut statectl(&["doctor", url, "--json"])).exits(0);
-    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("the output is JSON");
     assert_eq!(document["data"]["sound"], true, "{document:#}");
     document["data"]["findings"].clone()
 }
@@ -16,7 +17,7 @@ fn examined(url: &str) -> serde_json::Value {
 #[test]
 fn doctor_passes_conforming_servers() {
     for server in servers() {
-        let findings = examined(&place(&server));
+        let findings = examined(&unique_url(&server));
         let checks: Vec<&str> = findings
             .as_array()
             .into_iter()
@@ -32,7 +33,7 @@ fn doctor_passes_conforming_servers() {
         ] {
             assert!(checks.contains(&check), "{findings:#}");
         }
-        // Ceph's radosgw needs ETags without quotes; the client detects that itself.
+        // Ceph's radosgw accepts only ETags without quotes. The client detects this and reports it as `etags`.
         assert_eq!(
             checks.contains(&"etags"),
             server.starts_with("s3:"),
@@ -54,7 +55,7 @@ fn store_that_ignores_conditions_is_refused() {
     let Some(server) = server("STATE_TEST_S3RVER_URL") else {
         return;
     };
-    let url = place(&server);
+    let url = unique_url(&server);
     let keys = [("AWS_ACCESS_KEY_ID", S3RVER), ("AWS_SECRET_ACCESS_KEY", S3RVER)];
     let report = run(statectl(&["doctor", &url]).envs(keys)).exits(15);
     for part in ["FAILS", "create-if-absent", "not safe"] {

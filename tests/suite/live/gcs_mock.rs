@@ -1,5 +1,5 @@
-//! A mock of Google Cloud Storage: the part of its XML interface that the tests need, with generations as conditions. It
-//! doesn't prove the behaviour of Google's servers.
+//! A mock of Google Cloud Storage: the part of its XML interface that the tests need, with generations as conditions.
+//! It doesn't prove the behaviour of Google's servers.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,18 +7,18 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Objects by path, with their generations.
+/// The bucket of a mock: generation and content of each object by path, and the last used generation.
 #[derive(Default)]
 struct Bucket {
     objects: BTreeMap<String, (u64, Vec<u8>)>,
     generation: u64,
 }
 
-/// A running mock. Its threads end with the process.
+/// A running mock. Its threads run until the test process exits.
 pub(super) struct Mock {
     port: u16,
     bucket: Arc<Mutex<Bucket>>,
-    /// Folder with the credentials for which the client requests no token.
+    /// Folder of the service account file. With this account, the client requests no token.
     folder: tempfile::TempDir,
 }
 
@@ -40,14 +40,14 @@ struct Answer {
     status: &'static str,
     headers: Vec<String>,
     body: Vec<u8>,
-    /// Value of `content-length` in an answer to HEAD, which has no body.
+    /// Value of `content-length`. The answer to HEAD has no body, but the length of the object.
     length: usize,
 }
 
 impl Mock {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("it has one").port();
+        let port = listener.local_addr().expect("the listener has an address").port();
         let bucket = Arc::<Mutex<Bucket>>::default();
         let shared = Arc::clone(&bucket);
         thread::spawn(move || {
@@ -57,7 +57,7 @@ impl Mock {
             }
         });
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("account.json"), ACCOUNT).expect("it is written");
+        std::fs::write(folder.path().join("account.json"), ACCOUNT).expect("the account file is written");
         Self { port, bucket, folder }
     }
 
@@ -156,8 +156,8 @@ fn decoded(text: &str) -> String {
 fn answer(request: &Request, bucket: &mut Bucket) -> Answer {
     // `/bucket/path`, or `/bucket` for a list.
     let path = request.path.trim_start_matches('/');
-    let (place, name) = path.split_once('/').unwrap_or((path, ""));
-    if place != BUCKET {
+    let (bucket_name, name) = path.split_once('/').unwrap_or((path, ""));
+    if bucket_name != BUCKET {
         let body = "<?xml version='1.0'?><Error><Code>NoSuchBucket</Code></Error>";
         return Answer {
             headers: vec!["content-type: application/xml".to_owned()],
@@ -190,7 +190,8 @@ fn status(status: &'static str) -> Answer {
     }
 }
 
-/// Writes an object under a condition. Generation 0 means that the object must not exist.
+/// Writes an object if its generation matches the condition of the request. Generation 0 means that the object must not
+/// exist.
 fn put(request: &Request, name: &str, bucket: &mut Bucket) -> Answer {
     let now = bucket.objects.get(name).map_or(0, |(generation, _)| *generation);
     let wanted = request.headers.get("x-goog-if-generation-match");
@@ -250,7 +251,7 @@ fn found(request: &Request, generation: u64, bytes: &[u8]) -> Answer {
     }
 }
 
-/// Lists objects in one page, because the tests have fewer than a thousand.
+/// Lists all objects of a prefix on one page, because the tests create fewer than a thousand objects.
 fn list(request: &Request, bucket: &Bucket) -> Answer {
     let text = |name: &str| request.query.get(name).cloned().unwrap_or_default();
     let (prefix, behind) = (text("prefix"), text("start-after"));

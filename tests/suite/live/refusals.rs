@@ -1,41 +1,45 @@
-//! Failures to reach a store: each gives a typed error with a hint and an exit code within a time limit, without secrets.
+//! Stores that can't be used: `statectl` reports each failure within a time limit, with its own exit code, a hint and
+//! no secrets.
 
-use super::{Ran, place, run, server, statectl};
+use super::{CommandOutput, run, server, statectl, unique_url};
 use crate::store::environment;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-/// Maximum time until an error is reported.
+/// Maximum time until `statectl` reports an error.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// A secret that must not be printed.
 const CANARY: &str = "hunter22-canary";
 
-/// Access keys that the server must reject.
+/// Invalid access keys, which no server accepts.
 pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "k"),
     ("AWS_SECRET_ACCESS_KEY", CANARY),
     ("AWS_REGION", "r"),
 ];
 
-/// [`CANARY`] in base64, the encoding of Azure's keys.
+/// [`CANARY`] in base64, in which Azure's keys are encoded.
 const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 
+/// Runs a command that must fail with this exit code and a text on stderr, with a hint, within [`LIMIT`], and without
+/// [`CANARY`] in its output.
 #[track_caller]
-pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> Ran {
+pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> CommandOutput {
     let clock = environment().clock;
     let begun = clock.elapsed();
     let ran = run(command).exits(code);
     let took = clock.elapsed() - begun;
-    assert!(took < LIMIT, "it took {took:?}");
+    assert!(took < LIMIT, "the command took {took:?}");
     assert!(ran.err.contains(expected), "{expected}: {ran:?}");
     assert!(ran.err.contains("hint"), "{ran:?}");
     assert!(!format!("{ran:?}").contains(CANARY), "{ran:?}");
     ran
 }
 
-/// The URL of a server with another endpoint.
+/// Returns the URL of a server with another endpoint and no other parameters.
 pub(super) fn elsewhere(server: &str, endpoint: &str) -> String {
     let bucket = server.split('?').next().unwrap_or(server);
     format!("{bucket}?endpoint={endpoint}")
@@ -46,7 +50,7 @@ fn wrong_credentials_are_reported_as_access_denied() {
     let Some(server) = server("STATE_TEST_S3_URL") else {
         return;
     };
-    let url = place(&server);
+    let url = unique_url(&server);
     for variable in ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"] {
         for command in ["list", "init"] {
             let mut command = statectl(&["--backend", &url, command]);
@@ -60,7 +64,7 @@ fn wrong_azure_key_is_reported_as_access_denied() {
     let Some(server) = server("STATE_TEST_AZURE_URL") else {
         return;
     };
-    let url = place(&server);
+    let url = unique_url(&server);
     for command in ["list", "init"] {
         let mut command = statectl(&["--backend", &url, command]);
         let ran = refused(
@@ -82,7 +86,7 @@ fn missing_bucket_is_named() {
             continue;
         };
         let url = server.replacen(there, missing, 1);
-        // The hint repeats the URL, so check that the error itself names the bucket.
+        // The hint repeats the URL, so compare the line of the error itself.
         let expected = format!("error: the bucket or container {missing} does not exist");
         for command in ["list", "init"] {
             let ran = refused(&mut statectl(&["--backend", &url, command]), 10, &expected);
@@ -100,7 +104,7 @@ fn read_only_credentials_can_only_read() {
     ) else {
         return;
     };
-    let url = place(&server);
+    let url = unique_url(&server);
     run(&mut statectl(&["--backend", &url, "init"])).exits(0);
     run(&mut statectl(&["--backend", &url, "stack", "new", "shop"])).exits(0);
     let reader = |arguments: &[&str]| {
@@ -123,7 +127,7 @@ fn read_only_credentials_can_only_read() {
 #[test]
 fn server_without_listener_or_tls_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     drop(listener);
     for scheme in ["http", "https"] {
         let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
@@ -159,8 +163,8 @@ fn silent_server_is_unreachable() {
     });
 }
 
-/// Without credentials the client queries the metadata service. Here that service never answers, as on a network that drops
-/// packets.
+/// Without credentials, the client queries the metadata service of the cloud. Here the metadata service never answers,
+/// as on a network that drops packets.
 #[test]
 fn missing_credentials_error_names_the_variables() {
     let port = silent();
@@ -183,10 +187,10 @@ fn missing_credentials_error_names_the_variables() {
     let begun = clock.elapsed();
     refused(&mut command, 19, "no credentials: set AWS_ACCESS_KEY_ID");
     let took = clock.elapsed() - begun;
-    assert!(took < Duration::from_secs(9), "it took {took:?}");
+    assert!(took < Duration::from_secs(9), "the command took {took:?}");
 }
 
-/// Errors of Google's servers, tested with a mock only.
+/// Errors that Google's servers document. Only a mock returns them here.
 #[test]
 fn gcs_mock_errors_are_classified() {
     let mock = super::gcs_mock::Mock::start();
@@ -215,10 +219,10 @@ fn gcs_mock_errors_are_classified() {
     }
 }
 
-/// Starts a server that accepts every connection and never answers.
+/// Starts a server that accepts every connection and never answers. Returns its port.
 fn silent() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     std::thread::spawn(move || {
         let calls: Vec<_> = listener.incoming().collect();
         drop(calls);
@@ -226,7 +230,7 @@ fn silent() -> u16 {
     port
 }
 
-/// A store rejects requests whose signed time differs too much from its own clock.
+/// S3 rejects a request if its signed time differs too much from the clock of the server.
 #[test]
 fn clock_skew_is_named_in_the_hint() {
     let body = "<?xml version=\"1.0\"?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
@@ -245,10 +249,10 @@ fn clock_skew_is_named_in_the_hint() {
     assert!(ran.err.contains("clock"), "{ran:?}");
 }
 
-/// Starts a server that gives the same answer to every request.
+/// Starts a server that gives the same answer to every request. Returns its port.
 fn answering(answer: &str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("it has one").port();
+    let port = listener.local_addr().expect("the listener has an address").port();
     let answer = answer.to_owned();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

@@ -1,6 +1,6 @@
-//! P2 on a real object store: a process that was suspended past its lease is fenced when it continues.
+//! P2 on a real object store: a process that was suspended until its lease expired is fenced when it resumes.
 
-use super::{place, server};
+use super::{server, unique_url};
 use crate::crash::Model;
 use crate::race::{Steps, hold, write};
 use crate::store::{block_on, content, stack, verify};
@@ -8,7 +8,7 @@ use state_tests::line::Line;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The shortest possible lease, in seconds.
+/// The shortest lease that a URL can set, in seconds.
 const LEASE: u32 = 8;
 
 #[test]
@@ -16,19 +16,19 @@ fn writer_suspended_past_its_lease_is_fenced() {
     let Some(server) = server("STATE_TEST_S3_URL") else {
         return;
     };
-    let url = format!("{}&lease={LEASE}", place(&server));
+    let url = format!("{}&lease={LEASE}", unique_url(&server));
     let path = PathBuf::from(&url);
     block_on(async {
         stack(&path).await.expect("a new stack");
         let worker = hold(&path, 7);
         let (mut model, mut steps) = (Model::default(), Steps::default());
-        let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
+        let first = worker.read_until(|line| matches!(line, Line::Acked(_)));
         worker.stop();
-        for line in first.into_iter().chain(worker.heard_by_now()) {
-            model.hear(&line);
-            steps.hear(&line);
+        for line in first.into_iter().chain(worker.lines_so_far()) {
+            model.observe(&line);
+            steps.observe(&line);
         }
-        let stack = stack(&path).await.expect("it opens");
+        let stack = stack(&path).await.expect("the stack opens");
         stack.lock("second").await.expect_err("the lease hasn't expired");
         let waited = stack.lock_within("second", Duration::from_secs(60)).await;
         let session = waited.expect("a lease that isn't renewed expires");
@@ -38,16 +38,16 @@ fn writer_suspended_past_its_lease_is_fenced() {
         let before = content(&session.state());
 
         worker.wake();
-        let (well, late) = worker.end();
-        assert!(!well, "a fenced writer fails");
-        steps.judge(&late, &taken_over, &url);
-        let tip = stack.tip().await.expect("it reads");
+        let (succeeded, late) = worker.end();
+        assert!(!succeeded, "a fenced writer must fail");
+        steps.check_late_lines(&late, &taken_over, &url);
+        let tip = stack.tip().await.expect("the tip can be read");
         assert!(
             content(&tip.state) == before,
-            "its late write must not be visible"
+            "a late write of the fenced writer must not be visible"
         );
         write(&session, "after").await;
-        session.close().await.expect("it closes");
+        session.close().await.expect("the session closes");
         verify(&stack).await;
     });
 }

@@ -1,4 +1,4 @@
-//! Stores whose journals hold every kind of record.
+//! Writes the stores that the Python reader reads. Together their journals contain every kind of record.
 
 use crate::store::{create, open};
 use state_core::edits::{MovePlan, MoveRequest};
@@ -12,13 +12,13 @@ use state_core::{
     Result, RevisionId, Snapshot, Timestamp, UpdateKind, UpdateResult,
 };
 use state_manager::{Intent, Retention, Session, Stack, Stacks, Update, UpdateRequest};
-use state_tests::workload::{LARGE, STACK, THERE, made};
+use state_tests::workload::{DESTINATION, LARGE, STACK, made};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum time until the lock of a dropped session is released.
-const SOON: Duration = Duration::from_secs(30);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Creates two stacks with several sessions, checkpoints, an interrupted update, a rollback, a move and pending
 /// operations.
@@ -27,16 +27,16 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     let stack = stacks
         .new_stack_with(&STACK.parse()?, SealingPolicy::Plaintext)
         .await?;
-    let there = stacks
-        .new_stack_with(&THERE.parse()?, SealingPolicy::Plaintext)
+    let destination = stacks
+        .new_stack_with(&DESTINATION.parse()?, SealingPolicy::Plaintext)
         .await?;
     let imported = import(&stack).await?;
     let session = stack.lock("steps").await?;
     steps(&session).await?;
     session.close().await?;
-    for life in 0..2 {
+    for round in 0..2 {
         let session = stack.lock("bulk").await?;
-        bulk(&session, life).await?;
+        bulk(&session, round).await?;
         session.close().await?;
     }
     detached(&stack, "kept").await?;
@@ -49,7 +49,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
         .await?;
     edit(&session).await?;
     session.close().await?;
-    relocate(&stack, &there).await?;
+    relocate(&stack, &destination).await?;
     let session = stack.lock("pending").await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
     broken_result(&update, "broken-at-last").await?;
@@ -58,12 +58,12 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     session.close().await?;
     assert!(
         stack.verify(true).await?.snapshots >= 5,
-        "an import, checkpoints and a rollback"
+        "the imports, checkpoints and the rollback must store snapshots"
     );
     Ok(())
 }
 
-/// Collects all but the last two revisions.
+/// Collects all revisions except the last two.
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;
@@ -76,7 +76,7 @@ pub(super) async fn collected(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// Creates a store of a few kilobytes with every kind of file except a page of the history. Its session is closed.
+/// Creates a store of a few kilobytes with every kind of file except a page of the history. All sessions are closed.
 pub(super) async fn small(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -91,8 +91,8 @@ pub(super) async fn small(dir: &Path) -> Result<()> {
     session.close().await
 }
 
-/// Creates a store whose last session was dropped within an update, with a pending operation that takes several
-/// sectors.
+/// Creates a store whose last session was dropped within an update. The last frame, with a pending operation, is larger
+/// than a sector.
 pub(super) async fn crashed(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -174,7 +174,7 @@ async fn make(update: &Update, entry: Entry) -> Result<()> {
     Ok(())
 }
 
-/// Performs every kind of step, with every outcome.
+/// Records every kind of step, and mutations with every outcome.
 async fn steps(session: &Session) -> Result<()> {
     let update = session.start_update(request(UpdateKind::Update)).await?;
     let plugin = |name: &str| Plugin {
@@ -190,7 +190,7 @@ async fn steps(session: &Session) -> Result<()> {
         .entries()
         .next()
         .map(|entry| Entry::clone(entry))
-        .expect("it was imported");
+        .expect("the import has entries");
     update.same(first).await?;
     make(&update, entry("root")?).await?;
     make(&update, depending("middle", "root")?).await?;
@@ -198,7 +198,8 @@ async fn steps(session: &Session) -> Result<()> {
     changed(&update).await?;
     replaced(session, &update).await?;
     removed(&update).await?;
-    // This removes the references to `middle`, and gives its child the parent of `middle`.
+    // The object of `middle` is missing: its child `leaf` loses the references to `middle` and becomes a child of
+    // `root`.
     update.refresh(EntryKey::live("middle".parse()?), None).await?;
     let drifted = Entry {
         id: Some("drifted".to_owned()),
@@ -224,6 +225,7 @@ async fn steps(session: &Session) -> Result<()> {
     Ok(())
 }
 
+/// Performs a partial update, a read and a failed create.
 async fn changed(update: &Update) -> Result<()> {
     let before = Entry {
         inputs: properties(r#"{"size":1}"#),
@@ -242,7 +244,8 @@ async fn changed(update: &Update) -> Result<()> {
     update.begin(Intent::create(entry("never")?)).await?.fail().await
 }
 
-/// Performs a replacement that creates first, and replacements that delete first.
+/// Performs a replacement that creates first, a replacement that deletes first, and a delete whose tombstone is
+/// removed.
 async fn replaced(session: &Session, update: &Update) -> Result<()> {
     make(update, entry("first")?).await?;
     update.replace(EntryKey::live("first".parse()?)).await?;
@@ -254,7 +257,7 @@ async fn replaced(session: &Session, update: &Update) -> Result<()> {
         .generations(&address)
         .find(|entry| !entry.is_live())
         .map(|entry| entry.key())
-        .expect("it was replaced");
+        .expect("the replaced entry is deposed");
     let begun = update.begin(Intent::delete(deposed)).await?;
     assert_eq!(begun.succeed(None).await?, []);
     for name in ["second", "third"] {
@@ -268,6 +271,7 @@ async fn replaced(session: &Session, update: &Update) -> Result<()> {
         .await
 }
 
+/// Performs a delete, a partial delete and a discard.
 async fn removed(update: &Update) -> Result<()> {
     for name in ["gone", "stays", "discarded"] {
         make(update, entry(name)?).await?;
@@ -288,7 +292,8 @@ async fn removed(update: &Update) -> Result<()> {
     Ok(())
 }
 
-/// Ends an operation with a result that refers to a missing resource: the operation stays pending with that result.
+/// Ends an operation with a result that depends on a missing resource, so that the operation stays pending with its
+/// result.
 async fn broken_result(update: &Update, name: &str) -> Result<()> {
     let begun = update.begin(Intent::create(entry(name)?)).await?;
     let broken = begun.succeed(Some(depending(name, "nowhere")?)).await?;
@@ -296,11 +301,11 @@ async fn broken_result(update: &Update, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Changes one entry so often that a checkpoint is due within the update.
-async fn bulk(session: &Session, life: u64) -> Result<()> {
+/// Writes an entry with large outputs until a checkpoint is due, then an entry with small outputs, in one update.
+async fn bulk(session: &Session, round: u64) -> Result<()> {
     let update = session.start_update(request(UpdateKind::Update)).await?;
-    let tags = (0..4).map(|number| format!("{LARGE}-{life}-{number}"));
-    for tag in tags.chain([format!("small-again-{life}")]) {
+    let tags = (0..4).map(|number| format!("{LARGE}-{round}-{number}"));
+    for tag in tags.chain([format!("small-again-{round}")]) {
         let intended = entry("bulk")?;
         let exists = session.state().entry(&intended.key()).is_some();
         let intent = if exists {
@@ -329,9 +334,10 @@ async fn forget(stack: &Stack, revision: &RevisionId) -> Result<()> {
     session.close().await
 }
 
-/// Drops a session within an update, with pending operations.
+/// Drops a session within an update. The update has marked the state as unreliable and leaves two pending operations,
+/// the second with inputs of `size` bytes.
 async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
-    let session = stack.lock_within("interrupted", SOON).await?;
+    let session = stack.lock_within("interrupted", RELEASE_TIMEOUT).await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
     make(&update, entry("made-before")?).await?;
     update.invalidate().await?;
@@ -348,10 +354,10 @@ async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Resolves all pending operations: deletions and operations with a rejected result as done, all others as not done.
-/// The last resolution marks the stack as reliable again.
+/// Resolves all pending operations: deletes and operations with a refused result as done, all others as not done. The
+/// last resolution also marks the state as reliable.
 async fn resolved(stack: &Stack) -> Result<()> {
-    let session = stack.lock_within("resolve", SOON).await?;
+    let session = stack.lock_within("resolve", RELEASE_TIMEOUT).await?;
     let pending: Vec<_> = session.state().pending().cloned().collect();
     assert!(pending.len() >= 3, "{pending:?}");
     for operation in pending {
@@ -370,10 +376,11 @@ async fn resolved(stack: &Stack) -> Result<()> {
     session.close().await
 }
 
+/// Removes an entry, replaces and renames another, and appends a third, in one edit.
 async fn edit(session: &Session) -> Result<()> {
     let state = session.state();
     let mut keys = state.entries().map(|entry| entry.key());
-    let (removed, target) = keys.next().zip(keys.next()).expect("there are two");
+    let (removed, target) = keys.next().zip(keys.next()).expect("the state has two entries");
     let put = Entry {
         protect: true,
         ..entry("renamed")?
@@ -390,17 +397,19 @@ async fn edit(session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Moves two entries to another stack.
-async fn relocate(source: &Stack, there: &Stack) -> Result<()> {
+/// Moves the entry `renamed` and its dependents to another stack.
+async fn relocate(source: &Stack, destination: &Stack) -> Result<()> {
     let lock = async |stack: &Stack| stack.lock("move").await;
-    let (source, there) = Stacks::lock_both(source, there, lock).await?;
+    let (source, destination) = Stacks::lock_both(source, destination, lock).await?;
     let moved = MoveRequest {
         addresses: vec!["renamed".parse()?],
         with_dependents: true,
         ..MoveRequest::default()
     };
-    let plan = MovePlan::new(&source.state(), &there.state(), &moved).expect("it can be moved");
-    source.move_to(&there, request(UpdateKind::Edit), &plan).await?;
+    let plan = MovePlan::new(&source.state(), &destination.state(), &moved).expect("the move is valid");
+    source
+        .move_to(&destination, request(UpdateKind::Edit), &plan)
+        .await?;
     source.close().await?;
-    there.close().await
+    destination.close().await
 }

@@ -1,4 +1,4 @@
-//! The installed Terraform and OpenTofu clients.
+//! Runs the installed Terraform and OpenTofu clients.
 
 use state_tests::clients::{self, Client};
 use std::fmt;
@@ -19,13 +19,13 @@ impl fmt::Display for TerraformCli {
 }
 
 impl TerraformCli {
-    /// All installed clients. Records a skip if there are none.
+    /// Returns all installed clients. Reports a skip for Terraform or OpenTofu if it isn't installed.
     pub(super) fn all() -> Vec<Self> {
         Self::all_for("exports read by the real client")
     }
 
-    /// All installed clients, or none after a reported skip. `untested` describes the behaviour that a skip leaves
-    /// untested.
+    /// Returns all installed clients. Reports a skip for Terraform or OpenTofu if it isn't installed; `untested`
+    /// describes the behaviour that the skip leaves untested.
     pub(super) fn all_for(untested: &str) -> Vec<Self> {
         clients::terraforms(untested)
             .into_iter()
@@ -43,10 +43,9 @@ impl TerraformCli {
         std::fs::write(self.home.path().join(".terraformrc"), text).expect("a file is written");
     }
 
-    /// Removes the two known differences to Terraform 1.11 from resources that the client wrote.
-    ///
-    /// OpenTofu puts a provider without a source into its own registry. Terraform from 1.12 on gives every managed instance
-    /// without an identity the `identity_schema_version` 0.
+    /// Removes the two known differences from Terraform 1.11 in resources that the client wrote.
+    /// OpenTofu assigns a provider without a source to its own registry. Terraform from 1.12 on writes
+    /// `identity_schema_version` 0 for every managed instance without an identity.
     pub(super) fn as_terraform_1_11(&self, resources: &mut serde_json::Value) {
         let is_tofu = self.client.name.starts_with("tofu");
         for resource in resources.as_array_mut().expect("resources") {
@@ -71,7 +70,7 @@ impl TerraformCli {
         ok(self.run(dir, &["init", "-input=false", "-no-color"]));
     }
 
-    /// Applies the configuration of a working folder, and returns the new state.
+    /// Applies the configuration of a working folder with a variable (`NAME=VALUE`), and returns the new state.
     pub(super) fn apply(&self, dir: &Path, variable: &str) -> Vec<u8> {
         let arguments = [
             "apply",
@@ -85,7 +84,8 @@ impl TerraformCli {
         std::fs::read(dir.join("terraform.tfstate")).expect("a state")
     }
 
-    /// Plans in a working folder. Returns whether nothing would change, and the output.
+    /// Plans in a working folder with a variable (`NAME=VALUE`). Returns whether the plan has no changes, and the
+    /// output.
     pub(super) fn plan_in(&self, dir: &Path, variable: &str) -> (bool, String) {
         let arguments = [
             "plan",
@@ -103,7 +103,7 @@ impl TerraformCli {
         )
     }
 
-    /// Pushes a state over the state of a working folder. Returns the new state, or the error output of the client.
+    /// Pushes a state to a working folder that has a state. Returns the new state, or the error output of the client.
     pub(super) fn push_in(&self, dir: &Path, state: &[u8]) -> Result<Vec<u8>, String> {
         std::fs::write(dir.join("pushed"), state).expect("a file is written");
         let output = self.run(dir, &["state", "push", "pushed"]);
@@ -113,7 +113,7 @@ impl TerraformCli {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// The addresses that `terraform state list` prints, sorted.
+    /// Returns the addresses that `terraform state list` prints, sorted.
     pub(super) fn state_list(&self, state: &[u8]) -> Vec<String> {
         let dir = in_folder("some.tfstate", state);
         let output = self.run(dir.path(), &["state", "list", "-state=some.tfstate"]);
@@ -123,7 +123,7 @@ impl TerraformCli {
         addresses
     }
 
-    /// The addresses in the output of `terraform show -json`, sorted.
+    /// Returns the addresses in the output of `terraform show -json`, sorted.
     pub(super) fn show(&self, state: &[u8]) -> Vec<String> {
         let dir = in_folder("some.tfstate", state);
         let output = self.run(dir.path(), &["show", "-json", "some.tfstate"]);
@@ -134,13 +134,14 @@ impl TerraformCli {
         addresses
     }
 
-    /// Pushes a state over another one. Returns the new state, or the error output of the client.
+    /// Pushes a state to a new folder that has the state `over`. Returns the new state, or the error output of the
+    /// client.
     pub(super) fn push(&self, over: &[u8], state: &[u8]) -> Result<Vec<u8>, String> {
         let dir = in_folder("terraform.tfstate", over);
         self.push_in(dir.path(), state)
     }
 
-    /// Plans a configuration over a state. Returns whether nothing would change, and the output.
+    /// Plans a configuration over a state. Returns whether the plan has no changes, and the output.
     pub(super) fn plan(&self, configuration: &Path, state: &[u8]) -> (bool, String) {
         let dir = in_folder("terraform.tfstate", state);
         copy(configuration, dir.path());
@@ -154,14 +155,17 @@ impl TerraformCli {
         )
     }
 
-    /// The state that Terraform writes after reading the given one.
+    /// Returns the output of `terraform state pull` for a state: the same state in the current version of the format.
     pub(super) fn pull(&self, state: &[u8]) -> Vec<u8> {
         let dir = in_folder("terraform.tfstate", state);
         ok(self.run(dir.path(), &["state", "pull"]))
     }
 
     fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
-        self.command(dir).args(arguments).output().expect("it runs")
+        self.command(dir)
+            .args(arguments)
+            .output()
+            .expect("the client runs")
     }
 
     fn command(&self, dir: &Path) -> Command {
@@ -199,11 +203,11 @@ pub(super) fn copy(from: &Path, to: &Path) {
 
 fn ok(output: Output) -> Vec<u8> {
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "terraform failed: {text}");
+    assert!(output.status.success(), "the client failed: {text}");
     output.stdout
 }
 
-/// Collects the addresses of a module and its child modules.
+/// Adds the addresses of the resources of a module and its child modules.
 fn collect(module: &serde_json::Value, addresses: &mut Vec<String>) {
     let items = |key: &str| module[key].as_array().into_iter().flatten();
     addresses

@@ -1,4 +1,4 @@
-//! Imports states of real providers, written by Terraform and OpenTofu, and exports them to the same client.
+//! Imports states of real providers that a client wrote, Terraform or OpenTofu, and pushes exports to the same client.
 
 use super::cli::{TerraformCli, copy};
 use super::{export, facts, import, read};
@@ -34,7 +34,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     let dir = tempfile::tempdir().expect("a folder");
     let rolled_back = block_on(async {
         let stack = stack(dir.path()).await.expect("a new stack");
-        let session = stack.lock("import").await.expect("it locks");
+        let session = stack.lock("import").await.expect("the stack can be locked");
         let old = import(&session, &first).await;
         let new = import(&session, &second).await;
         for (revision, state) in [(&old, &first), (&new, &second)] {
@@ -42,24 +42,24 @@ fn survive_a_rollback(terraform: &TerraformCli) {
             assert!(export(&snapshot) == *state, "{terraform}: {revision}");
         }
         let request = UpdateRequest::new(UpdateKind::Rollback);
-        session.rollback(request, &old).await.expect("it rolls back");
-        session.close().await.expect("it closes");
+        session.rollback(request, &old).await.expect("a rollback");
+        session.close().await.expect("the session closes");
         export(&stack.current().await.expect("the current revision"))
     });
     assert!(read(&rolled_back).snapshot.entries.len() >= 7, "{terraform}");
 
     let refused = terraform.push_in(work.path(), &first);
-    assert!(refused.is_err(), "{terraform} refuses the old state itself");
+    assert!(refused.is_err(), "{terraform} accepted a lower serial");
     let pushed = terraform
         .push_in(work.path(), &rolled_back)
-        .expect("it accepts the rollback");
+        .expect("the client accepts the rollback");
     assert_eq!(
         facts(&pushed).resources,
         facts(&first).resources,
-        "{terraform}: the resources of the first state"
+        "{terraform} must store the resources of the first state"
     );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
-    assert!(!is_unchanged, "{terraform}: a replica is missing: {output}");
+    assert!(!is_unchanged, "{terraform}: no new replica: {output}");
     assert!(
         output.contains("null_resource.replica[2] will be created"),
         "{terraform}: {output}"
@@ -72,7 +72,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     ] {
         assert!(
             !output.contains(&format!("# {address}")),
-            "{terraform}: {address} stays: {output}"
+            "{terraform}: the plan must not change {address}: {output}"
         );
     }
 
@@ -80,7 +80,7 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     let exported = export(&read(&second_again).snapshot);
     assert!(
         exported == second_again,
-        "{terraform}: the state is exported byte for byte"
+        "{terraform}: the state must be exported byte for byte"
     );
     let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
     assert!(is_unchanged, "{terraform}: {output}");
@@ -90,7 +90,7 @@ fn configuration() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers-config")
 }
 
-/// The number of instances of a resource type.
+/// Returns the number of instances of a resource type in a state.
 fn instances(state: &[u8], kind: &str) -> usize {
     let resources = facts(state).resources;
     resources

@@ -83,45 +83,27 @@ mod tests {
     use object_store::ClientConfigKey;
     use object_store::client::{ClientOptions, HttpConnector};
     use state_core::backend::Opening;
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-    use std::sync::mpsc::{Receiver, channel};
+    use state_core::testkit::server::CannedServer;
     use std::time::Duration;
-
-    /// Starts a server that gives every request this answer. The receiver gets the requests.
-    fn server(answer: String) -> (u16, Receiver<String>) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("the bound address").port();
-        let (sender, requests) = channel();
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let mut request = [0; 4096];
-                let length = stream.read(&mut request).unwrap_or_default();
-                drop(sender.send(String::from_utf8_lossy(&request[..length]).into_owned()));
-                drop(stream.write_all(answer.as_bytes()));
-            }
-        });
-        (port, requests)
-    }
 
     #[tokio::test]
     async fn redirect_takes_no_token_to_another_origin() {
-        let (other, stolen) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
+        let other = CannedServer::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         for status in [
             "301 Moved Permanently",
             "302 Found",
             "307 Temporary Redirect",
             "308 Permanent Redirect",
         ] {
-            let location = format!("http://127.0.0.1:{other}/b/format");
-            let (port, requests) = server(format!(
+            let location = format!("{}/b/format", other.url());
+            let server = CannedServer::start(format!(
                 "HTTP/1.1 {status}\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
             ));
             let kind = backend_types()
                 .unwrap()
                 .into_iter()
                 .find(|kind| kind.name() == "s3");
-            let endpoint = format!("http://127.0.0.1:{port}");
+            let endpoint = server.url();
             let given = [
                 ("bucket", "b"),
                 ("region", "r"),
@@ -134,9 +116,9 @@ mod tests {
             let remote = store.extensions().remote.unwrap();
             let refused = remote.ready().await.unwrap_err();
             assert!(format!("{refused:?}").contains(&status[..3]), "{refused:?}");
-            assert!(requests.try_iter().any(|request| request.contains("CANARY")));
+            assert!(server.requests().iter().any(|request| request.contains("CANARY")));
         }
-        assert_eq!(stolen.try_iter().count(), 0);
+        assert_eq!(other.requests(), [""; 0]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::output::Report;
 use crate::store;
 use crate::target::Target;
 pub(crate) use document::registry;
-use document::{Document, ProgramArgs};
+use document::{DeclaringArgs, Document, ProgramArgs};
 use flags::{Flags, PendingAnswers, ScopeArgs};
 use outcome::Outcome;
 use preview_target::PreviewTarget;
@@ -81,6 +81,8 @@ pub(crate) struct Preview {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Refresh {
     #[command(flatten)]
+    program: DeclaringArgs,
+    #[command(flatten)]
     bounds: ScopeArgs,
     #[command(flatten)]
     answers: PendingAnswers,
@@ -100,6 +102,8 @@ pub(crate) struct Refresh {
 /// Resources are deleted in reverse dependency order. The stack and its history stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Destroy {
+    #[command(flatten)]
+    program: DeclaringArgs,
     #[command(flatten)]
     bounds: ScopeArgs,
     /// Read all recorded resources from their providers first
@@ -167,7 +171,9 @@ pub(crate) async fn refresh(context: &Context, args: &Refresh) -> Result<Report,
         answers: Some(&args.answers),
         ..Flags::new("refresh", &args.bounds)
     };
-    let done = on_existing_stack(context, &flags, Goal::Refresh, args.preview).await?;
+    let declaring = Document::read_named(context, &args.program)?;
+    let goal = Goal::Refresh(declaring.as_ref());
+    let done = on_existing_stack(context, &flags, goal, args.preview).await?;
     reported(context, "refresh", &done, args.detailed_exitcode)
 }
 
@@ -178,11 +184,13 @@ pub(crate) async fn destroy(context: &Context, args: &Destroy) -> Result<Report,
         message: args.message.as_deref(),
         ..Flags::new("destroy", &args.bounds)
     };
-    let done = on_existing_stack(context, &flags, Goal::Destroy, args.preview).await?;
+    let declaring = Document::read_named(context, &args.program)?;
+    let goal = Goal::Destroy(declaring.as_ref());
+    let done = on_existing_stack(context, &flags, goal, args.preview).await?;
     reported(context, "destroy", &done, args.detailed_exitcode)
 }
 
-/// Runs a command that needs an existing stack but no program: `refresh` or `destroy`.
+/// Runs a command that needs an existing stack, and a program only for its commands: `refresh` or `destroy`.
 async fn on_existing_stack(
     context: &Context,
     flags: &Flags<'_>,
@@ -190,7 +198,10 @@ async fn on_existing_stack(
     preview: bool,
 ) -> Result<Outcome, CliError> {
     let stacks = store::with_spool(context.store.open().await?);
-    let program = document::program_at_hand();
+    let program = match goal.document() {
+        Some(declaring) => Some(declaring.name()),
+        None => document::program_at_hand(),
+    };
     let stack = stack_choice::existing(context, &stacks, program.as_ref()).await?;
     let mut deploy = Deploy::new(context, flags, goal, stacks);
     deploy.program = program;

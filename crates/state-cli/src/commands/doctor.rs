@@ -1,17 +1,23 @@
 //! The command `doctor`: tests whether the store provides the guarantees that state storage needs.
 
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::key_loss::RecipientCounts;
 use crate::render::{Page, Style};
 use crate::settings;
 use crate::store;
 use serde::Serialize;
+use state_core::StackName;
 use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
+use state_manager::Stacks;
 
 /// Test whether a store is safe for state
 ///
 /// Tests on the live store that concurrent conditional writes have exactly one winner, and that reads and listings return
 /// completed writes. The tests use their own prefix and delete it afterwards.
+///
+/// Also warns about encrypted stacks that the loss of one identity would make unreadable.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// URL of the store [default: the store of the settings]
@@ -44,7 +50,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
         findings,
     };
-    let report = context.report("doctor", &examined, Vec::new(), |page| {
+    let warnings = key_loss_warnings(context, &stacks).await;
+    let report = context.report("doctor", &examined, warnings, |page| {
         page.line(format_args!("tested store {}", examined.backend));
         for finding in &examined.findings {
             print(page, finding);
@@ -57,6 +64,38 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         page.space("\n");
     })?;
     Ok(report.with_code_if(!examined.sound, ExitCode::Unsupported))
+}
+
+/// Warnings about stacks with one recipient only, existing and new ones. A stack that can't be read is named too: it isn't
+/// checked.
+async fn key_loss_warnings(context: &Context, stacks: &Stacks) -> Vec<String> {
+    let mut warnings: Vec<String> = of_new_stacks(context).into_iter().collect();
+    // A store that doesn't exist yet has no stacks.
+    for name in stacks.names().await.unwrap_or_default() {
+        match counts(stacks, &name).await {
+            Ok(counts) => warnings.extend(counts.and_then(|counts| counts.warning(&name))),
+            Err(error) => warnings.push(format!("recipients not checked: {}", error.message)),
+        }
+    }
+    warnings
+}
+
+async fn counts(stacks: &Stacks, name: &StackName) -> Result<Option<RecipientCounts>, CliError> {
+    let Some(stack) = stacks.get(name).await? else {
+        return Ok(None);
+    };
+    let (recipients, names) = (stack.recipients().await?, stack.recipient_names().await?);
+    Ok(Some(RecipientCounts::of(&recipients, &names)))
+}
+
+/// New stacks are encrypted for the user's own identities and passphrase.
+fn of_new_stacks(context: &Context) -> Option<String> {
+    let keys = context.store.keys.get()?;
+    (keys.recipients() == 1).then(|| {
+        "new stacks are encrypted for 1 recipient, your own: after you create one, add another with \
+         `statectl recipients add RECIPIENT`, or an offline key with `statectl recipients add --escrow RECIPIENT`"
+            .to_owned()
+    })
 }
 
 fn print(page: &mut Page, finding: &Finding) {

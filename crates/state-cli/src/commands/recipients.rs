@@ -3,7 +3,11 @@
 use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::key_loss::{self, RecipientCounts};
+use crate::settings::quoted;
 use serde::Serialize;
+use state_core::head::Keys;
+use state_encrypt::Recipient;
 use state_manager::{Rekey, Stack};
 use std::collections::BTreeMap;
 
@@ -27,6 +31,12 @@ pub(crate) enum Command {
         /// Names one recipient, also one that the stack has already.
         #[arg(long, value_name = "NAME", value_parser = recipient_name, conflicts_with = "outputs")]
         name: Option<String>,
+        /// Mark the recipient as an escrow key, which is kept offline
+        ///
+        /// An escrow key opens the stack when all other identities are lost. It stays a recipient when the data key is
+        /// replaced, and only `recipients remove --escrow` removes it.
+        #[arg(long, conflicts_with_all = ["name", "outputs"])]
+        escrow: bool,
         /// Let the recipients decrypt only the stack's outputs
         ///
         /// The store's access rules decide whether they can fetch the other, encrypted files.
@@ -44,6 +54,11 @@ pub(crate) enum Command {
         /// Remove recipients that read outputs only
         #[arg(long)]
         outputs: bool,
+        /// Also remove escrow keys
+        ///
+        /// Without this flag an escrow key is removed only by its name, `escrow`.
+        #[arg(long, conflicts_with = "outputs")]
+        escrow: bool,
     },
 }
 
@@ -54,7 +69,7 @@ struct RecipientsReport {
     recipients: Vec<String>,
     /// Recipients who can decrypt only the stack's outputs.
     of_outputs: Vec<String>,
-    /// Names of recipients, by recipient.
+    /// Names of recipients, by recipient. Escrow keys have the name `escrow`.
     names: BTreeMap<String, String>,
     /// The recipients that belong to the user's identities.
     you: Vec<String>,
@@ -69,6 +84,9 @@ fn recipient_name(text: &str) -> Result<String, String> {
         .iter()
         .any(|prefix| text.starts_with(prefix));
     let is_printable = text.chars().all(|c| !c.is_control() && c != '\u{feff}');
+    if text == Keys::ESCROW {
+        return Err("the name of keys that are kept offline: pass `--escrow` instead of a name".to_owned());
+    }
     if text.trim() != text
         || text.is_empty()
         || text.chars().count() > MAX_NAME
@@ -89,17 +107,35 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Add {
             recipients,
             name,
+            escrow,
             outputs,
-        } => match (name, recipients.as_slice()) {
-            (Some(name), [recipient]) => add_named(context, recipient, name).await,
-            (Some(_), _) => Err(
-                CliError::usage("recipients add", "`--name` names exactly one recipient").with_hint(
-                    "add one recipient at a time: `statectl recipients add --name NAME RECIPIENT`",
-                ),
-            ),
-            (None, _) => add(context, recipients, *outputs).await,
-        },
-        Command::Remove { recipients, outputs } => remove(context, recipients, *outputs).await,
+        } => {
+            trust_plugins(context, recipients);
+            match (name, escrow, recipients.as_slice()) {
+                (Some(name), _, [recipient]) => add_named(context, recipient, name).await,
+                (None, true, [recipient]) => add_escrow(context, recipient).await,
+                (Some(_), ..) | (None, true, _) => Err(CliError::usage(
+                    "recipients add",
+                    "`--name` and `--escrow` are for exactly one recipient",
+                )
+                .with_hint("add one recipient at a time: `statectl recipients add --name NAME RECIPIENT`")),
+                (None, false, _) => add(context, recipients, *outputs).await,
+            }
+        }
+        Command::Remove {
+            recipients,
+            outputs,
+            escrow,
+        } => remove(context, recipients, *outputs, *escrow).await,
+    }
+}
+
+/// Lets the age plugins of recipients run that the user named in this command. Malformed recipients are refused later.
+fn trust_plugins(context: &Context, recipients: &[String]) {
+    let parsed: Vec<Recipient> = recipients.iter().filter_map(|text| text.parse().ok()).collect();
+    if let Some(keys) = context.store.keys.get() {
+        let plugins = parsed.iter().filter_map(|recipient| recipient.plugin());
+        keys.plugins().trust(plugins.map(str::to_owned));
     }
 }
 
@@ -131,71 +167,98 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
     report(context, &stack).await
 }
 
+async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
+    let stack = context.store.open_stack().await?;
+    if context
+        .store
+        .keys
+        .own_recipients()
+        .iter()
+        .any(|own| own == recipient)
+    {
+        let message = "refused to use your own identity as escrow key: it would be lost together with it";
+        return Err(CliError::refused(recipient, message).with_hint(
+            "make a separate identity on an offline medium, for example with `age-keygen -o FILE`, and add its recipient",
+        ));
+    }
+    stack
+        .add_named_recipient("recipients add", recipient, Keys::ESCROW)
+        .await?;
+    report(context, &stack).await
+}
+
 async fn report(context: &Context, stack: &Stack) -> CommandResult {
     let recipients = stack.recipients().await?;
-    let own = context.store.keys.identities()?.recipients();
+    let of_outputs = stack.output_recipients().await?;
+    let own = context.store.keys.own_recipients();
     let listed = RecipientsReport {
         stack: stack.name().to_string(),
         you: recipients
             .iter()
+            .chain(&of_outputs)
             .filter(|one| own.contains(one))
             .cloned()
             .collect(),
         recipients,
-        of_outputs: stack.output_recipients().await?,
+        of_outputs,
         names: stack.recipient_names().await?,
     };
-    context.report("recipients", &listed, Vec::new(), |page| {
-        for recipient in &listed.recipients {
+    let counts = RecipientCounts::of(&listed.recipients, &listed.names);
+    let warnings = counts.warning(stack.name()).into_iter().collect();
+    context.report("recipients", &listed, warnings, |page| {
+        let marks = |recipient: &String| {
             let name = listed.names.get(recipient).map(|name| format!("  {name}"));
             let you = if listed.you.contains(recipient) {
                 "  (you)"
             } else {
                 ""
             };
-            page.line(format_args!("{recipient}{}{you}", name.unwrap_or_default()));
+            format!("{}{you}", name.unwrap_or_default())
+        };
+        for recipient in &listed.recipients {
+            page.line(format_args!("{recipient}{}", marks(recipient)));
         }
         if listed.recipients.is_empty() {
             page.line("no recipients: the stack is not encrypted");
         }
         for recipient in &listed.of_outputs {
-            page.line(format_args!("{recipient} (outputs only)"));
+            page.line(format_args!("{recipient}{} (outputs only)", marks(recipient)));
         }
     })
 }
 
-async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandResult {
+async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let names = stack.recipient_names().await?;
-    let by_name = |text: &String| {
-        names
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(recipient, _)| recipient.clone())
-    };
-    let gone: Vec<String> = gone
-        .iter()
-        .map(|text| by_name(text).unwrap_or_else(|| text.clone()))
-        .collect();
-    let gone = gone.as_slice();
     let object = format!("stack {}", stack.name().short());
-    let mut recipients = match outputs {
-        true => stack.output_recipients().await?,
-        false => stack.recipients().await?,
+    let all = stack.recipients().await?;
+    let of_outputs = stack.output_recipients().await?;
+    let (mut recipients, other) = match outputs {
+        true => (of_outputs, all),
+        false => (all, of_outputs),
     };
-    if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
-        let message = format!("cannot remove {stranger}: not a recipient of the stack");
-        return Err(CliError::not_found(object, &message).with_hint(
-            "list recipients with `statectl recipients list`; `--outputs` selects the recipients of outputs only",
-        ));
+    let mut removed = Vec::new();
+    for text in gone {
+        let recipient = by_name(&names, text)?.unwrap_or_else(|| text.clone());
+        if !recipients.contains(&recipient) {
+            return Err(stranger(object, &recipient, outputs, &other));
+        }
+        if !outputs && !escrow && *text == recipient && key_loss::is_escrow(&recipient, &names) {
+            let message = format!("refused to remove {recipient}: it is an escrow key");
+            return Err(CliError::refused(object, &message).with_hint(format!(
+                "if the offline key is not needed any more, run `statectl recipients remove --escrow {}`",
+                quoted(&recipient)
+            )));
+        }
+        removed.push(recipient);
     }
-    recipients.retain(|one| !gone.contains(one));
+    recipients.retain(|one| !removed.contains(one));
     if recipients.is_empty() && !outputs {
         let message = "cannot remove the last recipient: no one could decrypt the stack";
         return Err(CliError::refused(object, message)
             .with_hint("add another recipient first: `statectl recipients add RECIPIENT`"));
     }
-    let described: Vec<String> = gone
+    let described: Vec<String> = removed
         .iter()
         .map(|recipient| match names.get(recipient) {
             Some(name) => format!("{name} ({recipient})"),
@@ -218,4 +281,48 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandRes
         ..Rekey::default()
     };
     rekey::perform(context, &stack, "recipients remove", "recipients-remove", request).await
+}
+
+/// The recipient with a name.
+///
+/// # Errors
+/// [`ExitCode::Usage`](crate::ExitCode::Usage) if several escrow keys have the name.
+fn by_name(names: &BTreeMap<String, String>, text: &str) -> Result<Option<String>, CliError> {
+    let mut named = names.iter().filter(|(_, name)| *name == text);
+    match (named.next(), named.next()) {
+        (Some(_), Some(_)) => Err(CliError::usage(
+            format!("recipient {text}"),
+            "several recipients have this name",
+        )
+        .with_hint(
+            "name the recipient itself, with `--escrow`; list recipients with `statectl recipients list`",
+        )),
+        (first, _) => Ok(first.map(|(recipient, _)| recipient.clone())),
+    }
+}
+
+/// The error for a recipient that the stack doesn't have. `other` are its recipients of the other kind.
+fn stranger(object: String, recipient: &str, outputs: bool, other: &[String]) -> CliError {
+    let error = CliError::not_found(
+        object,
+        &format!(
+            "cannot remove {recipient}: not a recipient of the {}",
+            match outputs {
+                true => "outputs",
+                false => "stack",
+            }
+        ),
+    );
+    let shown = quoted(recipient);
+    error.with_hint(match (other.iter().any(|one| one == recipient), outputs) {
+        (true, false) => format!(
+            "it is a recipient of outputs only: remove it with `statectl recipients remove --outputs {shown}`"
+        ),
+        (true, true) => {
+            format!(
+                "it is a recipient of the whole stack: remove it with `statectl recipients remove {shown}`"
+            )
+        }
+        (false, _) => "list recipients with `statectl recipients list`".to_owned(),
+    })
 }

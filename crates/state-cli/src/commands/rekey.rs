@@ -1,6 +1,7 @@
 //! The command `rekey`: replaces the data key of an encrypted stack.
 
 use crate::context::{CommandResult, Context};
+use crate::key_loss::RecipientCounts;
 use crate::marks::count;
 use serde::Serialize;
 use state_core::RevisionId;
@@ -62,7 +63,9 @@ pub(super) async fn perform(
         recipients: rekeyed.recipients,
         older_revisions: rekeyed.older,
     };
-    let mut warnings = Vec::new();
+    let names = stack.recipient_names().await.unwrap_or_default();
+    let counts = RecipientCounts::of(&changed.recipients, &names);
+    let mut warnings: Vec<String> = counts.warning(stack.name()).into_iter().collect();
     if !changed.older_revisions.is_empty() {
         let older = changed.older_revisions.len();
         warnings.push(format!(

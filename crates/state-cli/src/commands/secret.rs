@@ -9,7 +9,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use state_core::Crypter;
+use state_core::{Crypter, Error};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ async fn decrypt(context: &Context, args: &Args) -> CommandResult {
     let given = stdin()?;
     let crypter = crypter(context).await?;
     if let Some(name) = &args.name {
-        let opened = crypter.decrypt(name, text(&given)?.trim())?;
+        let opened = crypter.decrypt(name, text(&given)?.trim()).map_err(foreign)?;
         if context.output.json {
             return printed(context, value(name, &opened)?);
         }
@@ -83,12 +83,21 @@ async fn decrypt(context: &Context, args: &Args) -> CommandResult {
     }
     let values = batch(&given)?;
     let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
-    let opened = crypter.decrypt_all(&pairs)?;
+    let opened = crypter.decrypt_all(&pairs).map_err(foreign)?;
     let opened = values
         .keys()
         .zip(&opened)
         .map(|(name, bytes)| Ok((name, value(name, bytes)?.to_owned())));
     printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
+}
+
+/// The error for a value that this stack's key doesn't decrypt.
+fn foreign(error: Error) -> CliError {
+    match error {
+        Error::Sealed { .. } => CliError::from(error)
+            .with_hint("decrypt the value under the name, and in the stack (`--stack NAME`), with which it was encrypted"),
+        other => other.into(),
+    }
 }
 
 /// The stack's crypter. A stack without a data key gets its first one when its writer lock is taken.

@@ -1,6 +1,7 @@
-//! Moves of resources to another stack: both plans are shown, one confirmation is asked, and each stack gets one revision.
+//! `mv --to-stack`: the command shows the plans of both stacks, asks for one confirmation, and creates one revision in
+//! each stack.
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::{CommandOutput, Sandbox};
 use serde_json::Value;
 use state_core::backend::Opening;
 use state_core::edits::{MovePlan, MoveRequest};
@@ -12,14 +13,14 @@ use std::sync::Arc;
 const DATABASE: &str = "terraform_data.database";
 const MIGRATION: &str = "terraform_data.migration";
 
-/// Two stacks: `default` with the shop's resources, and the empty stack `data`.
+/// Creates two stacks: `default` with the resources of the fixture `shop`, and the empty stack `data`.
 fn two_stacks() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["stack", "new", "data"]).exits(0);
     sandbox
 }
 
-fn on(sandbox: &Sandbox, stack: &str, arguments: &[&str]) -> Ran {
+fn on(sandbox: &Sandbox, stack: &str, arguments: &[&str]) -> CommandOutput {
     sandbox.run(&[&["--stack", stack][..], arguments].concat())
 }
 
@@ -50,7 +51,7 @@ fn moved(sandbox: &Sandbox) -> Value {
     on(sandbox, "default", &arguments).exits(0).data("mv-to-stack")
 }
 
-fn all(sandbox: &Sandbox) -> Vec<String> {
+fn all_addresses(sandbox: &Sandbox) -> Vec<String> {
     let mut all = addresses(sandbox, "default");
     all.append(&mut addresses(sandbox, "data"));
     all.sort();
@@ -60,7 +61,7 @@ fn all(sandbox: &Sandbox) -> Vec<String> {
 #[test]
 fn move_between_stacks_shows_both_plans_first() {
     let sandbox = two_stacks();
-    let before = all(&sandbox);
+    let before = all_addresses(&sandbox);
     let show = |stack: &str| {
         on(&sandbox, stack, &["show", DATABASE, "--json"]).data("show")["entries"][0]["uid"].clone()
     };
@@ -95,10 +96,14 @@ fn move_between_stacks_shows_both_plans_first() {
     let done = done.exits(0).data("mv-to-stack");
     assert_eq!(done["entries"], dry["entries"]);
     assert_eq!(done["source"]["changes"], dry["source"]["changes"]);
-    assert_eq!(all(&sandbox), before, "no resource is lost or duplicated");
-    let there = addresses(&sandbox, "data");
-    assert_eq!(done["entries"].as_array().unwrap().len(), there.len());
-    assert!(there.contains(&DATABASE.to_owned()) && there.contains(&MIGRATION.to_owned()));
+    assert_eq!(
+        all_addresses(&sandbox),
+        before,
+        "no resource may be lost or duplicated"
+    );
+    let destination = addresses(&sandbox, "data");
+    assert_eq!(done["entries"].as_array().unwrap().len(), destination.len());
+    assert!(destination.contains(&DATABASE.to_owned()) && destination.contains(&MIGRATION.to_owned()));
     assert_eq!(show("data"), uid);
     assert_eq!(
         (revisions(&sandbox, "default"), revisions(&sandbox, "data")),
@@ -222,9 +227,9 @@ fn rollback_across_a_move_needs_force() {
     );
 }
 
-/// Interrupts a move from `default` to `data` with a fault at its commit point. Calls `look` while the source is still
-/// locked.
-fn cut_short(sandbox: &Sandbox, fault: Fault, look: impl FnOnce()) {
+/// Starts a move from `default` to `data`, which a fault interrupts at its commit point. Calls `during` while the
+/// source is still locked.
+fn interrupt_move(sandbox: &Sandbox, fault: Fault, during: impl FnOnce()) {
     let url = format!("file://{}", sandbox.path().join(".state").display());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -236,31 +241,31 @@ fn cut_short(sandbox: &Sandbox, fault: Fault, look: impl FnOnce()) {
         let plan = backend.plan();
         let stacks = Stacks::new(Arc::new(backend), Environment::system(Actor::default()));
         let find = async |name: &str| stacks.get(&name.parse().unwrap()).await.unwrap().unwrap();
-        let (source, there) = (find("default").await, find("data").await);
+        let (source, destination) = (find("default").await, find("data").await);
         let lock = async |stack: &Stack| stack.lock("mv").await;
-        let (source, there) = Stacks::lock_both(&source, &there, lock).await.unwrap();
+        let (source, destination) = Stacks::lock_both(&source, &destination, lock).await.unwrap();
         let request = MoveRequest {
             addresses: vec![DATABASE.parse().unwrap()],
             with_dependents: true,
             with_dependencies: true,
         };
-        let moving = MovePlan::new(&source.state(), &there.state(), &request).unwrap();
+        let moving = MovePlan::new(&source.state(), &destination.state(), &request).unwrap();
         plan.fail(Operation::Append, 1, fault);
         let request = UpdateRequest::new(UpdateKind::Edit);
-        let failed = source.move_to(&there, request, &moving).await.unwrap_err();
+        let failed = source.move_to(&destination, request, &moving).await.unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Indeterminate);
-        there.close().await.unwrap();
-        look();
+        destination.close().await.unwrap();
+        during();
         drop(source.close().await);
     });
 }
 
-fn waiting(sandbox: &Sandbox) -> Vec<Value> {
+fn pending_moves(sandbox: &Sandbox) -> Vec<Value> {
     let listed = on(sandbox, "data", &["pending", "list", "--json"]);
     listed.exits(0).data("pending-list").as_array().unwrap().clone()
 }
 
-fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
+fn resolve(sandbox: &Sandbox, id: &str) -> CommandOutput {
     on(
         sandbox,
         "data",
@@ -271,9 +276,9 @@ fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
 #[test]
 fn move_interrupted_after_its_commit_point_is_completed() {
     let sandbox = two_stacks();
-    let before = all(&sandbox);
-    cut_short(&sandbox, Fault::AfterEffect, || {
-        let listed = waiting(&sandbox);
+    let before = all_addresses(&sandbox);
+    interrupt_move(&sandbox, Fault::AfterEffect, || {
+        let listed = pending_moves(&sandbox);
         assert_eq!((listed.len(), listed[0]["op"].as_str()), (1, Some("move-in")));
         assert_eq!(listed[0]["other-stack"], "default/default");
         assert!(
@@ -298,9 +303,9 @@ fn move_interrupted_after_its_commit_point_is_completed() {
             (Some("done"), Some(0))
         );
         assert_eq!(
-            all(&sandbox),
+            all_addresses(&sandbox),
             before,
-            "the move is completed while the source is locked"
+            "resolving the operation must complete the move, although the source is locked"
         );
     });
     let departed = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
@@ -310,25 +315,25 @@ fn move_interrupted_after_its_commit_point_is_completed() {
     assert_eq!(
         settled,
         Value::Array(Vec::new()),
-        "the next lock confirms that the resources arrived"
+        "the next lock of the source must confirm the move"
     );
 }
 
 #[test]
 fn move_interrupted_before_its_commit_point_is_undone() {
     let sandbox = two_stacks();
-    let before = all(&sandbox);
+    let before = all_addresses(&sandbox);
     let mut id = String::new();
-    cut_short(&sandbox, Fault::Late, || {
-        id = waiting(&sandbox)[0]["id"].as_str().unwrap().to_owned();
+    interrupt_move(&sandbox, Fault::Late, || {
+        id = pending_moves(&sandbox)[0]["id"].as_str().unwrap().to_owned();
         let refused = resolve(&sandbox, &id).exits(11).json();
         let hint = refused["error"]["hint"].as_str().unwrap();
         assert!(hint.contains("may still finish the move"), "{refused}");
         on(&sandbox, "data", &["protect", "--all", "--yes"]).exits(0);
         assert_eq!(
-            waiting(&sandbox).len(),
+            pending_moves(&sandbox).len(),
             1,
-            "the move stays pending during other changes"
+            "another change must leave the move pending"
         );
     });
     let resolved = resolve(&sandbox, &id).exits(0);
@@ -341,9 +346,9 @@ fn move_interrupted_before_its_commit_point_is_undone() {
             .contains("because the other stack records that outcome"),
         "{document}"
     );
-    assert_eq!(all(&sandbox), before);
+    assert_eq!(all_addresses(&sandbox), before);
     assert_eq!(addresses(&sandbox, "data"), Vec::<String>::new());
     resolve(&sandbox, &id).exits(10);
     moved(&sandbox);
-    assert_eq!(all(&sandbox), before);
+    assert_eq!(all_addresses(&sandbox), before);
 }

@@ -1,6 +1,6 @@
-//! Commands that only the state names: no command of `statectl` runs them without an approval.
+//! Provider commands that only the state names, not the program: `statectl` runs none of them without an approval.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 
 const PROGRAM: &str = "\
 resources:
@@ -12,7 +12,7 @@ resources:
       delete: [sh, -c, 'echo delete >> ran', \"\\u001b[2J\"]
 ";
 
-/// A sandbox in which the user ran a program with commands, and no command since.
+/// Returns a sandbox in which the user has deployed a program with commands. The record of executed commands is empty.
 fn deployed() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PROGRAM);
@@ -21,8 +21,8 @@ fn deployed() -> Sandbox {
     sandbox
 }
 
-/// Runs `statectl` on a client that has never seen the program.
-fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+/// Runs `statectl` on another client, which has no approvals.
+fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let mut command = sandbox.command(arguments);
     run(command.env("XDG_STATE_HOME", sandbox.path().join("other-client")))
 }
@@ -52,7 +52,11 @@ fn state_runs_no_command_on_a_client_that_did_not_approve() {
         );
         assert_eq!(ran(&sandbox), "", "{arguments:?}");
     }
-    assert_eq!(sandbox.history().len(), 1, "nothing was recorded");
+    assert_eq!(
+        sandbox.history().len(),
+        1,
+        "a refused command must write no revision"
+    );
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn approval_in_another_folder_is_not_valid() {
 }
 
 #[test]
-fn secret_command_is_hidden_and_not_approved_unseen() {
+fn command_with_secret_is_hidden_and_needs_show_secrets() {
     let sandbox = Sandbox::new();
     let program = format!("{PROGRAM}      environment: {{ TOKEN: '${{config.token}}' }}\n");
     sandbox.write(
@@ -171,4 +175,35 @@ fn imported_state_runs_no_command() {
         );
     }
     assert_eq!(ran(&victim), "");
+}
+
+#[test]
+fn named_program_runs_its_commands_without_approval() {
+    let sandbox = deployed();
+    let without_memory = |arguments: &[&str]| {
+        let ran = elsewhere(&sandbox, arguments);
+        std::fs::remove_dir_all(sandbox.path().join("other-client")).unwrap_or_default();
+        ran
+    };
+    without_memory(&["refresh", "--yes"]).exits(20);
+    without_memory(&["refresh", "state.yaml", "--yes"]).exits(0);
+    without_memory(&["destroy", "state.yaml", "--preview"]).exits(0);
+    without_memory(&["destroy", "--yes"]).exits(20);
+    assert_eq!(ran(&sandbox), "read\n");
+    without_memory(&["destroy", "state.yaml", "--refresh", "--yes"]).exits(0);
+    assert_eq!(ran(&sandbox), "read\nread\ndelete\n");
+}
+
+#[test]
+fn named_program_approves_only_what_it_declares() {
+    let sandbox = deployed();
+    sandbox.write("other.yaml", PROGRAM.replace("echo read", "echo harmless"));
+    let refused = elsewhere(&sandbox, &["refresh", "other.yaml", "--yes"]).exits(20);
+    assert!(refused.stderr.contains("read of job"), "{refused:?}");
+    sandbox.write("named.yaml", format!("name: another\n{PROGRAM}"));
+    let stranger = elsewhere(&sandbox, &["destroy", "named.yaml", "--yes"]);
+    assert!([4, 10].contains(&stranger.code), "{stranger:?}");
+    elsewhere(&sandbox, &["refresh", "--config", "a=b", "--yes"]).exits(2);
+    elsewhere(&sandbox, &["refresh", "missing.yaml", "--yes"]).exits(1);
+    assert_eq!(ran(&sandbox), "");
 }

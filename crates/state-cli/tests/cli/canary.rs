@@ -1,19 +1,21 @@
-//! Many commands on a sealed store: no secret appears in any form in stored data, output, logs or debug output.
+//! Runs many commands on a sealed store. No secret may appear, in any encoding, in stored data, output, logs or debug
+//! output.
 
 mod by_hand;
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The secret. JSON escapes some of its characters: the test searches for the plain and the escaped form.
+/// The secret. JSON escapes some of its characters, so the test searches for the plain and for the escaped form.
 const CANARY: &str = "c4nary\"\\ö-w4tch-7he-m1ne";
 
 /// The secret of the fixture, which the canary replaces.
 const BEFORE: &str = "correct horse battery staple";
 
-/// All encodings in which the secret could appear.
+/// Returns all encodings in which the secret could appear.
 fn forms() -> Vec<String> {
     let bytes = CANARY.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -57,31 +59,65 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// The encoding of the secret that a text contains; None if it contains none.
+/// Returns the encoding of the secret that a text contains; `None` if it contains none.
 fn found(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     forms().into_iter().find(|form| text.contains(form))
 }
 
-fn search(folder: &Path) -> usize {
-    let mut files = 0;
-    for item in std::fs::read_dir(folder).unwrap() {
-        let path = item.unwrap().path();
-        if path.is_dir() {
-            files += search(&path);
-            continue;
+/// Searches all files below a folder, and returns their kinds.
+fn search(root: &Path) -> BTreeSet<String> {
+    let mut kinds = BTreeSet::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(folder).unwrap() {
+            let path = item.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).unwrap();
+            assert_eq!(found(&bytes), None, "{}", path.display());
+            if path.extension().is_some_and(|extension| extension == "zst") {
+                bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+                assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
+            }
+            kinds.insert(kind(path.strip_prefix(root).unwrap()));
         }
-        let mut bytes = std::fs::read(&path).unwrap();
-        assert_eq!(found(&bytes), None, "{}", path.display());
-        if path.extension().is_some_and(|extension| extension == "zst") {
-            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
-            assert_eq!(found(&bytes), None, "{}, unpacked", path.display());
-        }
-        files += 1;
     }
-    files
+    kinds
 }
 
+/// The kind of a file: its path, with `*` for the parts that differ between stores and revisions.
+fn kind(path: &Path) -> String {
+    let varies = |part: &str| part.chars().any(|c| c.is_ascii_digit());
+    let parts = path.iter().map(|part| {
+        let part = part.to_str().unwrap();
+        match part.split_once('.') {
+            _ if !varies(part) => part.to_owned(),
+            Some((_, ending)) if !varies(ending) => format!("*.{ending}"),
+            _ => "*".to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// Kinds of files in which a secret could lie; the search must have seen each.
+const KINDS: [&str; 11] = [
+    ".state/format",
+    ".state/names/default/default.json",
+    ".state/stacks/*/head.json",
+    ".state/stacks/*/journal/*.log",
+    ".state/stacks/*/keys/*.age",
+    ".state/stacks/*/logs/*.jsonl.zst",
+    ".state/stacks/*/meta.json",
+    ".state/stacks/*/snapshots/*.json.zst",
+    ".state/stacks/*/updates/*.page",
+    "user-state/statectl/seen/*/names/default/default",
+    "user-state/statectl/seen/*/stacks/*.json",
+];
+
+/// The sandbox in which all commands of the test run.
 struct Worked {
     sandbox: Sandbox,
 }
@@ -97,7 +133,7 @@ impl Worked {
     }
 
     /// Runs a command with the most verbose output. Asserts its exit code, and that the command prints no secret.
-    fn go(&self, arguments: &[&str], codes: &[i32]) -> Ran {
+    fn checked(&self, arguments: &[&str], codes: &[i32]) -> CommandOutput {
         let ran = run(&mut self.command(&[arguments, &["-vvv", "--yes"]].concat()));
         assert!(codes.contains(&ran.code), "{arguments:?}: {ran:#?}");
         for text in [&ran.stdout, &ran.stderr] {
@@ -106,7 +142,8 @@ impl Worked {
         ran
     }
 
-    fn looks(&self) {
+    /// Runs every command that reads the stack, in text form and as JSON.
+    fn run_reading_commands(&self) {
         for reading in [
             &["list", "--long"][..],
             &["show", "terraform_data.database"],
@@ -133,8 +170,8 @@ impl Worked {
             }
             // After `by_hand` has added other resources, the state can't be exported as a Terraform state.
             let codes = if reading == ["export"] { &[0, 1][..] } else { &[0] };
-            self.go(reading, codes);
-            self.go(&[reading, &["--json"]].concat(), codes);
+            self.checked(reading, codes);
+            self.checked(&[reading, &["--json"]].concat(), codes);
         }
     }
 }
@@ -152,9 +189,8 @@ fn percent_encoded(text: &str) -> String {
         .collect()
 }
 
-/// Writes the fixture with the canary in place of its secret and in places that nothing marks, and returns the path of
-/// the file.
-fn baited(folder: &Path) -> String {
+/// Writes the fixture with the canary in place of its secret and in unmarked places. Returns the path of the file.
+fn fixture_with_canary(folder: &Path) -> String {
     let original = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
     let escaped = serde_json::to_string(CANARY).unwrap();
     let file = folder.join("shop.tfstate");
@@ -197,7 +233,7 @@ fn baited(folder: &Path) -> String {
 
 impl Worked {
     /// Imports files that are truncated or damaged, also in the middle of a secret.
-    fn imports_what_is_broken(&self, file: &str, outside: &Path) {
+    fn import_damaged_files(&self, file: &str, outside: &Path) {
         let broken = outside.join("broken.tfstate");
         let text = std::fs::read_to_string(file).unwrap();
         for (cut, wrong) in [
@@ -206,31 +242,33 @@ impl Worked {
             (text.find("w4tch").unwrap(), "\u{1}"),
         ] {
             std::fs::write(&broken, format!("{}{wrong}", &text[..cut])).unwrap();
-            self.go(&["import", broken.to_str().unwrap()], &[1, 14, 16]);
+            self.checked(&["import", broken.to_str().unwrap()], &[1, 14, 16]);
         }
     }
 
-    fn settles_what_is_pending(&self) {
-        let listed = self.go(&["pending", "list", "--json"], &[0]);
+    /// Tries to accept each pending operation, and resolves it as not done.
+    fn resolve_pending_operations(&self) {
+        let listed = self.checked(&["pending", "list", "--json"], &[0]);
         let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
         let pending = listed["data"].as_array().unwrap();
-        let expected = "three rejected results, and one operation without a result";
+        let expected = "three operations with a refused result and one without a result must be pending";
         assert_eq!(pending.len(), 4, "{expected}");
         for operation in pending {
             let id = operation["id"].as_str().unwrap();
-            self.go(&["pending", "resolve", id, "--accept"], &[1, 4, 13, 14]);
-            self.go(&["pending", "resolve", id, "--not-done"], &[0]);
+            self.checked(&["pending", "resolve", id, "--accept"], &[1, 4, 13, 14]);
+            self.checked(&["pending", "resolve", id, "--not-done"], &[0]);
         }
     }
 
-    fn meets_a_stranger(&self, outside: &Path) {
+    /// Runs commands with an identity that isn't a recipient of the stack.
+    fn read_with_foreign_identity(&self, outside: &Path) {
         let stranger = outside.join("stranger.txt");
         std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
         std::fs::set_permissions(&stranger, Permissions::from_mode(0o600)).unwrap();
         let stranger = ["--identity", stranger.to_str().unwrap()];
         let shown = ["show", "terraform_data.database", "--show-secrets"];
-        self.go(&[&shown[..], &stranger].concat(), &[12]);
-        self.go(
+        self.checked(&[&shown[..], &stranger].concat(), &[12]);
+        self.checked(
             &[&["taint", "terraform_data.database"][..], &stranger].concat(),
             &[12],
         );
@@ -243,9 +281,9 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
         sandbox: Sandbox::new(),
     };
     let outside = tempfile::tempdir().unwrap();
-    let file = &baited(outside.path());
-    worked.go(&["import", file], &[0]);
-    worked.looks();
+    let file = &fixture_with_canary(outside.path());
+    worked.checked(&["import", file], &[0]);
+    worked.run_reading_commands();
 
     let root = worked.sandbox.path().join(".state");
     let identity = worked.sandbox.path().join("anna/statectl/identity.txt");
@@ -254,29 +292,28 @@ fn no_secret_reaches_store_logs_errors_or_debug_output() {
     assert_eq!(
         found(shown.as_bytes()),
         None,
-        "debug output contains a secret: {shown}"
+        "the debug output contains a secret: {shown}"
     );
-    worked.looks();
+    worked.run_reading_commands();
 
-    worked.imports_what_is_broken(file, outside.path());
-    worked.go(&["taint", "terraform_data.database"], &[0]);
-    worked.go(&["mv", "terraform_data.database", "terraform_data.base"], &[0]);
-    worked.go(&["rollback", "1"], &[13]);
-    worked.go(&["show", "terraform_data.nothing"], &[10]);
-    worked.settles_what_is_pending();
-    worked.go(&["rekey"], &[0]);
-    worked.go(&["import", file, "--force"], &[0]);
-    worked.go(&["undo"], &[0]);
-    worked.go(&["rollback", "1"], &[0]);
+    worked.import_damaged_files(file, outside.path());
+    worked.checked(&["taint", "terraform_data.database"], &[0]);
+    worked.checked(&["mv", "terraform_data.database", "terraform_data.base"], &[0]);
+    worked.checked(&["rollback", "1"], &[13]);
+    worked.checked(&["show", "terraform_data.nothing"], &[10]);
+    worked.resolve_pending_operations();
+    worked.checked(&["rekey"], &[0]);
+    worked.checked(&["import", file, "--force"], &[0]);
+    worked.checked(&["undo"], &[0]);
+    worked.checked(&["rollback", "1"], &[0]);
     let forget = ["gc", "--keep-days", "0", "--keep-revisions", "2", "--grace", "0s"];
-    worked.go(&forget, &[0]);
-    worked.looks();
-    worked.meets_a_stranger(outside.path());
+    worked.checked(&forget, &[0]);
+    worked.run_reading_commands();
+    worked.read_with_foreign_identity(outside.path());
 
-    let files = search(worked.sandbox.path());
-    // Head, locks, names, 3 segments, 3 snapshots, 2 keys, the client's memory: fewer files would mean that the search
-    // missed the store.
-    assert!(files >= 15, "{files} files");
+    let kinds = search(worked.sandbox.path());
+    let missed: Vec<_> = KINDS.iter().filter(|kind| !kinds.contains(**kind)).collect();
+    assert!(missed.is_empty(), "not searched: {missed:?} of {kinds:#?}");
     // Verify the search itself: it must find an encoded secret.
     let proof = base64(format!("x{CANARY}").as_bytes());
     worked.sandbox.write("proof", format!("..{proof}.."));

@@ -6,8 +6,8 @@ use state_core::mutation::Outcome;
 use state_core::{Entry, ErrorKind, UpdateKind};
 use state_manager::{Intent, Stack, UpdateRequest};
 
-/// Begins an operation and leaves it pending. With `result`, the operation first ends with that result, which must be
-/// rejected.
+/// Begins an operation and leaves it pending. With `result`, ends the operation with this result, which must violate a
+/// rule so that the operation stays pending.
 async fn leave_pending(stack: Stack, intent: Intent, result: Option<Entry>) {
     let session = stack.lock("deploy").await.unwrap();
     let update = session
@@ -44,7 +44,7 @@ fn rollback_asks_and_writes_a_new_revision() {
     let refused = sandbox.run(&["rollback", "@-"]).exits(4);
     assert!(
         refused.stderr.contains("- terraform_data.backup"),
-        "the preview lists the removed resource: {refused:?}"
+        "the preview must list the removed resource: {refused:?}"
     );
     assert!(refused.stderr.contains("--yes"), "{refused:?}");
     assert_eq!(sandbox.history().len(), 2);
@@ -96,7 +96,7 @@ fn pending_operations_are_shown_and_block_other_changes() {
     assert_eq!(
         pending(&sandbox).len(),
         1,
-        "a forced import keeps the pending operation"
+        "a forced import must keep the pending operation"
     );
 }
 

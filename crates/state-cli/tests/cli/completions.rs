@@ -1,4 +1,4 @@
-//! The completion scripts, run by their shells.
+//! Tests the completion scripts in their shells.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::run::skip;
@@ -20,7 +20,7 @@ fn completion_script_of_each_shell_lists_the_commands() {
     sandbox.run(&["completions", "tcsh"]).exits(2);
 }
 
-/// The completions that a shell offers for the last of these words; none if the shell isn't installed.
+/// Returns the completions that a shell offers for the last of these words; `None` if the shell isn't installed.
 fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> Option<Vec<String>> {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_statectl"));
     let path = std::env::join_paths(std::iter::once(binary.parent().unwrap().to_owned()).chain(
@@ -51,7 +51,7 @@ fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> O
     Some(lines.lines().map(str::to_owned).collect())
 }
 
-/// The completions that Bash offers for the last of these words.
+/// Returns the completions that Bash offers for the last of these words.
 fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
     let script = r#"
         source <(statectl completions bash)
@@ -121,7 +121,7 @@ fn bash_completes_stacks_addresses_and_revisions_from_the_store() {
     assert_eq!(
         offered(&elsewhere, &["show", ""]).concat(),
         "",
-        "without a store, nothing is offered or printed"
+        "without a store, the completion must offer and print nothing"
     );
 }
 

@@ -53,7 +53,7 @@ fn flags_override_environment_which_overrides_files() {
     assert_eq!(
         setting(&shown, "stack")["value"],
         Value::Null,
-        "the stack in the file belongs to another store"
+        "the stack of the file must not be used in another store"
     );
     let mut both = sandbox.command(&show);
     let shown = run(both.args(["--backend", "/flag"]).env("STATECTL_BACKEND", "/env")).data("config");
@@ -90,7 +90,7 @@ fn user_settings_apply_where_the_project_sets_none() {
     assert_eq!(
         setting(&shown, "backend")["value"],
         "file:///user-p",
-        "the selected profile takes precedence"
+        "the selected profile must take precedence"
     );
 }
 

@@ -1,12 +1,12 @@
 //! `up`, `preview`, `refresh` and `destroy` with real files: each command performs exactly the steps of its preview.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Path of the example program in this repository.
+/// Returns the path of the example program in this repository.
 pub(crate) fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/site.yaml");
     path.to_str().unwrap().to_owned()
@@ -30,7 +30,7 @@ outputs:
   path: ${first.path}
 "#;
 
-/// All files below a folder, with their contents and modification times.
+/// Returns all files below a folder, with their contents and modification times.
 fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     let mut found = BTreeMap::new();
     let Ok(children) = std::fs::read_dir(folder) else {
@@ -48,7 +48,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     found
 }
 
-/// The steps of a run, sorted, because independent steps may end in any order.
+/// Returns the steps of a run, sorted because independent steps may end in any order.
 fn steps(done: &Value) -> Vec<String> {
     let all = done["steps"].as_array().unwrap().iter();
     let word = |step: &Value, name: &str| step[name].as_str().unwrap().to_owned();
@@ -59,47 +59,52 @@ fn steps(done: &Value) -> Vec<String> {
     text
 }
 
-/// The steps that a run must perform according to its preview. An update with unknown inputs may turn out to change
-/// nothing.
-fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
-    let came = steps(done);
+/// Returns the steps that a run must have performed according to the report of its preview. If the preview showed an
+/// update with unknown inputs and the run `done` found no change, the update is replaced by `same`, or removed.
+fn expected_steps(preview: &Value, done: &Value) -> Vec<String> {
+    let performed = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
-    let all = said["steps"].as_array().unwrap().iter();
+    let all = preview["steps"].as_array().unwrap().iter();
     let open: Vec<String> = all
         .filter(|step| is_open(step))
         .map(|step| step["address"].as_str().unwrap().to_owned())
         .collect();
-    let mut text = steps(said);
+    let mut text = steps(preview);
     for address in open {
         let (update, same) = (format!("update {address}"), format!("same {address}"));
-        if came.contains(&update) {
+        if performed.contains(&update) {
             continue;
         }
         text.retain(|step| *step != update);
-        text.extend(came.contains(&same).then_some(same));
+        text.extend(performed.contains(&same).then_some(same));
     }
     text.sort();
     text
 }
 
-/// Runs a command with `--preview` and then without, and asserts that both have the same steps.
+/// Runs a command with `--preview` and then without. Asserts that both report the same steps and that the preview
+/// writes no revision. Returns the report of the second run.
 #[track_caller]
-fn as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+fn run_as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let before = sandbox.history().len();
     let kind = arguments[0];
-    let said = [arguments, &["--preview", "--json"]].concat();
-    let said = sandbox.run(&said).exits(0).data(kind);
-    assert_eq!(sandbox.history().len(), before, "a preview writes nothing");
+    let preview = [arguments, &["--preview", "--json"]].concat();
+    let preview = sandbox.run(&preview).exits(0).data(kind);
+    assert_eq!(
+        sandbox.history().len(),
+        before,
+        "a preview must write no revision"
+    );
     let done = [arguments, &["--yes", "--json"]].concat();
     let done = sandbox.run(&done).exits(0).data(kind);
-    assert_eq!(steps_that_came(&said, &done), steps(&done));
-    assert_eq!(said["preview"], true);
+    assert_eq!(expected_steps(&preview, &done), steps(&done));
+    assert_eq!(preview["preview"], true);
     assert_eq!(done["preview"], false);
     done
 }
 
 #[track_caller]
-fn up(sandbox: &Sandbox, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, more: &[&str]) -> CommandOutput {
     sandbox.run(&[&["up", "state.yaml", "--yes"][..], more].concat())
 }
 
@@ -120,11 +125,11 @@ fn example_is_created_and_a_second_run_changes_nothing() {
         .run(&[&up[..], &["--detailed-exitcode"]].concat())
         .exits(0);
     assert_eq!(again.stdout, "nothing to do\n");
-    assert_eq!(files(&site), before, "no file is touched");
+    assert_eq!(files(&site), before, "a second run must change no file");
     assert_eq!(
         sandbox.history().len(),
         history,
-        "no revision is written without a change"
+        "a run without a change must write no revision"
     );
     let password = std::fs::read_to_string(site.join("members/.users")).unwrap();
     let password = password.trim().strip_prefix("member:").unwrap();
@@ -161,7 +166,7 @@ fn sealed_example_leaves_no_password_in_the_store() {
     assert_eq!(
         preview.exits(0).stdout,
         "nothing to do\n",
-        "an encrypted stack shows no differences either"
+        "a second run on a sealed stack must find no differences"
     );
 }
 
@@ -172,14 +177,17 @@ fn each_command_performs_the_steps_of_its_preview() {
     sandbox.run(&["init"]).exits(0);
     sandbox.run(&["stack", "new", "default"]).exits(0);
     let out = sandbox.path().join("out");
-    let made = as_previewed(&sandbox, &["up"]);
+    let made = run_as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&made), ["create first", "create folder", "create second"]);
     sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
-    let edited = as_previewed(&sandbox, &["up"]);
+    let edited = run_as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&edited), ["update first", "update second"]);
     std::fs::remove_file(out.join("first")).unwrap();
     let blind = sandbox.run(&["preview", "--json"]).exits(0).data("preview");
-    assert_eq!(blind["changed"], false, "without --refresh, drift isn't detected");
+    assert_eq!(
+        blind["changed"], false,
+        "a preview without --refresh must not detect drift"
+    );
     let seen = sandbox
         .run(&["refresh", "--preview", "--detailed-exitcode"])
         .exits(3);
@@ -187,19 +195,19 @@ fn each_command_performs_the_steps_of_its_preview() {
         seen.stdout.contains("first") && seen.stdout.contains("no longer exists"),
         "{seen:?}"
     );
-    let mended = as_previewed(&sandbox, &["up", "--refresh"]);
+    let mended = run_as_previewed(&sandbox, &["up", "--refresh"]);
     assert!(steps(&mended).contains(&"create first".to_owned()), "{mended}");
     assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "longer");
     std::fs::write(out.join("second"), "scribbled").unwrap();
-    let drifted = as_previewed(&sandbox, &["refresh"]);
+    let drifted = run_as_previewed(&sandbox, &["refresh"]);
     assert_eq!(steps(&drifted), ["refresh second"]);
-    as_previewed(&sandbox, &["up"]);
+    run_as_previewed(&sandbox, &["up"]);
     assert!(
         std::fs::read_to_string(out.join("second"))
             .unwrap()
             .starts_with("after ")
     );
-    let gone = as_previewed(&sandbox, &["destroy"]);
+    let gone = run_as_previewed(&sandbox, &["destroy"]);
     assert_eq!(steps(&gone), ["delete first", "delete folder", "delete second"]);
     assert!(!out.exists());
 }
@@ -211,7 +219,7 @@ fn preview_prints_a_tree_with_signs_and_writes_nothing() {
     let first = sandbox.run(&["preview", "--detailed-exitcode"]).exits(3);
     assert!(
         !sandbox.path().join(".state").exists(),
-        "a preview creates nothing"
+        "a preview must create nothing"
     );
     let lines: Vec<&str> = first.stdout.lines().collect();
     assert_eq!(lines[0], "+  folder (directory)");
@@ -225,7 +233,7 @@ fn preview_prints_a_tree_with_signs_and_writes_nothing() {
     let second = sandbox.run(&["preview"]).exits(0);
     assert!(
         second.stdout.contains("   folder"),
-        "the unchanged parent is shown: {second:?}"
+        "the tree must contain the unchanged parent: {second:?}"
     );
     assert!(
         second.stdout.contains("~ content: \"one\" → \"longer\""),
@@ -285,7 +293,7 @@ fn change_of_options_only_is_recorded_in_the_state() {
         1,
     );
     sandbox.write("state.yaml", &protected);
-    let done = as_previewed(&sandbox, &["up"]);
+    let done = run_as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&done), ["same first"]);
     let refused = sandbox.run(&["destroy", "--yes"]).exits(1);
     assert!(refused.stdout.contains("protected"), "{refused:?}");
@@ -300,7 +308,7 @@ fn change_of_options_only_is_recorded_in_the_state() {
         );
     sandbox.write("state.yaml", &renamed);
     let before = files(&sandbox.path().join("out"));
-    let done = as_previewed(&sandbox, &["up"]);
+    let done = run_as_previewed(&sandbox, &["up"]);
     assert_eq!(
         done["renamed"],
         serde_json::json!([{"from": "first", "to": "front"}])
@@ -338,7 +346,7 @@ fn history_and_logs_show_message_and_origin() {
     assert!(!logs.contains("second"), "{logs}");
 }
 
-/// A program of three commands that mark when they begin and end.
+/// Returns a program with three resources of kind `command`, which all run the script `create`.
 fn marking(create: &str) -> String {
     let one = |name| {
         format!(
@@ -358,7 +366,7 @@ fn parallel_limits_concurrent_commands() {
     );
     up(&sandbox, &["--parallel", "1"]).exits(0);
     assert_eq!(marks(&sandbox), "start\nend\n".repeat(3));
-    // Each command waits for the other two: the run succeeds only if all three run at once.
+    // Each command waits for the other two, so the run succeeds only if all three run concurrently.
     let together = "echo start >>marks; n=0; until [ $(grep -c start marks) = 3 ]; do sleep 0.05; n=$((n+1)); [ $n -lt 400 ] || exit 1; done; echo end >>marks";
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", marking(together));
@@ -378,7 +386,7 @@ fn destroy_preview_exit_code_shows_whether_stack_is_empty() {
         seen.stdout.ends_with("3 to delete, 1 output changed\n"),
         "{seen:?}"
     );
-    assert_eq!(files(sandbox.path()), before, "a preview changes nothing");
+    assert_eq!(files(sandbox.path()), before, "a preview must change nothing");
     sandbox.run(&["destroy", "--yes"]).exits(0);
     let nothing = sandbox.run(&preview).exits(0);
     assert_eq!(nothing.stdout, "nothing to do\n");

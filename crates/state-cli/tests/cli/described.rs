@@ -1,4 +1,4 @@
-//! Runs every command with `--json` once: all output matches a schema, and every schema is used.
+//! Runs every command with `--json`: each printed document must match a schema, and each schema must be used.
 
 use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;
@@ -47,7 +47,7 @@ impl Tour {
     }
 }
 
-/// All commands without subcommands, by their full names, as `--help` lists them.
+/// Returns the full names of all commands without subcommands, as `--help` lists them.
 fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
     let help = sandbox.run(&[above, &["--help"]].concat()).exits(0).stdout;
     let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
@@ -97,6 +97,8 @@ pub(crate) fn spooled(sandbox: &Sandbox, id: &str) -> String {
             entry: None,
             reasons: Vec::new(),
         },
+        key_id: None,
+        tag: None,
     };
     let file = sandbox.write("result.json", spooled.encode());
     file.to_str().unwrap().to_owned()
@@ -251,7 +253,7 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
     sealing(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
-    // `edit` needs an editor: `edits.rs` tests it with a script as the editor.
+    // `edit` needs an editor, so `edits.rs` tests it with a script as the editor.
     for command in all.iter().filter(|command| *command != "edit") {
         let began = |ran: &String| ran == command || ran.starts_with(&format!("{command} "));
         assert!(
@@ -260,7 +262,8 @@ fn every_json_output_matches_a_schema_and_all_are_used() {
         );
     }
     let kinds = tour.sandbox.run(&["schema"]).exits(0).stdout;
-    // Kinds that these commands don't print: errors, a client lock that was broken by its id, and the report of `edit`.
+    // The commands above don't print these kinds: an error, a client lock that was broken by its id, the report of
+    // `edit`.
     let elsewhere = ["error", "lock-break-client", "edit"];
     for kind in kinds.lines().filter(|kind| !elsewhere.contains(kind)) {
         assert!(tour.kinds.contains(kind), "no command prints `{kind}`");

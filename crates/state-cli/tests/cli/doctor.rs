@@ -1,4 +1,4 @@
-//! `doctor` reports on a store, and leaves no data behind.
+//! `doctor` reports whether a store is safe, and leaves no data in the store.
 
 use crate::sandbox::Sandbox;
 

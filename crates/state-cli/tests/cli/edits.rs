@@ -1,6 +1,6 @@
-//! Edits of the state: they show their changes, ask for confirmation, and create one revision or none.
+//! Commands that edit the state: each shows its changes, asks for confirmation, and creates one revision or none.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,7 +20,7 @@ fn addresses(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// Runs a command with this shell script as the editor. The script gets the path of the edited text as `$1`.
-fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> Ran {
+fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> CommandOutput {
     let editor = sandbox.write("editor.sh", format!("#!/bin/sh\nset -e\n{script}\n"));
     std::fs::set_permissions(&editor, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = sandbox.command(arguments);
@@ -54,7 +54,10 @@ fn move_updates_references_and_keeps_terraform_export() {
         "mv terraform_data.database terraform_data.db"
     );
     let exported = sandbox.run(&["export"]).exits(0).stdout;
-    assert!(!exported.contains(DATABASE), "dependents name the new address");
+    assert!(
+        !exported.contains(DATABASE),
+        "dependents must name the new address"
+    );
     let there = Sandbox::new();
     let file = there.write("moved.tfstate", exported);
     there.run(&["import", file.to_str().unwrap()]).exits(0);
@@ -86,7 +89,7 @@ fn a_removal_is_refused_while_something_depends_on_it() {
     assert_eq!(
         pruned["changes"].as_array().unwrap().len(),
         1,
-        "the other resources of the group stay"
+        "the other resources of the group must not be removed"
     );
     assert_eq!(sandbox.history()[0]["forced"], true);
     sandbox.run(&["rm", DATABASE, "--cascade", "--yes"]).exits(0);
@@ -278,7 +281,7 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     }
     assert!(
         !sandbox.path().join(".state").exists(),
-        "no store was created yet"
+        "a refused import must create no store"
     );
     let imported = sandbox
         .run(&["import", file, "--repair", "--yes", "--json"])

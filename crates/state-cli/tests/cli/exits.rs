@@ -1,4 +1,4 @@
-//! Exit codes, help, and malicious input.
+//! Tests exit codes, help and malicious input.
 
 use crate::sandbox::{Sandbox, fixture};
 

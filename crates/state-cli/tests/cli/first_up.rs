@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// All paths below a folder.
+/// Returns all paths below a folder.
 fn paths(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for child in std::fs::read_dir(folder).unwrap() {
@@ -21,8 +21,8 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The plans before and after the stack is created may list parallel resources in different orders. Such plans are the
-/// same.
+/// The first `up` plans before and after it creates the stack. Both plans may list parallel resources in different
+/// orders; this alone must not make `up` show the second plan.
 #[test]
 fn first_up_shows_the_plan_of_parallel_resources_once() {
     for _ in 0..4 {
@@ -50,7 +50,7 @@ fn unconfirmed_first_up_leaves_nothing_behind() {
         home(sandbox.sealing(arguments)).exits(4);
         assert_eq!(paths(sandbox.path()), before, "{arguments:?}");
     }
-    // An invalid program fails before the question, and creates nothing.
+    // An invalid program must fail before the confirmation, and create nothing.
     sandbox.write("state.yaml", PAGES.replace("content: one", "mode: '0600'"));
     let wrong = home(sandbox.sealing(&["up", "--yes"])).exits(1);
     assert!(wrong.stdout.contains("nothing was changed"), "{wrong:?}");
@@ -59,12 +59,16 @@ fn unconfirmed_first_up_leaves_nothing_behind() {
     sandbox.run(&["init"]).exits(0);
     let before = paths(sandbox.path());
     home(sandbox.sealing(&["up"])).exits(4);
-    assert_eq!(paths(sandbox.path()), before, "an existing store is unchanged");
+    assert_eq!(
+        paths(sandbox.path()),
+        before,
+        "an existing store must be unchanged"
+    );
     let made = home(sandbox.sealing(&["up", "--yes"])).exits(0);
     assert_eq!(
         made.stderr.matches("3 to create").count(),
         1,
-        "the plan is shown once: {made:?}"
+        "the plan must be shown once: {made:?}"
     );
 }
 

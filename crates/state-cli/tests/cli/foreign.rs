@@ -1,10 +1,11 @@
-//! States of other systems at the command line: detected, decrypted, upgraded, repaired or refused without writing anything.
+//! Imports of states of other systems: `statectl` detects, decrypts, upgrades or repairs a state, or refuses it without
+//! writing anything.
 
 use crate::pulumi::nowhere;
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::path::Path;
 
-/// The path of a fixture of the crate `state-formats`.
+/// Returns the path of a fixture of the crate `state-formats`.
 fn format_fixture(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../state-formats/tests/fixtures")
@@ -13,7 +14,10 @@ fn format_fixture(name: &str) -> String {
 }
 
 fn assert_nothing_written(sandbox: &Sandbox) {
-    assert!(!sandbox.path().join(".state").exists(), "a store was created");
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "a refused import must create no store"
+    );
 }
 
 #[test]
@@ -24,7 +28,7 @@ fn encrypted_state_is_imported_only_with_its_passphrase() {
     for part in ["pbkdf2.main", "STATECTL_IMPORT_PASSPHRASE", "--passphrase-file"] {
         assert!(refused.stderr.contains(part), "{refused:?}");
     }
-    let with = |passphrase: &str| -> Ran {
+    let with = |passphrase: &str| -> CommandOutput {
         run(sandbox
             .command(&["import", &file])
             .env("STATECTL_IMPORT_PASSPHRASE", passphrase))

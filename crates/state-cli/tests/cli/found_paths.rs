@@ -1,6 +1,7 @@
-//! Stores and settings that are found: they must belong to the user alone.
+//! A store or settings file that `statectl` finds by itself is used only if no other user can write it, or after `trust
+//! path`.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use state_core::testkit::run::skip;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,15 +10,15 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs `statectl` in a folder below the sandbox's.
-fn below(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+/// Runs `statectl` in a subfolder of the sandbox.
+fn below(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let folder = sandbox.path().join("a/b");
     std::fs::create_dir_all(&folder).unwrap();
     run(sandbox.command(arguments).current_dir(folder))
 }
 
 #[track_caller]
-fn assert_refused(ran: Ran, object: &Path) {
+fn assert_refused(ran: CommandOutput, object: &Path) {
     let ran = ran.exits(20);
     let hint = format!("trust path {}`", object.display());
     assert!(ran.stderr.contains(&hint), "{ran:?}");
@@ -80,7 +81,7 @@ fn store_of_another_owner_is_refused() {
 }
 
 #[test]
-fn project_settings_lead_to_no_store_of_others() {
+fn writable_store_named_by_project_settings_is_refused() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");
     sandbox.write("statectl.toml", "backend = \".state\"\n");

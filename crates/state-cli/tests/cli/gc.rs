@@ -1,11 +1,11 @@
-//! `gc`: dropped revisions, deleted files, and the report.
+//! `gc`: the revisions that it drops, the files that it deletes, and its report.
 
 use crate::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A store whose stack has this many revisions: an import, then edits.
+/// Returns a sandbox whose stack has this many revisions: an import, then edits.
 fn sandbox(revisions: usize) -> Sandbox {
     let sandbox = Sandbox::with_shop();
     for round in 1..revisions {
@@ -16,7 +16,7 @@ fn sandbox(revisions: usize) -> Sandbox {
     sandbox
 }
 
-/// Every file of the store with its size, without the locks.
+/// Returns every file of the store with its size, except locks.
 fn files(sandbox: &Sandbox) -> BTreeMap<PathBuf, u64> {
     fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, u64>) {
         for child in std::fs::read_dir(folder).unwrap() {

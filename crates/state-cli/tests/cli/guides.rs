@@ -7,10 +7,10 @@ use crate::sandbox::{Sandbox, fixture, run};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Answers every question with yes, because a script has no terminal.
+/// A shell function that adds `--yes` to commands, because a script has no terminal.
 const PRELUDE: &str = "set -euo pipefail\nstatectl() { command statectl --yes \"$@\"; }\n";
 
-/// The script of a page, with the line of the page before the commands of each block.
+/// Returns the script of a page, which prints the line number of each block before its commands.
 fn script(page: &str, text: &str) -> String {
     let mut script = PRELUDE.to_owned();
     let mut skips = false;

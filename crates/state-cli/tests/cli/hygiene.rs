@@ -1,10 +1,11 @@
-//! Local hygiene: files of identities and drafts, endless input, weak passphrases, secrets in command lines.
+//! Local security: permissions of identity files, drafts of edits, endless input, weak passphrases, and secrets in
+//! command lines.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A sandbox with a sealed stack `default`.
+/// Returns a sandbox with a sealed stack `default`.
 fn sealed() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write(
@@ -15,7 +16,7 @@ fn sealed() -> Sandbox {
     sandbox
 }
 
-fn edit(sandbox: &Sandbox, arguments: &[&str], editor: &str) -> Ran {
+fn edit(sandbox: &Sandbox, arguments: &[&str], editor: &str) -> CommandOutput {
     let runtime = sandbox.path().join("run");
     std::fs::create_dir_all(&runtime).unwrap();
     let mut command = sandbox.sealing(arguments);
@@ -126,7 +127,7 @@ fn secret_in_a_command_line_is_refused() {
     assert!(sandbox.path().join("made").exists());
 }
 
-/// Removes everything below a path, as someone with write access can.
+/// Deletes a path with everything below it, as an attacker with write access can.
 fn delete(path: &Path) {
     match path.is_dir() {
         true => std::fs::remove_dir_all(path).unwrap(),
@@ -157,6 +158,24 @@ fn up_never_recreates_a_known_stack_that_vanished() {
         run(&mut sandbox.sealing(&["trust", "--accept", "--stack", "default", "--yes"])).exits(0);
         run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
     }
+}
+
+#[test]
+fn deleted_store_is_forgotten_with_the_commands_of_the_hint() {
+    let sandbox = sealed();
+    run(&mut sandbox.sealing(&["stack", "new", "eu"])).exits(0);
+    run(&mut sandbox.sealing(&["secret", "encrypt", "x", "--stack", "eu"])).exits(0);
+    delete(&sandbox.path().join(".state"));
+    let refused = run(&mut sandbox.sealing(&["up", "--yes"])).exits(12);
+    for part in ["it was deleted, or it vanished", "deleted it on purpose"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+    let commands = crate::hints::commands(&refused.stderr);
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        crate::hints::paste(&sandbox, &command, "sensitive").exits(0);
+    }
+    run(&mut sandbox.sealing(&["up", "--yes"])).exits(0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `import` and `export`: no data is lost or overwritten by accident.
+//! `import` and `export` lose no data, and overwrite none without `--force`.
 
 use crate::sandbox::{Sandbox, fixture};
 use std::os::unix::fs::PermissionsExt;
@@ -167,7 +167,7 @@ fn exported_file_is_private_and_overwrites_only_with_force() {
     assert_eq!(
         there,
         [".state", "out.tfstate", "user-state"],
-        "no temporary file is left"
+        "no temporary file may remain"
     );
 }
 

@@ -8,7 +8,7 @@ use state_manager::{Intent, UpdateRequest};
 
 const SECRET: &str = "correct horse battery staple";
 
-/// A store with two revisions: the fixture `shop`, then its successor.
+/// Returns a sandbox whose stack has two revisions: the fixture `shop`, then its successor.
 fn two() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.import("successor.tfstate").exits(0);
@@ -110,7 +110,11 @@ fn diff_during_an_update_shows_its_changes_so_far() {
         let step = update.begin(Intent::create(entry.clone())).await.unwrap();
         step.succeed(Some(entry)).await.unwrap();
         let data = sandbox.run(&["diff", "--json"]).exits(0).data("diff");
-        assert_eq!(data["new"], Value::Null, "the update is open");
+        assert_eq!(
+            data["new"],
+            Value::Null,
+            "an open update must have no revision yet"
+        );
         assert_eq!(addresses(&data["added"]), ["bucket.logs"]);
         assert_eq!(data["changed"], Value::Array(Vec::new()));
     });

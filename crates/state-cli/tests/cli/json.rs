@@ -1,4 +1,5 @@
-//! `--json`: every command prints documents with a kind and a format version on stdout, also for errors.
+//! `--json`: every command prints documents with a kind and a format version on stdout. An error is such a document
+//! too.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;

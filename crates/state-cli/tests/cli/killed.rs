@@ -1,4 +1,5 @@
-//! `kill -9` of `up` at random moments, with real files: no created file is forgotten, and the next run converges.
+//! Kills `up` with `kill -9` at random moments while it creates real files. The state must know every created file, and
+//! the next run must converge.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::clock::SeededEntropy;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// The environment variable with the seed of a run to replay.
 const SEED: &str = "STATE_TESTS_SEED";
-/// How often each test kills `up`.
+/// Number of times that each test kills `up`, before scaling.
 const ROUNDS: u32 = 50;
 /// Maximum number of pages in a program.
 const PAGES: u64 = 24;
@@ -27,7 +28,7 @@ impl Dice {
     }
 }
 
-/// A random program, and the files that it must create, except the file with the generated password.
+/// Returns a random program, and the files that it must create except the file with the generated password.
 fn program(dice: &Dice, round: u64) -> (String, BTreeMap<PathBuf, String>) {
     let mut text = String::from(concat!(
         "resources:\n",
@@ -52,7 +53,7 @@ fn program(dice: &Dice, round: u64) -> (String, BTreeMap<PathBuf, String>) {
     (text, files)
 }
 
-/// The files of a folder, by name.
+/// Returns the files of a folder, by name.
 fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     let Ok(children) = std::fs::read_dir(folder) else {
         return BTreeMap::new();
@@ -67,13 +68,13 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     paths.map(file).collect()
 }
 
-/// The name of the file that an entry describes.
+/// Returns the name of the file that an entry describes.
 fn name(entry: &Entry) -> Option<PathBuf> {
     let path = entry.inputs.as_ref()?.get("path")?.as_str()?.into_owned();
     Some(PathBuf::from(Path::new(&path).file_name()?))
 }
 
-/// The files named by the state or by a pending operation, and the number of pending operations.
+/// Returns the files that the state or a pending operation names, and the number of pending operations.
 fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
     // `up` was killed before it created the stack.
     if !sandbox.path().join(".state/names/default/default.json").exists() {
@@ -89,7 +90,7 @@ fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
     })
 }
 
-/// Waits for a random time, mostly after a random number of steps was reported as finished.
+/// Waits for a random time; in most cases only after `up` has reported a random number of finished steps.
 fn wait(child: &mut Child, dice: &Dice) {
     let most = if dice.below(4) == 0 {
         100_000
@@ -108,7 +109,7 @@ fn wait(child: &mut Child, dice: &Dice) {
     std::thread::sleep(Duration::from_micros(dice.below(most)));
 }
 
-/// Whether a file is known, or is the temporary file of a known one.
+/// Returns whether a file is known, or is the temporary file of a known file.
 fn is_known(file: &Path, known: &BTreeSet<PathBuf>) -> bool {
     let is_staged = |known: &PathBuf| {
         let name = Digest::of(known.as_os_str().as_encoded_bytes()).short();
@@ -149,18 +150,18 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         for file in between.keys() {
             assert!(
                 is_known(file, &known),
-                "{} is forgotten; {replay}",
+                "neither the state nor a pending operation names {}; {replay}",
                 file.display()
             );
         }
         let mut again = sandbox.command(&["up", "--yes"]);
         let again = run(again.env("STATECTL_POLICY", policy));
         assert_eq!(again.code, 0, "{replay}: {again:#?}");
-        let mut there = files(&out);
-        in_between += u64::from(between != before && between != there);
-        let password = there.remove(Path::new("secret"));
+        let mut after = files(&out);
+        in_between += u64::from(between != before && between != after);
+        let password = after.remove(Path::new("secret"));
         assert_eq!(password.map(|password| password.len()), Some(20), "{replay}");
-        assert_eq!(there, wanted, "{replay}");
+        assert_eq!(after, wanted, "{replay}");
     }
     eprintln!("{in_between} of {rounds} runs were killed midway, {left_pending} left operations pending");
     assert!(in_between > rounds / 10 && left_pending > 0, "{replay}");

@@ -1,7 +1,7 @@
-//! Client locks of the binary: an operator locks a stack across commands.
+//! Client locks, by which an operator locks a stack across several commands.
 
 use crate::programs::started;
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 
 fn acquire(sandbox: &Sandbox, more: &[&str]) -> String {
     let arguments = [&["lock", "acquire", "-m", "moving the database", "--json"], more].concat();
@@ -9,7 +9,7 @@ fn acquire(sandbox: &Sandbox, more: &[&str]) -> String {
     locked["client-lock"]["id"].as_str().unwrap().to_owned()
 }
 
-fn import_as(sandbox: &Sandbox, id: &str) -> Ran {
+fn import_as(sandbox: &Sandbox, id: &str) -> CommandOutput {
     let path = fixture("successor.tfstate");
     run(sandbox
         .command(&["import", path.to_str().unwrap()])
@@ -112,7 +112,7 @@ fn up_with_a_broken_lock_is_fenced_and_leaves_pending() {
     );
     assert!(
         !sandbox.path().join("later").exists(),
-        "no further step was begun"
+        "no further step may begin after the lock was lost"
     );
     assert!(
         text.contains("another client took over the lock") && text.contains("`statectl lock status`"),

@@ -27,7 +27,7 @@ const LINES: [(&str, LogLevel, Option<&str>, &str); 4] = [
     ),
 ];
 
-/// A stack with an import without log lines, then two updates that each log all of [`LINES`].
+/// Returns a sandbox whose stack has an import without log lines, and two updates that each log all [`LINES`].
 fn talkative() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     sandbox.on_stack(async |stack| {
@@ -50,7 +50,7 @@ fn talkative() -> Sandbox {
     sandbox
 }
 
-/// The documents that `--json` prints, each validated against its schema.
+/// Returns the documents that `logs --json` prints, after checking each against its schema.
 fn lines(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
     let ran = sandbox.run(&[&["logs", "--json"], arguments].concat()).exits(0);
     assert_eq!(ran.stderr, "");

@@ -1,6 +1,6 @@
 //! Tests of the `statectl` binary, each in its own folder.
 
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
+#![expect(clippy::unwrap_used, reason = "a test that can't continue should panic")]
 
 mod across;
 mod approvals;
@@ -20,16 +20,19 @@ mod foreign;
 mod found_paths;
 mod gc;
 mod guides;
+mod hints;
 mod hygiene;
 mod import;
 mod inspect;
 mod json;
+mod key_loss;
 mod killed;
 mod kinds;
 mod locks;
 mod login;
 mod logs;
 mod ownership;
+mod plugins;
 mod programs;
 mod pulumi;
 mod reading;

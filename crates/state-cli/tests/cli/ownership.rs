@@ -1,8 +1,9 @@
-//! Which stack a program may change: its own one, never another one only because nothing else is in the store.
+//! Selection of the stack of a program: a program changes its own stack, and no other stack without `--adopt`, even if
+//! the store has no other stack.
 
-use crate::sandbox::{Ran, Sandbox, fixture};
+use crate::sandbox::{CommandOutput, Sandbox, fixture};
 
-/// A program with a name and one file.
+/// Returns a program with this name and one file.
 fn program(name: &str) -> String {
     let file = if name.is_empty() { "file" } else { name };
     let head = match name {
@@ -12,19 +13,19 @@ fn program(name: &str) -> String {
     format!("{head}resources:\n  {file}: {{ kind: file, inputs: {{ path: {file}.txt, content: x }} }}\n")
 }
 
-fn up(sandbox: &Sandbox, name: &str, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, name: &str, more: &[&str]) -> CommandOutput {
     sandbox.write("state.yaml", program(name));
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }
 
-/// The addresses of a stack.
+/// Returns the addresses of the resources of a stack.
 fn addresses(sandbox: &Sandbox, stack: &str) -> Vec<String> {
     let listed = sandbox.run(&["list", "--stack", stack]).exits(0).stdout;
     listed.lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn up_never_takes_a_stack_because_it_is_the_only_one() {
+fn up_refuses_the_only_stack_if_it_is_not_its_own() {
     let sandbox = Sandbox::new();
     let shop = fixture("shop.tfstate");
     sandbox
@@ -44,11 +45,15 @@ fn up_never_takes_a_stack_because_it_is_the_only_one() {
     }
     assert_eq!(addresses(&sandbox, "production"), before);
     let listed = sandbox.run(&["stack", "ls"]).exits(0).stdout;
-    assert_eq!(listed.lines().count(), 2, "no stack was created: {listed}");
+    assert_eq!(
+        listed.lines().count(),
+        2,
+        "a refused run must create no stack: {listed}"
+    );
 }
 
 #[test]
-fn up_takes_the_stack_with_the_name_of_its_program() {
+fn up_selects_the_stack_with_the_name_of_its_program() {
     let sandbox = Sandbox::new();
     up(&sandbox, "site", &[]).exits(0);
     assert_eq!(addresses(&sandbox, "site"), ["site"]);
@@ -56,19 +61,19 @@ fn up_takes_the_stack_with_the_name_of_its_program() {
     up(&sandbox, "site", &["--detailed-exitcode"]).exits(0);
     up(&sandbox, "other", &[]).exits(0);
     assert_eq!(addresses(&sandbox, "other"), ["other"]);
-    // Without another stack, the program at hand decides for `destroy` as well.
+    // `destroy` without `--stack` also selects the stack by the program in the folder.
     sandbox.run(&["destroy", "--yes"]).exits(0);
     assert_eq!(addresses(&sandbox, "other"), [""; 0]);
     assert_eq!(addresses(&sandbox, "site"), ["site"]);
 }
 
 #[test]
-fn up_takes_the_only_stack_if_its_program_made_it() {
+fn up_selects_the_only_stack_if_its_program_created_it() {
     let sandbox = Sandbox::new();
     up(&sandbox, "site", &["--stack", "prod"]).exits(0);
     up(&sandbox, "site", &["--detailed-exitcode"]).exits(0);
     up(&sandbox, "e", &[]).exits(10);
-    // A name that is no name of a stack still identifies the program.
+    // A program name that isn't a valid stack name still identifies the program.
     let sandbox = Sandbox::new();
     let spaced = "name: My site\nresources:\n  a: { kind: file, inputs: { path: a, content: x } }\n";
     sandbox.write("state.yaml", spaced);

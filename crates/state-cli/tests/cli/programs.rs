@@ -1,16 +1,16 @@
-//! Invalid programs and failing providers: a clear error, an exit code, and no lost state.
+//! Invalid programs and failing providers: each is reported with a clear error and its exit code, and no state is lost.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[track_caller]
-fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> Ran {
+fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> CommandOutput {
     sandbox.write("state.yaml", program);
     sandbox.run(&[&["up", "--yes"][..], more].concat())
 }
 
-/// A program with one resource of kind `command`, followed by the text `more`.
+/// Returns a program with one resource of kind `command`, followed by the text `more`.
 pub(crate) fn command(name: &str, script: &str, more: &str) -> String {
     format!(
         "resources:\n  {name}:\n    kind: command\n    inputs:\n      create: [sh, -c, '{script}']\n{more}"
@@ -82,7 +82,7 @@ fn unknown_property_is_reported_before_changes() {
     assert!(ran.stderr.contains(text), "{ran:?}");
     assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
     assert!(!sandbox.path().join("a").exists());
-    // Errors that only the provider can detect are reported by the preview.
+    // The preview also reports errors that only the provider can detect.
     let ran = up(&sandbox, &program.replace("contnt: x", "mode: '0600'"), &[]).exits(1);
     assert!(
         ran.stdout.contains("`content` is missing") && ran.stdout.contains("nothing was changed"),
@@ -112,7 +112,7 @@ fn config_is_read_from_flag_or_file_and_unknown_is_refused() {
     let bare = up(&sandbox, program, &["--config", "hunter2"]).exits(2);
     assert!(
         bare.stderr.contains("NAME=VALUE") && !format!("{bare:?}").contains("hunter2"),
-        "the argument may be a secret: {bare:?}"
+        "the error must not repeat the argument, which may be a secret: {bare:?}"
     );
 }
 
@@ -250,7 +250,10 @@ fn second_interrupt_leaves_steps_in_flight_pending() {
     assert!(pending.contains("slow"), "{pending}");
     let asked = sandbox.run(&["refresh", "--yes"]).exits(18);
     let still = asked.stdout.contains("pending: create of slow");
-    assert!(still, "the provider can't determine the outcome: {asked:?}");
+    assert!(
+        still,
+        "the operation must stay pending, because the provider can't determine its outcome: {asked:?}"
+    );
     sandbox.run(&["up", "--yes"]).exits(18);
     sandbox.run(&["refresh", "--preview"]).exits(0);
     let absent = ["refresh", "--import-pending", "absent=1", "--yes"];
@@ -266,7 +269,7 @@ fn second_interrupt_leaves_steps_in_flight_pending() {
             let ran = sandbox.run(&[&["refresh", more][..], answer].concat()).exits(10);
             assert!(
                 ran.stderr.contains("pending"),
-                "an unused answer is reported: {ran:?}"
+                "an option without a pending operation must be an error: {ran:?}"
             );
         }
     }
@@ -318,7 +321,10 @@ fn interrupt_reports_resolved_operations_and_asks_no_more() {
         said.contains("nothing else was changed; resolved the pending create of "),
         "{said}"
     );
-    assert!(!(asked("a") && asked("b")), "only one provider was asked: {said}");
+    assert!(
+        !(asked("a") && asked("b")),
+        "no read may begin after the interrupt: {said}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Imports and exports of Pulumi states through a store.
 
-use crate::sandbox::{Ran, Sandbox, run};
+use crate::sandbox::{CommandOutput, Sandbox, run};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -45,7 +45,7 @@ fn document(resources: &[Value]) -> Value {
     })
 }
 
-/// A sandbox with a file `dev.json`.
+/// Returns a sandbox with the document in the file `dev.json`.
 fn with(document: &Value) -> (Sandbox, String) {
     let sandbox = Sandbox::new();
     let text = document.to_string();
@@ -83,7 +83,7 @@ fn checkpoint_roundtrips_and_its_secrets_stay_masked() {
     assert!(imported.stdout.contains("shop/dev"), "{imported:?}");
     assert!(
         !imported.stderr.contains("stored in plaintext"),
-        "the secrets are encrypted: {imported:?}"
+        "the import must report that the secrets are encrypted: {imported:?}"
     );
     let listed = sandbox.run(&["list"]).exits(0);
     assert_eq!(listed.stdout.lines().count(), 4, "{listed:?}");
@@ -124,7 +124,7 @@ fn sealed_stack_seals_and_masks_all_secret_envelopes() {
 fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     let (sandbox, text) = with(&document(&resources()));
     let import = ["import", "dev.json", "--open-secrets"];
-    let open = |file: Option<&str>, passphrase: Option<&str>| -> Ran {
+    let open = |file: Option<&str>, passphrase: Option<&str>| -> CommandOutput {
         let mut arguments = import.to_vec();
         arguments.extend(file.iter().flat_map(|file| ["--secrets-passphrase-file", file]));
         let mut command = sandbox.sealing(&arguments);
@@ -137,7 +137,10 @@ fn decrypted_secrets_are_sealed_and_exported_unchanged() {
     open(None, None).exits(12);
     let wrong = open(None, Some("password123")).exits(12);
     assert!(wrong.stderr.contains("the passphrase is wrong"), "{wrong:?}");
-    assert!(!sandbox.path().join(".state").exists(), "no store was created");
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "a refused import must create no store"
+    );
     sandbox.write("passphrase", "password\n");
     let opened = open(Some("passphrase"), None).exits(0);
     assert!(opened.stderr.contains("3 secrets were decrypted"), "{opened:?}");
@@ -240,7 +243,10 @@ fn invalid_state_is_refused_with_all_violations() {
     let (sandbox, _) = with(&document(&list));
     let refused = sandbox.run(&["import", "dev.json"]).exits(14);
     assert!(refused.stderr.contains("import --repair"), "{refused:?}");
-    assert!(!sandbox.path().join(".state").exists(), "no store was created");
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "a refused import must create no store"
+    );
     let refused = sandbox.run(&["import", "dev.json", "--json"]).exits(14);
     let error = serde_json::from_str::<Value>(&refused.stdout).unwrap();
     let violations = error["error"]["violations"].as_array().unwrap();
@@ -289,7 +295,10 @@ fn malformed_file_is_refused_with_position_and_path() {
         assert!(refused.stderr.contains(part), "{name}: {refused:?}");
         assert!(!refused.stderr.contains("Terraform"), "{name}: {refused:?}");
     }
-    assert!(!sandbox.path().join(".state").exists(), "no store was created");
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "a refused import must create no store"
+    );
 }
 
 #[test]

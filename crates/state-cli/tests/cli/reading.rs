@@ -32,7 +32,7 @@ fn show_prints_dependencies_in_both_directions() {
     );
     assert!(
         shown.stdout.contains("12345678901234567890"),
-        "digits are kept: {shown:?}"
+        "all digits must be printed: {shown:?}"
     );
     let shown = sandbox.run(&["show", "terraform_data.migration"]).exits(0);
     assert!(shown.stdout.contains("depends on\n"), "{shown:?}");
@@ -105,7 +105,10 @@ fn colours_need_a_request_and_no_color_disables_them() {
         let mut command = sandbox.command(&show);
         crate::sandbox::run(command.env(name, value)).exits(0).stdout
     };
-    assert!(!sandbox.run(&show).stdout.contains('\x1b'), "stdout is a pipe");
+    assert!(
+        !sandbox.run(&show).stdout.contains('\x1b'),
+        "output to a pipe must have no colours"
+    );
     assert!(run("CLICOLOR_FORCE", "1").contains('\x1b'));
     assert!(!run("NO_COLOR", "1").contains('\x1b'));
     assert!(

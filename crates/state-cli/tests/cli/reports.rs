@@ -7,7 +7,7 @@ use crate::sandbox::Sandbox;
 use serde_json::Value;
 use std::process::Stdio;
 
-/// A program with these files. The content of each file is its name.
+/// Returns a program with these files. The content of each file is its name.
 fn pages(names: &[&str]) -> String {
     let page =
         |name: &&str| format!("  {name}: {{ kind: file, inputs: {{ path: {name}, content: {name} }} }}\n");
@@ -58,7 +58,7 @@ fn preview_of_an_idle_locked_stack_names_the_holder() {
         assert!(
             seen.stdout
                 .contains("the outcome of an earlier create is unknown"),
-            "the pending operation is of an earlier run: {seen:?}"
+            "the preview must report the pending operation of the earlier run: {seen:?}"
         );
         let pending = sandbox.run(&["pending", "list"]).exits(0);
         assert_eq!(pending.stderr, "", "{pending:?}");
@@ -100,7 +100,10 @@ fn recorded_failure_is_reported_with_its_revision() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", command("bad", "exit 75", ""));
     let ran = sandbox.run(&["up", "--yes", "--json"]).exits(1).data("up");
-    assert_eq!(ran["changed"], false, "nothing was changed: {ran}");
+    assert_eq!(
+        ran["changed"], false,
+        "a step that failed without effect must change nothing: {ran}"
+    );
     let ran = sandbox.run(&["up", "--yes"]).exits(1);
     assert!(ran.stdout.ends_with("failed: 0 done, 1 failed\n"), "{ran:?}");
 }
@@ -183,7 +186,7 @@ fn steps_skipped_after_a_failure_are_reported_in_one_line() {
     assert_eq!(
         one["skipped"].as_array().unwrap().len(),
         1,
-        "untargeted resources are not reported: {one}"
+        "untargeted resources must not be reported: {one}"
     );
 }
 
@@ -235,7 +238,7 @@ fn pending_list_names_the_file_of_a_kept_result() {
     let lineage = sandbox.on_stack(async |stack| stack.lineage());
     let named = folder.join(format!("{lineage}-{id}.json"));
     std::fs::rename(written, &named).unwrap();
-    // A file without a result of this stack isn't listed, even if its name fits.
+    // A file that contains no result of this stack must not be listed, even if its name matches.
     std::fs::write(folder.join(format!("{lineage}-other.json")), "{}").unwrap();
     let file = named.to_str().unwrap();
     assert_eq!(listed(&sandbox)["kept-in"], file);

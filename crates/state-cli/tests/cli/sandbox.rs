@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// The path of a Terraform state in the fixtures of the workspace.
+/// Returns the path of a Terraform state in the fixtures of the workspace.
 pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
@@ -15,13 +15,13 @@ pub(crate) fn fixture(name: &str) -> PathBuf {
 
 /// Output and exit code of a run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
+impl CommandOutput {
     /// Asserts the exit code of the run.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
@@ -29,7 +29,7 @@ impl Ran {
         self
     }
 
-    /// The only JSON document on stdout, checked against its schema. Asserts that stderr is empty.
+    /// Returns the only JSON document on stdout, after checking it against its schema. Asserts that stderr is empty.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stderr, "", "{self:#?}");
@@ -40,7 +40,7 @@ impl Ran {
         document
     }
 
-    /// The data of the JSON document, which must have this kind.
+    /// Returns the data of the JSON document on stdout. Asserts that the document has this kind.
     #[track_caller]
     pub(crate) fn data(&self, kind: &str) -> Value {
         let mut document = self.json();
@@ -64,14 +64,14 @@ impl Sandbox {
         }
     }
 
-    /// A folder with a store that holds the fixture `shop`.
+    /// Creates a sandbox with a store whose stack `default` has the fixture `shop`.
     pub(crate) fn with_shop() -> Self {
         let sandbox = Self::new();
         sandbox.import("shop.tfstate").exits(0);
         sandbox
     }
 
-    /// The path of the sandbox folder.
+    /// Returns the path of the sandbox folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -83,7 +83,8 @@ impl Sandbox {
         path
     }
 
-    /// `statectl` without a terminal and without the caller's settings.
+    /// Returns a command that runs `statectl` without a terminal, without the settings of the user who runs the test,
+    /// and with new stacks in plaintext.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_statectl"));
         command
@@ -92,13 +93,15 @@ impl Sandbox {
             .stdin(Stdio::null())
             .env("XDG_CONFIG_HOME", self.path().join("user-config"))
             .env("XDG_STATE_HOME", self.path().join("user-state"))
-            // Most tests are easier to read if the store contains plaintext.
+            // Most tests are easier to read with a store in plaintext.
             .env("STATECTL_POLICY", "plaintext");
         for name in [
             "STATECTL_BACKEND",
             "STATECTL_STACK",
             "STATECTL_IDENTITY",
             "STATECTL_PASSPHRASE",
+            "STATECTL_AGE_PLUGINS",
+            "STATECTL_AGE_PLUGIN_TIMEOUT",
             "STATECTL_IMPORT_PASSPHRASE",
             "STATECTL_LOCK_ID",
             "STATECTL_EXPECT_KEY",
@@ -113,7 +116,7 @@ impl Sandbox {
         command
     }
 
-    /// Like [`Sandbox::command`], for a user whose new stacks are sealed.
+    /// Like [`Sandbox::command`], but new stacks are sealed.
     pub(crate) fn sealing(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
         command.env("STATECTL_POLICY", "sensitive");
@@ -121,16 +124,16 @@ impl Sandbox {
     }
 
     /// Runs `statectl` with these arguments.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
         run(&mut self.command(arguments))
     }
 
     /// Runs `statectl import` on a fixture.
-    pub(crate) fn import(&self, name: &str) -> Ran {
+    pub(crate) fn import(&self, name: &str) -> CommandOutput {
         self.run(&["import", fixture(name).to_str().unwrap()])
     }
 
-    /// The history, newest first.
+    /// Returns the history of the stack, newest revision first.
     pub(crate) fn history(&self) -> Vec<Value> {
         let ran = self.run(&["history", "--json"]);
         assert_eq!(ran.stderr, "", "{ran:#?}");
@@ -165,10 +168,33 @@ impl Sandbox {
     }
 }
 
+/// `statectl` of a user with settings, an identity and known stacks of their own, whose new stacks are sealed.
+pub(crate) fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Command {
+    let mut command = sandbox.sealing(arguments);
+    let settings = sandbox.path().join(who);
+    command
+        .env("XDG_STATE_HOME", settings.join("seen"))
+        .env("XDG_CONFIG_HOME", settings);
+    command
+}
+
+/// Runs the command of [`user`] and collects its output.
+pub(crate) fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> CommandOutput {
+    run(&mut user(sandbox, who, arguments))
+}
+
+/// A sandbox with the fixture `shop` in a sealed stack, imported by the user `anna`.
+pub(crate) fn sealed_shop() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    as_user(&sandbox, "anna", &["import", shop.to_str().unwrap()]).exits(0);
+    sandbox
+}
+
 /// Runs a prepared command and collects its output.
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> CommandOutput {
     let output = command.output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),

@@ -1,11 +1,11 @@
-//! The schemas that `statectl schema` prints. Every JSON document that a test here receives is checked against its
+//! Tests the schemas that `statectl schema` prints. All tests of this binary check each JSON document against its
 //! schema.
 
 use crate::sandbox::Sandbox;
 use serde_json::{Map, Value};
 use state_formats::Formats;
 
-/// The schemas of the source file, completed with the names of the formats.
+/// Returns the schemas of the source file, completed with the names of the formats.
 fn written() -> Value {
     let mut all: Value = serde_json::from_str(include_str!("../../schemas/data.json")).unwrap();
     let names: Vec<_> = Formats::standard().iter().map(|format| format.name()).collect();
@@ -13,7 +13,8 @@ fn written() -> Value {
     all
 }
 
-/// All violations of the schema in a document that `--json` printed. A kind without a schema is a violation too.
+/// Returns all violations of the schema in a document that `--json` printed. A kind without a schema is a violation
+/// too.
 pub(crate) fn objections(document: &Value) -> Vec<String> {
     let all = written();
     let mut found = Vec::new();

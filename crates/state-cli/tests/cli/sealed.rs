@@ -1,6 +1,6 @@
-//! Sealed stacks at the command line: access of a team, and of users without a key.
+//! Sealed stacks at the command line: access of recipients, and of users without a key.
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,27 +8,7 @@ use std::path::Path;
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as a user with their own settings folder, whose new stacks are sealed.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
-    let settings = sandbox.path().join(who);
-    let mut command = sandbox.sealing(arguments);
-    run(command
-        .env("XDG_STATE_HOME", settings.join("seen"))
-        .env("XDG_CONFIG_HOME", settings))
-}
-
-fn sealed_shop() -> Sandbox {
-    let sandbox = Sandbox::new();
-    as_user(
-        &sandbox,
-        "anna",
-        &["import", fixture("shop.tfstate").to_str().unwrap()],
-    )
-    .exits(0);
-    sandbox
-}
-
-/// The files below a folder that contain the secret, also in compressed form.
+/// Returns the files below a folder that contain the secret, also in compressed form.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -86,7 +66,7 @@ fn import_seals_and_export_with_the_key_is_identical() {
     assert_eq!(
         anna(&["history", "--json"]).exits(0).stdout.lines().count(),
         1,
-        "nothing changed"
+        "an equal import must write no revision"
     );
 }
 
@@ -204,7 +184,7 @@ fn recipient_reads_and_writes_until_removed() {
     let differences = as_user(&sandbox, "anna", &["diff", "@-", "@", "--detailed-exitcode"]).exits(0);
     assert!(
         differences.stdout.contains("no differences"),
-        "a new data key is not a difference: {differences:?}"
+        "a new data key must not be shown as a difference: {differences:?}"
     );
     as_user(&sandbox, "anna", &["rollback", "1", "--yes"]).exits(0);
     as_user(&sandbox, "anna", &["verify", "--deep"]).exits(0);
@@ -219,7 +199,7 @@ fn encrypt_seals_a_plaintext_stack_with_a_passphrase() {
     let sandbox = Sandbox::with_shop();
     assert!(
         !leaks(&sandbox.path().join(".state")).is_empty(),
-        "the stack is in plaintext"
+        "the store must contain the secret before `encrypt`"
     );
     let with_passphrase = |passphrase: &str, arguments: &[&str]| {
         let mut command = sandbox.sealing(arguments);

@@ -1,6 +1,6 @@
 //! Sensitive values are printed only with `--show-secrets`, and in exports.
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
 use serde_json::json;
 
 const SECRET: &str = "correct horse battery staple";
@@ -69,7 +69,7 @@ fn malformed_file_error_has_position_and_no_content() {
     assert!(!refused.stderr.contains(SECRET));
     assert!(
         !sandbox.path().join(".state").exists(),
-        "an invalid file creates no store"
+        "an invalid file must create no store"
     );
 }
 
@@ -89,11 +89,11 @@ fn secret_encrypt_without_a_stack_hints_at_stack_new() {
     run(&mut sandbox.sealing(&["secret", "encrypt", "token"])).exits(0);
 }
 
-/// A secret that no list of sensitive attributes names, in three places: as a known attribute, as a copy in a longer string,
-/// and in an output.
+/// A secret that the state doesn't mark as sensitive. It is in three places: in a known attribute, as a copy in a
+/// longer string, and in an output.
 const UNMARKED: &str = "zq7Kp2-w4tch-7he-m1ne";
 
-/// A Terraform state without any sensitive path.
+/// Writes a Terraform state without any sensitive path, and returns the path of the file.
 fn unmarked(sandbox: &Sandbox) -> String {
     let resource = |kind: &str, name: &str, attributes: serde_json::Value| {
         json!({
@@ -117,7 +117,7 @@ fn unmarked(sandbox: &Sandbox) -> String {
         .to_owned()
 }
 
-/// Whether any file of the store contains the secret, also in compressed snapshots.
+/// Returns whether any file of the store contains the secret, also in compressed snapshots.
 fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
     std::fs::read_dir(folder).unwrap().any(|item| {
         let path = item.unwrap().path();
@@ -133,7 +133,7 @@ fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
 }
 
 #[track_caller]
-fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let ran = run(&mut sandbox.sealing(&[arguments, &["--yes"]].concat()));
     assert!(
         !ran.stdout.contains(UNMARKED) && !ran.stderr.contains(UNMARKED),
@@ -232,7 +232,7 @@ fn seal_encrypts_what_scan_finds_and_history_on_request() {
     let store = sandbox.path().join(".state");
     assert!(
         store_contains(&store, UNMARKED),
-        "no rule of the import knows this attribute"
+        "an attribute that no rule of the import matches must stay in plaintext"
     );
     sealing(&sandbox, &["secret", "scan", "--detailed-exitcode"]).exits(3);
     sealing(&sandbox, &["secret", "seal", "x_user.nothing"]).exits(10);

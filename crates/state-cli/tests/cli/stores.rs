@@ -31,10 +31,10 @@ fn nearest_store_in_a_parent_folder_is_used() {
     .exits(0);
     assert!(
         !deep.join(".state").exists(),
-        "no store is created in the subfolder"
+        "no store may be created in the subfolder"
     );
     assert_eq!(sandbox.history().len(), 2);
-    // A folder `.state` without a store is skipped.
+    // The search must skip a folder `.state` without a store.
     std::fs::create_dir(deep.join(".state")).unwrap();
     run(sandbox.command(&["list"]).current_dir(&deep)).exits(0);
 }

@@ -2,29 +2,15 @@
 
 mod pins;
 
-use crate::sandbox::{Ran, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture, run, sealed_shop, user};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as a user with their own settings and known stacks.
-fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
-    run(&mut user(sandbox, who, arguments))
-}
-
-fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Command {
-    let mut command = sandbox.sealing(arguments);
-    let settings = sandbox.path().join(who);
-    command
-        .env("XDG_STATE_HOME", settings.join("seen"))
-        .env("XDG_CONFIG_HOME", settings);
-    command
-}
-
 /// Like [`as_user`], with this input on stdin.
-fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
+fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> CommandOutput {
     let mut command = user(sandbox, who, arguments);
     let mut child = command
         .stdin(Stdio::piped())
@@ -34,18 +20,11 @@ fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_ref()).unwrap();
     let output = child.wait_with_output().unwrap();
-    Ran {
+    CommandOutput {
         code: output.status.code().unwrap(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
-}
-
-fn sealed_shop() -> Sandbox {
-    let sandbox = Sandbox::new();
-    let shop = fixture("shop.tfstate");
-    as_user(&sandbox, "anna", &["import", shop.to_str().unwrap()]).exits(0);
-    sandbox
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -157,7 +136,7 @@ fn output_readers_can_read_only_outputs() {
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "only the documents from the time with an output recipient must exist"
+        "outputs must be published only while the stack has an output recipient"
     );
 }
 

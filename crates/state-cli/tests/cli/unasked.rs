@@ -1,9 +1,8 @@
-//! Requests without the user's request: a project's settings send no credentials anywhere, and completion sends no request.
+//! Requests that the user didn't ask for: credentials aren't sent to an endpoint that only project settings name, and
+//! completion sends no request.
 
-use crate::sandbox::{Ran, Sandbox, run};
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
+use crate::sandbox::{CommandOutput, Sandbox, run};
+use state_core::testkit::server::CannedServer;
 
 const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "CANARY"),
@@ -11,25 +10,12 @@ const KEYS: [(&str, &str); 3] = [
     ("AWS_REGION", "r"),
 ];
 
-/// Starts a server that hears requests and answers each with 404.
-fn server() -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let (sender, requests) = channel();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            let length = stream.read(&mut request).unwrap_or_default();
-            drop(sender.send(String::from_utf8_lossy(&request[..length]).into_owned()));
-            drop(
-                stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
-            );
-        }
-    });
-    (endpoint, requests)
+/// Starts a server without any object.
+fn server() -> CannedServer {
+    CannedServer::start("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
     let mut command = sandbox.command(arguments);
     for name in [
         "AWS_ENDPOINT_URL",
@@ -43,7 +29,8 @@ fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) 
 
 #[test]
 fn project_settings_send_credentials_to_no_endpoint() {
-    let (endpoint, requests) = server();
+    let server = server();
+    let endpoint = server.url();
     for parameter in ["endpoint", "endp%6fint"] {
         let sandbox = Sandbox::new();
         sandbox.write(
@@ -67,35 +54,37 @@ fn project_settings_send_credentials_to_no_endpoint() {
             assert!(refused.stderr.contains("--backend"), "{refused:?}");
         }
     }
-    assert_eq!(requests.try_iter().count(), 0);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
 fn endpoint_that_the_user_names_too_is_used() {
-    let (endpoint, requests) = server();
+    let server = server();
+    let endpoint = server.url();
     let sandbox = Sandbox::new();
     let url = format!("s3://states?endpoint={endpoint}");
     sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
-    let heard = || requests.try_iter().count() > 0;
+    let is_used = || !server.requests().is_empty();
     with_keys(&sandbox, &["list"], &[("AWS_ENDPOINT_URL", &endpoint)]).exits(10);
-    assert!(heard(), "named by the environment");
+    assert!(is_used(), "the environment names the endpoint");
     with_keys(&sandbox, &["list", "--backend", &url], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "the URL on the command line names the endpoint");
     let config = format!("endpoint={endpoint}");
     with_keys(&sandbox, &["list", "--backend-config", &config], &[]).exits(10);
-    assert!(heard(), "named by the command line");
+    assert!(is_used(), "`--backend-config` names the endpoint");
     std::fs::create_dir_all(sandbox.path().join("user-config/statectl")).unwrap();
     sandbox.write(
         "user-config/statectl/config.toml",
         format!("[profiles.mine]\nbackend = \"{url}\"\n"),
     );
     with_keys(&sandbox, &["list"], &[]).exits(10);
-    assert!(heard(), "named by the user's settings");
+    assert!(is_used(), "the user's settings name the endpoint");
 }
 
 #[test]
 fn completion_sends_no_request_for_a_project() {
-    let (endpoint, requests) = server();
+    let server = server();
+    let endpoint = server.url();
     let sandbox = Sandbox::new();
     sandbox.write("statectl.toml", "backend = \"s3://states\"\n");
     for kind in ["stacks", "addresses", "revisions", "outputs", "operations"] {
@@ -103,11 +92,11 @@ fn completion_sends_no_request_for_a_project() {
         let offered = with_keys(&sandbox, &["__words", kind], &variables).exits(0);
         assert_eq!((&*offered.stdout, &*offered.stderr), ("", ""));
     }
-    assert_eq!(requests.try_iter().count(), 0);
+    assert_eq!(server.requests(), [""; 0]);
 }
 
 #[test]
-fn disabled_certificate_check_is_refused_with_a_way_out() {
+fn disabled_certificate_check_is_refused_with_a_hint() {
     let sandbox = Sandbox::new();
     let url = "s3://states?endpoint=https://127.0.0.1:1";
     for arguments in [&["list", "--backend", url][..], &["doctor", url]] {
@@ -129,6 +118,8 @@ fn message_repeats_no_user_and_no_password_of_a_url() {
         "s3://CANARY@states/x",
         "s3://me:CAN/ARY@states",
         "kv://me:CANARY@host",
+        "s3://states?endpoint=http://me:CANARY@127.0.0.1:1",
+        "s3://states?region=http%3A%2F%2Fme:CANARY%40host",
     ] {
         for arguments in [
             &["list"][..],

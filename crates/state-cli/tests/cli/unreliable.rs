@@ -1,11 +1,11 @@
-//! A writer crashed while it changed real resources: every reading command warns until the state is confirmed.
+//! After a writer crashed while it changed real resources, every reading command warns until the state is confirmed.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
 use state_core::target::SnapshotProvider;
 use state_manager::{Actor, Environment, Stacks};
 
-/// A store whose stack a crashed writer left marked as unreliable.
+/// Returns a sandbox with a stack that a crashed writer left marked as unreliable.
 fn abandoned() -> Sandbox {
     let sandbox = Sandbox::with_shop();
     let url = format!("file://{}", sandbox.path().join(".state").display());
@@ -53,7 +53,7 @@ fn every_reading_command_warns_of_an_unreliable_state() {
         let exported = sandbox.run(&["export", "--json"]).exits(0).json();
         assert_eq!(exported["data"]["reliable"], false);
         assert!(exported["warnings"].to_string().contains("is unreliable"));
-        // An edit closes the update of the crashed writer, but doesn't make the state reliable.
+        // An edit ends the update of the crashed writer, but doesn't make the state reliable.
         sandbox
             .run(&["protect", "terraform_data.database", "--yes"])
             .exits(0);
@@ -104,7 +104,7 @@ fn pending_trust_clears_the_unreliable_mark() {
 #[test]
 fn import_of_an_equal_state_clears_the_unreliable_mark() {
     let sandbox = abandoned();
-    // The first edit also closes the update of the crashed writer, which raises the serial.
+    // The first edit also ends the update of the crashed writer, which increases the serial.
     sandbox
         .run(&["unprotect", "terraform_data.database", "--yes"])
         .exits(0);

@@ -1,4 +1,4 @@
-//! `--lock-timeout`: waiting for a stack that is locked.
+//! `--lock-timeout`: commands wait until a locked stack is released, or until the timeout.
 
 use crate::sandbox::{Sandbox, fixture};
 use std::process::Stdio;

@@ -1,7 +1,7 @@
 //! The JSON fields of snapshots and entries: their keys, their order in the pretty form, and their values.
 //!
-//! Both encoders use these functions, which destructure their structs completely: a new field of the model doesn't
-//! compile until it has a place in JSON.
+//! Both encoders use these functions. The functions destructure their structs completely, so that a field that is added
+//! to the model doesn't compile until it is encoded here.
 
 use super::value::Value;
 use crate::entry::Entry;

@@ -32,7 +32,7 @@ pub struct StoredReader {
     expected: NextLine,
 }
 
-/// The line that may follow.
+/// The kind of line that may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextLine {
     Header,
@@ -84,7 +84,7 @@ impl StoredReader {
         }
     }
 
-    /// Returns the snapshot after the last line.
+    /// Returns the snapshot. Must be called after the last line.
     ///
     /// # Errors
     /// [`Error::Malformed`] when lines are missing or two entries have the same key.

@@ -20,7 +20,8 @@ const MAX_BYTES: usize = 4 << 30;
 /// read.
 const MAX_STRING: usize = 64 << 20;
 
-/// Parses a document. Also returns whether the document is so shallow that no value in it needs a depth check.
+/// Parses a document. The flag is true if the whole document is within the depth limit of values, so that no value in
+/// it needs a depth check.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
     let shallow = Limits {
         max_depth: MAX_VALUE_DEPTH,

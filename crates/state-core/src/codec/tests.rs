@@ -7,7 +7,7 @@ mod strictness;
 use super::{decode, encode_pretty, encode_stored};
 use crate::{Error, Snapshot};
 
-/// A snapshot as unobin 0.4.0 writes it.
+/// A snapshot as version 0.4.0 of the tool unobin writes it.
 const UNOBIN: &str = r#"{
   "format-version": 1,
   "stack": {

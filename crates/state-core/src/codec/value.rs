@@ -29,7 +29,7 @@ pub(super) enum Value<'a> {
 impl Value<'_> {
     /// Encodes a model type that implements its own serialization.
     pub(super) fn of<T: Serialize>(value: &T) -> Self {
-        // The model contains only strings, numbers, lists and maps with string keys, so that it always serialises.
+        // Serialization can't fail: the model contains only strings, numbers, lists and maps with string keys.
         let text = serde_json::to_string(value).unwrap_or_default();
         let mut sorted = String::with_capacity(text.len());
         with_unlimited_document(&text, |document| canonical(document.root(), &mut sorted));

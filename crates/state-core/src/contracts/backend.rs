@@ -1,4 +1,4 @@
-//! The contract between a store and the manager: bytes, names, locks and fences.
+//! The contract between a store and the manager, about stored bytes, names, locks and fences.
 //!
 //! A backend doesn't interpret entries, records or secrets. For each stack, the backend stores one [`Head`] that
 //! changes by compare-and-swap, objects that are written once and never changed, and a journal of [`Frame`]s that only
@@ -13,10 +13,11 @@
 //!   otherwise.
 //! - **Ordered:** frames are returned in slot order, without gaps, each linked to its predecessor by the digest
 //!   chain.
-//! - **Collected:** a store that can delete deletes only the items it is asked to delete, never an item that its head
-//!   names, and never journal frames from the head's floor on. A read before the floor returns
+//! - **Collected:** a store that supports deletion deletes only the requested items. It refuses to delete items that
+//!   the head names, and journal frames from the head's floor on. A read before the floor returns
 //!   [`Error::Collected`], whether or not the bytes still exist.
-//! - **Explicit outcome:** a failed write reports whether it had no effect or its outcome is unknown.
+//! - **Explicit outcome:** the error of a failed write reports either that the write had no effect or that its outcome
+//!   is unknown.
 //! - **Cancellation:** dropping a future leaves a step either complete or without effect, never partial.
 
 mod chain_anchors;
@@ -64,7 +65,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The pointer of one name; `None` if the name was never used.
     async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>>;
 
-    /// Replaces a name's pointer if its nonce is still `expected` (`None`: if the name was never used).
+    /// Replaces a name's pointer if the nonce of the current pointer is `expected`. `None` requires that the name was
+    /// never used.
     ///
     /// # Errors
     /// `Conflict` if the current pointer has another nonce.
@@ -118,7 +120,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
 pub struct Capabilities {
     /// Whether written data survives the process.
     pub durable: bool,
-    /// Whether several processes may use the store at once.
+    /// Whether several processes can use the store at once.
     pub shared: bool,
     /// Whether the lock of a crashed holder is released at once, without a break.
     pub frees_lock_on_crash: bool,
@@ -140,12 +142,12 @@ impl Capabilities {
 pub struct Acquire {
     /// Lock holder, as shown to other clients.
     pub holder: Holder,
-    /// Epoch at which to break the lock of a live holder. The break fails at any other epoch, so that it can't hit a
-    /// newer holder by accident.
+    /// `None` to acquire a free lock; an epoch to break the lock of its holder. The break fails if the head has another
+    /// epoch, so that it can't take the lock from a later holder by accident.
     pub break_epoch: Option<Epoch>,
-    /// Makes the bytes of the new head unique.
+    /// Nonce of the new head, which makes its bytes unique.
     pub head_nonce: Nonce,
-    /// Makes the bytes of the fence unique.
+    /// Nonce of the fence, which makes its bytes unique.
     pub fence_nonce: Nonce,
 }
 
@@ -200,10 +202,10 @@ impl Tail {
     }
 }
 
-/// The epoch of the next takeover or removal.
+/// Returns the epoch of the next takeover or removal. `object` names the stack in errors.
 ///
 /// # Errors
-/// `Corrupt` when the epoch is the highest one: no sequence of takeovers leads there.
+/// `Corrupt` if the epoch is the highest possible one, which real takeovers can't reach.
 pub fn next_epoch(object: impl Into<String>, epoch: Epoch) -> Result<Epoch> {
     epoch.successor().ok_or_else(|| {
         let reason = format!(
@@ -213,10 +215,10 @@ pub fn next_epoch(object: impl Into<String>, epoch: Epoch) -> Result<Epoch> {
     })
 }
 
-/// Checks that takeovers can lead from one epoch to a later one.
+/// Checks that `after` can be a later epoch of a stack whose epoch was `before`. `object` names the stack in errors.
 ///
 /// # Errors
-/// `Corrupt` when the later epoch is lower, or too far away.
+/// `Corrupt` if `after` is lower than `before`, or higher by more than real takeovers can explain.
 pub fn require_epoch(object: impl Into<String>, before: Epoch, after: Epoch) -> Result<()> {
     if before.leads_to(after) {
         return Ok(());
@@ -227,8 +229,8 @@ pub fn require_epoch(object: impl Into<String>, before: Epoch, after: Epoch) -> 
     Err(Error::corrupt(object, 0, reason))
 }
 
-/// A function that changes the head. The store calls the function with a freshly read head, possibly more than once. An
-/// error ends the swap without effect: the function may refuse the head that would be replaced.
+/// A function that changes the head. The store calls the function with a freshly read head, possibly more than once. If
+/// the function returns an error, for example because it doesn't accept the head that was read, the swap has no effect.
 pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) -> Result<()> + Send + Sync);
 
 /// The writer lock of one stack.
@@ -253,12 +255,13 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// nothing. Must not be called while an append is running.
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
-    /// Swaps the head: reads it again, requires this writer's epoch, applies the change, sets the nonce. The backend
-    /// owns the epoch, generation, lineage, compaction and nonce: changes to them are ignored. A change may mark the head
-    /// as removed, so that the mark is signed before [`Writer::remove`] takes effect; it can't take the mark back.
+    /// Swaps the head: reads it again, requires this writer's epoch, applies the change, and sets the nonce. Ignores
+    /// changes to the epoch, generation, lineage, compaction and nonce, which only the backend sets. A change may mark
+    /// the head as removed, so that the mark is signed before [`Writer::remove`] takes effect. It can't clear the mark.
     ///
     /// # Errors
-    /// `Fenced` if another writer has raised the epoch; the error of the change, and then the head stays as it was.
+    /// `Fenced` if another writer has raised the epoch. If the change returns an error, returns this error and leaves
+    /// the head unchanged.
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head>;
 
     /// Removes the stack: its head becomes a tombstone with the next epoch, so that all later writes are refused.
@@ -270,7 +273,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Conflict` if the object exists with other bytes.
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
-    /// Deletes items in this order. A missing item is not an error. A failure may leave some of the items.
+    /// Deletes items in this order. A missing item is not an error. If a deletion fails, the items before it have been
+    /// deleted.
     ///
     /// # Errors
     /// `Invalid` if an item is still in use: a part of the journal that isn't entirely before the floor of the head's

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// Encrypts and decrypts single values, such as a stack's configuration secrets.
 ///
-/// `context` is authenticated together with the value: a value can be decrypted only in the context of its
-/// encryption.
+/// `context` is authenticated together with the value: a value can be decrypted only with the context that was passed
+/// to its encryption.
 pub trait Crypter: fmt::Debug + Send + Sync {
     /// Encrypts a value.
     ///
@@ -20,7 +20,8 @@ pub trait Crypter: fmt::Debug + Send + Sync {
     /// Decrypts a value.
     ///
     /// # Errors
-    /// `Invalid` if the text was not produced by this crypter, was changed, or belongs to another context.
+    /// `Invalid` if the text is not an encrypted value; `Sealed` if it was encrypted with another key, was changed, or
+    /// belongs to another context.
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>>;
 
     /// Encrypts several values, each in its context: all of them, or none.

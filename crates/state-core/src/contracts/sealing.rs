@@ -139,8 +139,8 @@ pub trait StackKey: MacKey {
 /// Outputs that were decrypted from their document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenedOutputs {
-    /// Name of the stack when the document was written. A document of another stack or of an earlier name isn't
-    /// evidence for the stack that a reader asked for.
+    /// Name of the stack when the document was written. Readers must reject a document with another name than that of
+    /// the requested stack.
     pub stack: StackName,
     /// Serial of the revision that the outputs belong to.
     pub serial: Serial,

@@ -22,8 +22,8 @@ pub struct MoveRequest {
     pub with_dependencies: bool,
 }
 
-/// A validated move that leaves both stacks consistent: no dependency connects a moved entry with an entry that stays,
-/// and no moved address or uid already exists in the destination.
+/// A validated move that leaves both stacks consistent: no dependency connects a moved entry with a remaining entry of
+/// the source, and the destination contains no moved address or uid yet.
 ///
 /// The moved entries keep their order, uids and flags, and are appended to the destination.
 #[derive(Clone, Debug)]
@@ -186,7 +186,7 @@ impl<'a> MoveSet<'a> {
         addresses
     }
 
-    /// Refuses the move if a dependency connects a moved entry with an entry that stays.
+    /// Refuses the move if a dependency connects a moved entry with a remaining entry.
     fn refuse_bonds(&self, entries: &[SharedEntry]) -> Result<(), Refusal> {
         let mut targets = BTreeSet::new();
         let mut dependencies = BTreeSet::new();

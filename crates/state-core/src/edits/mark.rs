@@ -54,8 +54,8 @@ impl EntryFlag {
         Ok(changes)
     }
 
-    /// Whether [`Self::plan`] with `all` selects the entry. Only managed resources become tainted. An entry that is
-    /// tainted already is selected whatever its type is, so that its flag can be cleared.
+    /// Whether [`Self::plan`] with `all` selects the entry. Only managed resources can be tainted. A tainted entry of
+    /// any type is selected too, so that its flag can be cleared.
     fn concerns(self, entry: &Entry) -> bool {
         match self {
             Self::Protect => true,

@@ -111,7 +111,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Targets whose dependents have to be updated.
+    /// Returns the targets whose dependents must be updated.
     fn targets(&self) -> Vec<Dependency> {
         let group = self.renamed.iter().map(|(old, _)| Dependency::Group(old.clone()));
         std::iter::once(Dependency::Entry(self.from.clone()))

@@ -32,15 +32,15 @@ pub enum Refusal {
         "{member} belongs to group {group}, but its address doesn't begin with the group's name: move it separately"
     )]
     Unprefixed {
-        /// Group that was to be moved.
+        /// Group that the operation was to move.
         group: Address,
         /// Member with an unrelated address.
         member: EntryKey,
     },
-    /// Entries that stay depend on entries that would be removed.
+    /// Remaining entries depend on entries that would be removed or moved.
     #[error("other resources depend on {}: {}", pronoun(.0), listed(.0))]
     Dependents(Vec<Dependent>),
-    /// Entries that would be moved depend on entries that stay.
+    /// Entries that would be moved depend on remaining entries.
     #[error("the selection depends on resources that are not selected: {}", listed(.0))]
     Dependencies(Vec<Dependent>),
     /// Source and destination of the move are the same stack.
@@ -76,8 +76,7 @@ impl fmt::Display for Dependent {
     }
 }
 
-/// Returns the pronoun for the dependencies that would be removed: singular for one distinct target, plural for
-/// several.
+/// Returns the pronoun for the dependencies that would be removed: `it` for one distinct target, `them` for several.
 fn pronoun(dependents: &[Dependent]) -> &'static str {
     let targets: BTreeSet<&Dependency> = dependents.iter().map(|dependent| &dependent.on).collect();
     if targets.len() == 1 { "it" } else { "them" }
@@ -94,8 +93,8 @@ fn listed<T: fmt::Display>(all: &[T]) -> String {
     named.join("; ")
 }
 
-/// Refuses a change if an operation is pending on an entry that `concerns` selects, or contains an entry with a
-/// reference that `refers` selects.
+/// Refuses a change because of pending operations: one targets an entry for which `concerns` returns true, or contains
+/// an entry with a reference for which `refers` returns true.
 pub(super) fn refuse_pending(
     state: &State,
     concerns: impl Fn(&EntryKey) -> bool,

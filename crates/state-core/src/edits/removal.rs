@@ -76,12 +76,12 @@ struct RemovalSet<'a> {
 }
 
 impl RemovalSet<'_> {
-    /// The remaining generations of an address that come before an entry, the live one first.
+    /// Returns the remaining entries of an address that come before `entry`, the live one first.
     fn remaining_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
         self.before(address, entry, false)
     }
 
-    /// The removed generations of an address that come before an entry, the live one first.
+    /// Returns the removed entries of an address that come before `entry`, the live one first.
     fn removed_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
         self.before(address, entry, true)
     }
@@ -111,7 +111,7 @@ impl RemovalSet<'_> {
         referring
     }
 
-    /// Remaining entries whose dependency on a removed entry is not satisfied by another generation.
+    /// Returns the remaining entries with a dependency that the removal breaks: no remaining entry satisfies it.
     fn dependents(&self) -> Vec<Dependent> {
         let mut dependents = BTreeSet::new();
         let live = self.keys.iter().filter(|key| key.is_live());
@@ -145,7 +145,7 @@ impl RemovalSet<'_> {
         if stays.is_empty() {
             return true;
         }
-        match entry.incarnation() {
+        match entry.provider_reference() {
             Some((provider, id)) if provider == address => {
                 !stays.iter().any(|other| other.id.as_ref() == Some(id))
             }

@@ -1,4 +1,4 @@
-//! Edit operations keep every state valid, and remove only the entries that they name.
+//! Tests that edit operations keep every state valid, and remove only the entries that they name.
 
 mod across;
 mod cases;
@@ -94,7 +94,8 @@ impl Draft {
     }
 }
 
-/// For each entry, all entries that must come before it, directly or transitively. A simple reference implementation.
+/// Returns for each entry all entries that must come before it, directly or transitively. A simple reference
+/// implementation.
 fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
     let mut reached: BTreeMap<EntryKey, BTreeSet<EntryKey>> = BTreeMap::new();
     for (position, entry) in entries.iter().enumerate() {
@@ -119,7 +120,7 @@ fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
 }
 
 /// Entries that an operation may remove: the named entries, and with `cascade` the entries that depend on them.
-fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
+fn removable(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     let Operation::Rm {
         addresses, cascade, ..
     } = operation
@@ -151,12 +152,12 @@ fn check_operation(
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
     snapshot.entries.clone_from(&after);
     prop_assert_eq!(verify::verify(&snapshot).violations, vec![]);
-    let may_go = may_go(before, operation);
+    let removable = removable(before, operation);
     let uids: BTreeSet<_> = after.iter().map(|entry| entry.uid).collect();
     prop_assert_eq!(uids.len(), after.len());
     for entry in before {
         prop_assert!(
-            uids.contains(&entry.uid) || may_go.contains(&entry.key()),
+            uids.contains(&entry.uid) || removable.contains(&entry.key()),
             "{:?} lost {}",
             operation,
             entry.key()
@@ -205,7 +206,7 @@ proptest! {
             }
         }
         let done = first.edited(edits.changes()).unwrap();
-        prop_assert_eq!(entries(&done), entries(edits.state()), "one edit yields the same state");
+        prop_assert_eq!(entries(&done), entries(edits.state()), "one edit yields another state");
     }
 
     #[test]

@@ -51,7 +51,7 @@ named! {
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum Rule {
-        /// Keys (address and deposed key) are unique, so an address has at most one live entry.
+        /// Keys (address and deposed key) are unique. An address therefore has at most one live entry.
         UniqueKey = "unique-key",
         /// Uids are unique within a snapshot.
         UniqueUid = "unique-uid",
@@ -72,8 +72,8 @@ named! {
         /// Pending operations have unique ids and all fields that their kind requires. This rule doesn't require that
         /// the target still exists, because an edit may have removed it.
         PendingOperation = "pending-operation",
-        /// An entry that another entry refers to must not be removed, unless another generation satisfies the
-        /// reference.
+        /// An entry must not be removed while another entry refers to it, unless another entry with the same address
+        /// satisfies the reference.
         StillReferenced = "still-referenced",
         /// A protected entry may not be deleted.
         Protected = "protected",
@@ -81,7 +81,7 @@ named! {
         Target = "target",
         /// A mutation ends only after it began, and begins only once.
         Begun = "begun",
-        /// An update must be open for some records, and must not be open for others.
+        /// An update is open when a record requires it, and no update is open when another one starts.
         UpdateOpen = "update-open",
         /// An encoded entry is not larger than the limit.
         Size = "size",

@@ -27,13 +27,14 @@ struct Envelope<'a> {
 
 /// A document that is stored in an envelope.
 pub trait Enveloped: Serialize + DeserializeOwned {
-    /// Kind of the document, as the envelope names it.
+    /// Kind of the document: the value of `kind` in the envelope.
     const KIND: &'static str;
 
-    /// Checks the values of a decoded document that its types don't limit. The default accepts all.
+    /// Checks limits of a decoded document that its types don't enforce. The default implementation accepts every
+    /// document.
     ///
     /// # Errors
-    /// The reason why no writer could have written the document.
+    /// Returns the violated limit. No writer writes such a document.
     fn validate(&self) -> Result<(), String> {
         Ok(())
     }

@@ -42,13 +42,13 @@ pub struct Head {
     pub generation: Generation,
     /// Current name of the stack.
     pub name: StackName,
-    /// Rename that is in progress, if any.
+    /// Rename in progress; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_to: Option<PendingRename>,
     /// Whether the stack was removed. All writes to a removed stack are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
-    /// Durable lock that outlives a process.
+    /// Durable lock, which is kept after the process that set it ends; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lock: Option<ClientLock>,
     /// Id of the current data key; `None` while the policy is `plaintext`.
@@ -67,16 +67,16 @@ pub struct Head {
     /// Object with many journal frames, in a store that has one object per frame.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Compaction>,
-    /// End of the journal at the last clean close. A journal that ends before it was truncated.
+    /// End of the journal at the last clean close. If the journal ends before this point, it was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
-    /// URL of the store that the stack was copied from. Informational only.
+    /// URL of the store from which the stack was copied, for information only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<String>,
     /// Authentication tag under the data key: see [`Head::sign`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<Tag>,
-    /// Makes the bytes of the head unique.
+    /// Nonce that makes the bytes of the head unique.
     pub nonce: Nonce,
 }
 
@@ -131,8 +131,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. The tag doesn't cover epoch, generation, compaction and nonce: they change without
-    /// a key (a takeover needs none), and each frame authenticates its own epoch.
+    /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compaction and nonce,
+    /// because a takeover changes them without a key. Each frame authenticates its own epoch.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -154,8 +154,8 @@ impl Head {
         Ok(())
     }
 
-    /// Whether two heads differ at most in what a backend changes by itself: epoch, generation, compaction and nonce.
-    /// While a writer holds the lock, every other difference to the head that it last wrote comes from elsewhere.
+    /// Whether two heads are equal except for the fields that a backend changes by itself: epoch, generation,
+    /// compaction and nonce. While a writer holds the lock, only that writer may change the other fields.
     pub fn has_content_of(&self, other: &Self) -> bool {
         let with_backend_fields = Self {
             epoch: other.epoch,
@@ -196,12 +196,18 @@ pub struct Keys {
     /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
-    /// Names that people gave to recipients of the key or of the outputs, by recipient.
+    /// Names that people gave to recipients of the key or of the outputs, by recipient. [`Keys::ESCROW`] marks offline keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
     /// All key replacements, oldest first. A client that pinned an older key verifies its successors with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub succession: Vec<Succession>,
+}
+
+impl Keys {
+    /// The name of an escrow recipient: a key that is kept offline, for the case that all others are lost. Several recipients
+    /// may have it.
+    pub const ESCROW: &str = "escrow";
 }
 
 /// The replacement of one data key by another.

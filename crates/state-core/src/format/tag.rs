@@ -23,6 +23,8 @@ named! {
         Head = "head",
         /// A frame of the journal.
         Frame = "frame",
+        /// The pointer of a stack name to a stack.
+        Name = "name",
         /// A step result that is kept on the local disk until it is recorded.
         Spool = "spool",
         /// A document with a stack's outputs, which has its own recipients.
@@ -62,7 +64,7 @@ impl Tag {
 
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
-        // `blake3::Hash` compares in constant time, a derived comparison doesn't.
+        // `blake3::Hash` compares in constant time, unlike a derived `PartialEq`.
         blake3::Hash::from_bytes(*self.0.as_bytes()) == blake3::Hash::from_bytes(*other.0.as_bytes())
     }
 }

@@ -1,4 +1,4 @@
-//! How entries are named and how they refer to each other.
+//! Names of entries, and references between them.
 
 use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -76,8 +76,8 @@ impl FromStr for Address {
     }
 }
 
-/// Distinguishes entries that share an address: an object that was replaced and awaits deletion has a deposed key. The
-/// live entry and the deposed entries of an address are its *generations*.
+/// Distinguishes entries that share an address. An entry has a deposed key if its object was replaced and awaits
+/// deletion. The live entry and the deposed entries of an address are its *generations*.
 ///
 /// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
 /// of `[A-Za-z0-9._-]`.
@@ -110,7 +110,7 @@ checked_text!(DeposedKey);
 pub struct EntryKey {
     /// The address of the entry, shared by its live and deposed objects.
     pub address: Address,
-    /// Set on an object that was replaced and awaits deletion.
+    /// Deposed key of an object that was replaced and awaits deletion; `None` for the live entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<DeposedKey>,
 }
@@ -147,7 +147,8 @@ pub enum Dependency {
     /// An entry: satisfied when an entry with this address, live or deposed, comes earlier.
     Entry(Address),
     /// Every live member of a group ([`Entry::group`](crate::Entry::group)): satisfied when all of them come earlier.
-    /// A group without members is legal, because Terraform keeps dependencies on resources that have left the state.
+    /// A group without members is legal, because Terraform keeps dependencies on resources that are no longer in the
+    /// state.
     Group(Address),
 }
 

@@ -28,7 +28,7 @@ macro_rules! counter {
     };
 }
 
-/// Gives a counter that a stack can't exhaust its successor.
+/// Implements `next` for counters that a stack can't exhaust.
 macro_rules! endless {
     ($($name:ident),*) => {$(
         impl $name {
@@ -53,7 +53,8 @@ counter! {
     Epoch
 }
 counter! {
-    /// Counts the broken locks of a stack on a filesystem. Each break switches to a new lock file.
+    /// Counts how often the lock of a stack on a filesystem was taken from its holder by force. Each such break switches to
+    /// a new lock file.
     Generation
 }
 
@@ -64,12 +65,12 @@ impl Epoch {
     /// 8,900 years.
     pub const MAX: Self = Self(1 << 48);
 
-    /// The most by which an epoch exceeds the one before it. Takeovers that crashed, or that lost a race, leave gaps of a
-    /// few epochs.
+    /// The maximum difference between two consecutive epochs. Takeovers that crashed, or that lost a race, leave gaps
+    /// of a few epochs.
     pub const MAX_STEP: u64 = 1 << 32;
 
-    /// The next epoch; none after the highest one. It doesn't saturate: two writers with the same epoch wouldn't fence
-    /// each other.
+    /// Returns the next epoch; `None` after the highest one. The counter doesn't saturate, because two writers with the
+    /// same epoch wouldn't fence each other.
     pub const fn successor(self) -> Option<Self> {
         if self.0 < Self::MAX.0 {
             Some(Self(self.0 + 1))
@@ -78,10 +79,10 @@ impl Epoch {
         }
     }
 
-    /// Refuses an epoch above the highest one.
+    /// Checks that the epoch isn't above the highest valid one.
     ///
     /// # Errors
-    /// The reason, for the error about the object that names the epoch.
+    /// Returns the reason as text if the epoch is too high. The caller adds the object that contains the epoch.
     pub fn require_valid(self) -> Result<(), String> {
         match self.0 <= Self::MAX.0 {
             true => Ok(()),
@@ -91,7 +92,8 @@ impl Epoch {
         }
     }
 
-    /// Whether takeovers can lead from this epoch to a later one.
+    /// Whether takeovers can change this epoch to `later`: `later` is not lower, higher by at most
+    /// [`Self::MAX_STEP`], and at most [`Self::MAX`].
     pub const fn leads_to(self, later: Self) -> bool {
         self.0 <= later.0 && later.0 <= Self::MAX.0 && later.0 - self.0 <= Self::MAX_STEP
     }

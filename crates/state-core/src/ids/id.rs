@@ -68,7 +68,7 @@ identity! {
     Lineage, "lineage"
 }
 identity! {
-    /// The identity of an entry. It stays with the object through moves and key changes.
+    /// The identity of an entry. It doesn't change when the entry moves or its key changes.
     Uid, "uid"
 }
 identity! {

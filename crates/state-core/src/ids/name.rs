@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// `project/stack`; each part matches `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`. A name without a project is in project
 /// `default`.
 ///
-/// Names that some filesystem can't store are refused: names that end in a dot, and Windows device names (`con`,
+/// Names that some filesystem can't store are invalid: names that end in a dot, and Windows device names (`con`,
 /// `nul`, `com1`, ...), also with an extension. Names that differ only in case collide, so a store uses
 /// [`StackName::folded`] as the key.
 ///
@@ -57,7 +57,7 @@ impl StackName {
         (self.project.to_ascii_lowercase(), self.stack.to_ascii_lowercase())
     }
 
-    /// The name as people write it: without the project if that is the default one.
+    /// The name without the project if that is the default project, and the full name otherwise.
     pub fn short(&self) -> String {
         if self.project == Self::DEFAULT_PROJECT {
             self.stack.clone()

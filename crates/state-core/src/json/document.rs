@@ -62,8 +62,7 @@ impl<'a> Document<'a> {
         Position::of(self.text.as_bytes(), offset)
     }
 
-    /// Creates an error for a value of this document that is valid JSON but not what its reader needs. `message` must
-    /// not quote values.
+    /// Creates an error for a value that is valid JSON, but that its reader can't use. `message` must not quote values.
     pub fn error_at(&self, view: &View<'_>, message: impl Into<String>) -> JsonError {
         JsonError::new(self.position(view.offset()), self.path_to(view), message)
     }

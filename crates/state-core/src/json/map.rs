@@ -1,4 +1,4 @@
-//! A compact map of JSON values. A state may contain a million entries, each with such maps of few values.
+//! A compact map of JSON values. A state may contain a million entries, each with maps of a few values.
 
 use super::Json;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The strict parser: decides in linear time, without a tree and without recursion, whether a text is one JSON value.
+//! The strict parser. It checks in linear time, without a tree and without recursion, that a text is one JSON value.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ use super::text::{code_unit, end_of_plain, skip_space, unescape};
 /// The number of keys up to which duplicates in an object are found by linear search. Larger objects use a set.
 const LINEAR_KEYS: usize = 16;
 
-/// The error for a refused text. It contains the offset; line and column are computed from it later.
+/// The error for an invalid text. It contains the offset, from which line and column are computed later.
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) path: String,

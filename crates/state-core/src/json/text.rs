@@ -5,7 +5,7 @@ use std::borrow::Cow;
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// Returns the index, from `at` on, of the first byte that can't occur in a string as it is (`"`, `\`, a control
+/// Returns the index, from `at` on, of the first byte that a string can't contain unescaped (`"`, `\`, a control
 /// character); the length of `bytes` if there is none.
 pub(super) fn end_of_plain(bytes: &[u8], mut at: usize) -> usize {
     // Tests eight bytes per step. The borrow of a subtraction may falsely mark a byte above a real hit but never below

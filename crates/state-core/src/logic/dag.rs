@@ -9,8 +9,9 @@
 //! These functions find an order if and only if one exists. When an address has several generations (a live entry and
 //! deposed ones), a dependent waits for *all* of them, so that the reverse order deletes the dependent before each
 //! generation. Only if no other entry can be placed, an address is *opened early*: its dependents may then be placed
-//! although some of its generations are not. The address is preferably one whose live entry has been placed, otherwise
-//! the one with the smallest key.
+//! although some of its generations are not. Addresses whose live entry has been placed are opened before addresses of
+//! which only deposed entries have been placed; among these, the placed entry with the smallest key comes first (in
+//! [`stable_order`], the one with the smallest position).
 //!
 //! All functions are linear in the number of entries and references, apart from sorting by key.
 
@@ -39,9 +40,9 @@ pub fn topological_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
     }
 }
 
-/// Returns the positions of the entries in an order that moves few of them: entries keep their order, except that
-/// missing dependencies are moved to just before the entry that needs them. A list in topological order is returned
-/// unchanged.
+/// Returns the positions of the entries in an order that moves few of them: a dependency that comes too late is moved
+/// to just before the first entry that needs it; all other entries keep their order. A list in topological order is
+/// returned unchanged.
 ///
 /// # Errors
 /// A smallest [`Cycle`] if no order exists.

@@ -1,7 +1,7 @@
 //! Differences between two snapshots, by entry and property.
 //!
-//! Entries of the two snapshots are the same object if they have the same uid, whatever their keys are. Entries
-//! without a uid are matched by key. A move is therefore reported as a move, not as a removal and an addition.
+//! Entries of the two snapshots are matched by uid, even if their keys differ; the remaining entries are matched by
+//! key. A move is therefore reported as a move, not as a removal and an addition.
 //!
 //! Not compared: the identity and origin of a snapshot (lineage, serial, times, manifest, foreign serials), pending
 //! operations, the order of the entries, and their modification times.
@@ -72,7 +72,7 @@ pub struct SnapshotDiff {
 }
 
 impl SnapshotDiff {
-    /// Whether the snapshots are equal.
+    /// Whether the snapshots have no differences.
     pub const fn is_empty(&self) -> bool {
         self.removed.is_empty()
             && self.added.is_empty()
@@ -175,8 +175,8 @@ pub fn address_property(entry: &Entry) -> Property {
     }
 }
 
-/// Returns all properties of an entry as leaves: fields as a whole, inputs and outputs down to scalars, empty
-/// containers and secret values. The key and the modification time are omitted.
+/// Returns all properties of an entry, except for its key and modification time. A field is one property; inputs and
+/// outputs are split into scalars, empty containers and secret values.
 pub fn properties(entry: &Entry) -> Vec<Property> {
     let secrets = SecretStrings::of_entry(entry);
     let mut all = fields::entry_properties(entry, &secrets);

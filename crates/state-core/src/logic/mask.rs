@@ -56,7 +56,7 @@ impl Mask {
         self.reveals
     }
 
-    /// The provider's id of the object, masked if it is secret.
+    /// Returns the id that the provider assigned to the object, masked if it is secret; `None` if the entry has no id.
     pub fn id(self, entry: &Entry) -> Option<String> {
         let id = entry.id.as_ref()?;
         let is_secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();
@@ -68,7 +68,7 @@ impl Mask {
         })
     }
 
-    /// A value of a difference or of a property, masked.
+    /// Returns a value of a change or of a property, masked.
     pub fn value(self, value: &Value) -> Json {
         if self.reveals {
             value.revealed().clone()
@@ -88,7 +88,7 @@ impl Mask {
         (json(inputs), json(outputs))
     }
 
-    /// The stack's own outputs, masked, each with a flag: whether it contains a sensitive value.
+    /// Returns the stack's own outputs, masked. The flag of each output is true if it contains a sensitive value.
     pub fn outputs(self, snapshot: &Snapshot) -> BTreeMap<String, (Json, bool)> {
         let masked = mask_outputs(snapshot, self.placeholder);
         let shown = masked.into_iter().filter_map(|(name, masked)| {
@@ -102,7 +102,8 @@ impl Mask {
     }
 }
 
-/// JSON pointers below `extensions` to values that may contain unmarked secrets.
+/// Values in `extensions` that may contain unmarked secrets, as JSON pointers into the extension of each system. Only
+/// the first name of a pointer counts: the whole member of the extension is omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpaquePointers<'a> {
     /// Pointers in the `extensions` of an entry.
@@ -111,8 +112,8 @@ pub struct OpaquePointers<'a> {
     pub in_snapshot: &'a [&'a str],
 }
 
-/// Returns a copy of a sealed snapshot with the placeholder in place of secrets and encrypted values, and without
-/// values that may contain unmarked secrets. The copy is for reading only and can't be stored again.
+/// Returns a copy of a sealed snapshot with the placeholder in place of secrets and encrypted values. The copy has no
+/// pending operations, unknown fields, or values of `opaque`. It is for reading only and can't be stored again.
 pub fn mask_snapshot(snapshot: &Snapshot, placeholder: &'static str, opaque: OpaquePointers<'_>) -> Snapshot {
     let mask = Mask::hide(placeholder);
     let entries = snapshot.entries.iter().map(|entry| {
@@ -144,7 +145,8 @@ fn hidden_text(text: &str, placeholder: &str) -> String {
     shown.to_owned()
 }
 
-/// Returns extensions without the members that the pointers lead into; encrypted values in the rest are replaced.
+/// Returns extensions without the members to which the pointers lead, and with the placeholder in place of encrypted
+/// values.
 fn without(extensions: &JsonMap, pointers: &[&str], placeholder: &str) -> JsonMap {
     let is_opaque = |name: &str| {
         let mut firsts = pointers
@@ -168,7 +170,7 @@ fn without(extensions: &JsonMap, pointers: &[&str], placeholder: &str) -> JsonMa
     kept.collect()
 }
 
-/// Counts the sensitive values in a snapshot.
+/// Counts the sensitive values in the entries of a snapshot, and the outputs that contain a sensitive value.
 pub fn count_sensitive(snapshot: &Snapshot) -> usize {
     let of_entry = |entry: &Entry| {
         let also = SecretStrings::of_entry(entry);

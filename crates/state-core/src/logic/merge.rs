@@ -16,9 +16,9 @@
 //! - *Entries of `new`.* All entries before such an entry in `new` are before it in the result, so its references to
 //!   addresses are satisfied. The live members of a group in `new` come before the entry by (1); by (3) the group has
 //!   no other live members.
-//! - *Remaining entries of `base`.* All of `new` comes before it, and the remaining entries of `base` keep their
-//!   order. An address is satisfied by (2). The live members of a group are in `new`, or remain in `base`, where they
-//!   come earlier by (1).
+//! - *Remaining entries of `base`.* All entries of `new` come before them, and they keep their own order. Their
+//!   references to addresses are satisfied by (2). The live members of a group that they depend on are in `new`, or
+//!   remain in `base`, where they come earlier by (1).
 //!
 //! Keys are unique if they are unique in each list, and `done` contains the keys that `new` shares with `base`.
 //!

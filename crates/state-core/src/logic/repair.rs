@@ -6,16 +6,16 @@
 //! | duplicate key | the first entry keeps the key, later entries become deposed: `repair01`, `repair02`, … |
 //! | duplicate uid | the first entry keeps the uid, later entries lose it |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
-//! | a reference to a missing target | the reference is dropped; the ancestors of a missing parent are unknown, so its child gets no parent |
-//! | a dependency cycle | one reference of the cycle is dropped: a dependency rather than a parent, an unsatisfied one rather than a satisfied one, as few as possible |
+//! | a reference to a missing target | the reference is dropped; a child of a missing parent gets no other parent, because the ancestors are unknown |
+//! | a dependency cycle | the references of one entry to the next in the cycle are dropped; preferred are dependencies over a parent, references to later entries over references to earlier ones, and few references over many |
 //! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
-//! | no earlier entry of the provider has the referenced id | the provider entry with that id moves before the reference if possible; otherwise the reference gets the id of an earlier entry of the provider |
+//! | no earlier entry of the provider has the referenced id | the provider entry with that id moves before the referring entry if possible; otherwise the reference gets the id of an earlier entry with the provider's address |
 //! | two pending operations have the same id | the later one gets another id, derived from it |
 //! | the highest foreign serial is lower than the imported one | the highest serial is raised |
-//! | more entries are counted as recorded than the snapshot contains | the count is lowered |
+//! | the number of recorded entries is greater than the number of entries | the number of recorded entries is lowered |
 //!
-//! A violation that requires unknown information stays and is listed in [`RepairResult::remaining`]: a missing kind,
-//! or the missing entry of a pending operation. Repair never removes an entry, a pending operation or a value.
+//! Repair can't supply unknown information, such as a missing kind or the missing entry of a pending operation.
+//! [`RepairResult::remaining`] lists these violations. Repair never removes an entry, a pending operation or a value.
 //!
 //! Repair is idempotent: a second repair makes no step.
 //!
@@ -99,7 +99,7 @@ pub fn repair(snapshot: &Snapshot) -> RepairResult {
     }
 }
 
-/// Gives each entry whose key an earlier entry already has a deposed key.
+/// Assigns a deposed key to each entry that has the same key as an earlier entry.
 fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     // A generated key must not collide with the key of a later entry.
     let mut taken: HashSet<EntryKey> = entries.iter().map(|entry| entry.key()).collect();
@@ -132,7 +132,7 @@ fn free_key(address: &Address, taken: &HashSet<EntryKey>) -> Option<DeposedKey> 
         })
 }
 
-/// Clears each uid that an earlier entry already has.
+/// Clears the uid of each entry that has the same uid as an earlier entry.
 fn unique_uids(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     let mut holders = HashMap::with_capacity(entries.len());
     for entry in entries {
@@ -147,7 +147,7 @@ fn unique_uids(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// Clears flags of external entries that only managed entries can have.
+/// Clears `pending-replacement` and `tainted` of external entries: only managed entries can have these flags.
 fn consistent_marks(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     for entry in entries.iter_mut().filter(|entry| entry.external) {
         let mut drop = |mark| {
@@ -170,7 +170,7 @@ fn consistent_marks(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// Repairs the header as far as no information has to be invented.
+/// Repairs those parts of the header that the snapshot's own content determines.
 fn repair_header(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     unique_operations(snapshot, steps);
     for (system, serial) in &mut snapshot.foreign_serials {
@@ -213,7 +213,7 @@ fn unique_operations(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     }
 }
 
-/// Returns an id that depends only on this one, so that the repair is deterministic.
+/// Returns a new id that depends only on `id`, so that the repair is deterministic.
 fn derived(id: MutationId) -> MutationId {
     let digest = Digest::of(id.as_bytes());
     let mut bits = [0; 16];

@@ -59,7 +59,7 @@ pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
 #[derive(Clone, Default)]
 pub struct SecretStrings {
     strings: BTreeSet<String>,
-    /// Index of the strings that are long enough to be parts of others, made at its first use.
+    /// Index of the strings of at least [`MIN_PART_CHARS`] characters, built at first use.
     parts: OnceLock<Parts>,
 }
 
@@ -72,14 +72,15 @@ impl PartialEq for SecretStrings {
 impl Eq for SecretStrings {}
 
 impl SecretStrings {
-    /// Adds all sufficiently long strings under the marked paths of a value.
+    /// Adds all strings and numbers under the marked paths of a value that have at least [`MIN_SECRET_CHARS`]
+    /// characters.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
         for marked in resolve_all(value.view(), &Path::all(paths)) {
             self.collect_under(marked);
         }
     }
 
-    /// Adds a string if it is long enough.
+    /// Adds a string of at least [`MIN_SECRET_CHARS`] characters, and ignores a shorter one.
     pub fn add(&mut self, text: &str) {
         if text.chars().count() >= MIN_SECRET_CHARS {
             self.parts = OnceLock::new();
@@ -116,7 +117,7 @@ impl SecretStrings {
         Self::of_output_map(&snapshot.outputs, &snapshot.sensitive_outputs)
     }
 
-    /// Collects the secret strings of a map of outputs, marked by names or by pointers into the map.
+    /// Collects the secret strings of a map of outputs. `sensitive` contains names of outputs or pointers into the map.
     pub fn of_output_map(outputs: &BTreeMap<String, Json>, sensitive: &[String]) -> Self {
         let mut secrets = Self::default();
         for (name, value) in outputs {
@@ -167,8 +168,8 @@ impl fmt::Debug for SecretStrings {
     }
 }
 
-/// Returns JSON pointers to all secret values, in document order and without nesting. The empty pointer denotes the
-/// whole value.
+/// Returns JSON pointers to all secret values, in document order and without nesting: the values at `paths`, and those
+/// that `also` covers. The keys of `value` are field names and never secret. The empty pointer denotes the whole value.
 pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) -> Vec<String> {
     let covered = covered(value.view(), &Path::all(paths), also);
     covered.into_iter().map(|one| one.pointer).collect()
@@ -190,7 +191,7 @@ impl SecretSpan {
         Self { pointer, range }
     }
 
-    /// Whether the other span lies within this one.
+    /// Whether this span contains the whole other span.
     pub const fn contains(&self, other: &Self) -> bool {
         self.range.start <= other.range.start && other.range.end <= self.range.end
     }
@@ -201,12 +202,14 @@ pub fn covered_spans(object: &Json, paths: &[String], also: &SecretStrings) -> V
     spans(covered(object.view(), &Path::all(paths), also))
 }
 
-/// Returns the secret values of a document whose keys may be secret too. The values are found by secret strings only.
+/// Returns the spans of the values that the secret strings cover, in a document without marked paths. All keys of the
+/// document may be secret too.
 pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan> {
     spans(cover::covered_below(value.view(), &[], also))
 }
 
-/// Returns the secret values of one output in a map of outputs, marked by names or by pointers into the map.
+/// Returns the spans of the secret values in the output `name`, or none if there is no such output. `sensitive`
+/// contains names of outputs or pointers into the map.
 pub fn spans_of_output(
     outputs: &BTreeMap<String, Json>,
     sensitive: &[String],
@@ -225,9 +228,10 @@ fn spans(covered: Vec<CoveredValue<'_>>) -> Vec<SecretSpan> {
     covered.into_iter().map(to_span).collect()
 }
 
-/// Byte ranges of the secrets in the text of an object whose keys are field names. Secrets are found by the object's
-/// own marks, by those of another version of it, and by strings. If the whole object is covered, the values of its
-/// fields are returned.
+/// Returns the byte ranges of the secrets in the text of an object whose keys are field names, as begin and end.
+/// Secrets are the values at the object's own marked paths (`own`), the values at paths that are marked on another
+/// version of the object (`foreign`), and the values that `also` covers. If the whole object is covered, the result
+/// contains the values of its fields.
 pub(crate) fn secret_ranges(
     object: &Json,
     own: &[String],
@@ -241,7 +245,7 @@ pub(crate) fn secret_ranges(
     }
 }
 
-/// Byte ranges of secret strings in the text of any value.
+/// Returns the byte ranges of the values that the secret strings cover, in the text of any value.
 pub(crate) fn secret_string_ranges(value: &Json, also: &SecretStrings) -> Vec<(usize, usize)> {
     let covered = cover::covered_below(value.view(), &[], also);
     covered.iter().map(|one| span(one.view)).collect()
@@ -339,7 +343,7 @@ fn replaced(value: &Json, covered: &[CoveredValue<'_>], placeholder: &str) -> Js
     value.with_placeholders(covered.iter().map(|one| span(one.view)), placeholder)
 }
 
-/// Begin and end of a value in the text.
+/// Returns the begin and end of a value in the text, in bytes.
 fn span(view: View<'_>) -> (usize, usize) {
     (view.offset(), view.range().end)
 }

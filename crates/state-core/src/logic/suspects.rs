@@ -1,7 +1,7 @@
 //! Recognition of strings that look like secrets: formats of tokens and keys, passwords in URLs, names of fields, and
 //! random characters.
 //!
-//! The result is a guess, for a person to judge. No rule looks at the network or at other values.
+//! The result is a guess that a person must judge. The rules use neither the network nor other values.
 //!
 //! ```
 //! use state_core::suspects::{Suspicion, suspicion};
@@ -36,8 +36,8 @@ named! {
     }
 }
 
-/// Returns why a string looks like a secret; None if it doesn't. `field` is the name of the field that holds the string;
-/// the index of a list item isn't a name.
+/// Returns why a string looks like a secret; `None` if it doesn't. `field` is the name of the field that contains the
+/// string. For an item of a list, pass the name of the field that contains the list, or an empty string.
 pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
     if text.contains("PRIVATE KEY-----") || has_token(text, "AGE-SECRET-KEY-1", is_upper_or_digit, 50) {
         Some(Suspicion::PrivateKey)
@@ -61,7 +61,7 @@ pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
     }
 }
 
-/// The number of bits of a text's characters on average, by their frequency in the text.
+/// Returns the Shannon entropy of a text, in bits per character.
 fn entropy(text: &str) -> f64 {
     let mut counts = std::collections::BTreeMap::<char, f64>::new();
     for character in text.chars() {
@@ -76,7 +76,8 @@ fn entropy(text: &str) -> f64 {
 
 type Allowed = fn(u8) -> bool;
 
-/// Prefixes of tokens, the bytes that follow them, and how many at least. Source: the documentation of the services.
+/// Token prefixes, the bytes allowed after each prefix, and the minimum number of such bytes. Source: the documentation
+/// of the services.
 const TOKENS: [(&str, Allowed, usize); 24] = [
     ("AKIA", is_upper_or_digit, 16),
     ("ASIA", is_upper_or_digit, 16),
@@ -123,7 +124,7 @@ const fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// Whether the prefix occurs at the beginning of a word, with at least so many allowed bytes behind it.
+/// Whether the prefix occurs at the beginning of a word, followed by at least `least` allowed bytes.
 fn has_token(text: &str, prefix: &str, allowed: Allowed, least: usize) -> bool {
     text.match_indices(prefix).any(|(at, _)| {
         let begins_word = !text[..at].ends_with(|before: char| before.is_ascii_alphanumeric());
@@ -162,7 +163,7 @@ fn is_filled_in(text: &str) -> bool {
     !is_mask && !text.starts_with(['$', '{', '<', '%'])
 }
 
-/// Parts of the names of fields that hold secrets.
+/// Substrings of the names of fields that contain secrets.
 const NAMES: [&str; 14] = [
     "password",
     "passwd",
@@ -180,7 +181,7 @@ const NAMES: [&str; 14] = [
     "adminpass",
 ];
 
-/// Parts of the names of fields that describe a secret without holding it.
+/// Last words of the names of fields that describe a secret without containing it.
 const OTHER_NAMES: [&str; 16] = [
     "arn", "id", "ids", "name", "names", "length", "version", "versions", "type", "enabled", "policy", "url",
     "uri", "endpoint", "expiry", "path",
@@ -200,19 +201,21 @@ fn is_secret_name(field: &str) -> bool {
     !describes && NAMES.iter().any(|name| joined.contains(name))
 }
 
-/// Whether a text can be a password: long enough, no placeholder, and neither a boolean nor a name of another object.
+/// Whether a text can be a password: at least 6 bytes (which excludes booleans), no placeholder, no URL, and no name of
+/// a cloud resource.
 fn may_be_password(text: &str) -> bool {
     let is_name = ["arn:", "projects/", "/subscriptions/", "http://", "https://"];
     text.len() >= 6 && is_filled_in(text) && !is_name.iter().any(|prefix| text.starts_with(prefix))
 }
 
-/// Lengths of strings that are tested for randomness.
+/// Lengths of strings that are tested for randomness, in bytes.
 const RANDOM_LENGTHS: std::ops::RangeInclusive<usize> = 20..=200;
 
-/// Least entropy of a random string, in bits a character. Words, paths and identifiers lie below.
+/// Minimum entropy of a random string, in bits per character. Words, paths and identifiers usually have less.
 const RANDOM_BITS: f64 = 4.0;
 
-/// Whether a text is one word of random letters and digits. Digests and UUIDs, which are hexadecimal, are no secrets.
+/// Whether a text is one word of random letters and digits. Digests and UUIDs don't count: they have no mix of upper
+/// and lower case.
 fn is_random(text: &str) -> bool {
     let is_word = text.bytes().all(|byte| is_base64(byte) || is_base64url(byte));
     if !RANDOM_LENGTHS.contains(&text.len()) || !is_word || text.starts_with('/') {
@@ -220,7 +223,7 @@ fn is_random(text: &str) -> bool {
     }
     let has = |class: fn(&u8) -> bool| text.bytes().filter(class).count() >= 3;
     let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
-    // A path or a name in words has few changes between cases, and its digits stand together.
+    // A path, or a name made of words, has few changes between cases, and its digits are adjacent.
     let changes = |class: fn(&u8) -> bool| {
         let pairs = text.as_bytes().windows(2);
         pairs.filter(|pair| class(&pair[0]) != class(&pair[1])).count()

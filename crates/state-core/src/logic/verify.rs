@@ -54,7 +54,7 @@ use crate::snapshot::Snapshot;
 use serde::Serialize;
 use std::fmt;
 
-/// Returns an error if [`verify`] reports violations. Notes are ignored.
+/// Returns an error if [`verify`] reports violations; ignores notes.
 ///
 /// # Errors
 /// [`Error::Integrity`] about `object` with all violations.
@@ -93,8 +93,8 @@ impl Report {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Note {
-    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that have left the
-    /// state.
+    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that are no longer
+    /// in the state.
     DanglingGroup {
         /// Entry with the dependency.
         entry: EntryKey,

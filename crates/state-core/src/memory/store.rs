@@ -87,7 +87,7 @@ impl StoredStack {
     /// Checks that the writer of this epoch still holds the lock.
     pub(super) fn owned_by(&self, mine: Epoch) -> Result<()> {
         let holds = self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine);
-        // A removal raises the epoch, so that a removed stack needs no check of its own.
+        // A removal raises the epoch, so the check of the epoch also refuses writers of a removed stack.
         if holds && self.head.epoch == mine {
             return Ok(());
         }
@@ -130,7 +130,8 @@ impl StoredStack {
             return Err(Error::locked(self.name(), holder.clone()));
         }
         self.verify(None)?;
-        // Breaking a held lock switches to the next lock file on a filesystem; this backend counts the same way.
+        // On a filesystem, breaking a held lock switches to the next lock file. This backend raises the generation in
+        // the same case.
         if self.held.is_some() {
             self.head.generation = self.head.generation.next();
         }
@@ -238,7 +239,7 @@ impl StoredStack {
         })
     }
 
-    /// Checks everything a reader relies on: base, links, slots, epochs, watermark.
+    /// Checks all properties of the journal on which a reader relies: base, links, slots, epochs and watermark.
     fn verify(&self, from: Option<Slot>) -> Result<()> {
         let corrupt = |reason: String| Err(Error::corrupt(self.journal(), 0, reason));
         let base = &self.head.base;
@@ -298,7 +299,8 @@ impl StoredStack {
         objects.chain(frames).collect()
     }
 
-    /// Deletes fences too: in this backend, a stale writer is stopped by the lock, which every call checks.
+    /// Deletes items, including fences: this backend needs no fence to stop a stale writer, because every call checks
+    /// the lock.
     pub(super) fn delete(&mut self, stored_items: &[StoredItemName]) -> Result<()> {
         let floor = self
             .head

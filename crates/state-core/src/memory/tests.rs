@@ -33,11 +33,11 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A backend with configurable claims; the last field claims support for collection.
+/// A wrapper with configurable claims about capabilities. The last field claims support for collection.
 #[derive(Debug)]
 struct OverclaimingBackend(MemoryBackend, Capabilities, bool);
 
-/// Lists no items, whatever the backend claims.
+/// Lists no items, even if the wrapper claims support for collection.
 #[async_trait]
 impl CollectableStore for OverclaimingBackend {
     async fn stored_items(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<StoredItem>> {

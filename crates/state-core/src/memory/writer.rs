@@ -45,7 +45,7 @@ impl MemoryWriter {
         })
     }
 
-    /// Extends the journal. After a failure, all further appends are refused.
+    /// Extends the journal. After a failure, this writer refuses all further appends.
     fn extend<T>(&self, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
         // After a failed append, the caller's next frame would leave a gap in the chain or repeat a slot.
         if self.state.load(Ordering::Acquire) == POISONED {

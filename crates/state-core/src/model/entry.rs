@@ -35,7 +35,7 @@ named! {
 pub struct Entry {
     /// Name of the entry in the stack.
     pub address: Address,
-    /// Set on an object that was replaced and awaits deletion.
+    /// Deposed key of an object that was replaced and awaits deletion; `None` for the live entry.
     pub deposed: Option<DeposedKey>,
     /// Identity of the object, assigned when it is first recorded. `None` in a document of another tool.
     pub uid: Option<Uid>,
@@ -71,7 +71,7 @@ pub struct Entry {
     pub parent: Option<Address>,
     /// Provider that manages the object.
     pub provider: BoxedField<Option<Provider>>,
-    /// Dependencies that the value of each input came from.
+    /// Dependencies from which the value of each input was computed, by input.
     pub property_dependencies: BoxedField<BTreeMap<String, Vec<Dependency>>>,
     /// Entry whose deletion also deletes this object, so that it needs no deletion of its own.
     pub deleted_with: BoxedField<Option<Address>>,
@@ -79,7 +79,7 @@ pub struct Entry {
     pub replace_with: BoxedField<Vec<Address>>,
     /// Whether deletion of the object is refused.
     pub protect: bool,
-    /// Whether the object is managed elsewhere: it is read, but never changed.
+    /// Whether the object is managed elsewhere, so that this stack reads it but never changes it.
     pub external: bool,
     /// Whether removing the entry from the stack leaves the object in place.
     pub retain_on_delete: bool,
@@ -89,11 +89,11 @@ pub struct Entry {
     pub tainted: bool,
     /// Errors of a create or update that failed halfway.
     pub init_errors: Vec<String>,
-    /// When the object was created.
+    /// Time at which the object was created.
     pub created: Option<Timestamp>,
-    /// When the object was last changed.
+    /// Time at which the object was last changed.
     pub modified: Option<Timestamp>,
-    /// Remaining fields of a resource of another tool, by system: `{"terraform": {…}}`.
+    /// Fields of another tool's resource that have no counterpart in this format, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
     /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: BoxedField<JsonMap>,
@@ -220,8 +220,8 @@ impl Entry {
             .chain(self.replace_with.iter().map(one(ReferenceField::ReplaceWith)))
     }
 
-    /// Returns a copy with every reference mapped through `to`: replaced by the result, or dropped where it is
-    /// `None`. Returns `None` if no reference changes.
+    /// Returns a copy in which every reference is replaced by the result of `to`, or dropped if the result is `None`.
+    /// Returns `None` if no reference changes.
     ///
     /// If two items of a list become equal, the list keeps one of them. A property whose last dependency is dropped
     /// is removed from the map. A parent, provider, deleted-with or replace-with reference always names an entry: if
@@ -270,13 +270,13 @@ impl Entry {
         Some(changed)
     }
 
-    /// The group that waits for this entry. A deposed entry belongs to no group.
+    /// The group of a live entry. A deposed entry belongs to no group: dependents of the group don't wait for it.
     pub(crate) fn live_group(&self) -> Option<&Address> {
         self.group.as_ref().filter(|_| self.is_live())
     }
 
     /// Address and id of the provider entry that manages the object; `None` while the entry is pending replacement.
-    pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
+    pub(crate) fn provider_reference(&self) -> Option<(&Address, &String)> {
         let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
         Some((&provider.address, provider.id.as_ref()?))
     }

@@ -22,7 +22,7 @@ pub struct Holder {
     /// Command or operation that holds the lock.
     #[serde(default)]
     pub operation: String,
-    /// When the lock was acquired.
+    /// Time at which the lock was acquired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
@@ -64,11 +64,12 @@ pub struct LockStatus {
     pub epoch: Epoch,
     /// Current lock holder; `None` if the lock is free.
     pub holder: Option<Holder>,
-    /// Durable lock that outlives a process, if there is one.
+    /// Durable lock in the stack's head; `None` if there is none.
     pub client_lock: Option<ClientLock>,
 }
 
-/// A durable lock in the stack's head. It outlives processes: an operator's freeze, or the lock of an HTTP client.
+/// A durable lock in the stack's head, which is kept after the process that set it ends. It is an operator's freeze, or
+/// the lock of an HTTP client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientLock {
@@ -79,7 +80,7 @@ pub struct ClientLock {
     /// Reason that the lock holder gave.
     #[serde(default)]
     pub message: String,
-    /// When the lock expires, if it does.
+    /// Time at which the lock expires; `None` if it doesn't expire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
 }

@@ -9,11 +9,11 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogLine {
-    /// When the line was logged.
+    /// Time at which the line was logged.
     pub time: Timestamp,
     /// Severity of the line.
     pub level: LogLevel,
-    /// Entry that the line is about.
+    /// Entry to which the line refers; `None` if it refers to no single entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Address>,
     /// Origin of the line: the engine or a provider.
@@ -24,7 +24,7 @@ pub struct LogLine {
 }
 
 impl LogLine {
-    /// Creates a line that is about no entry in particular.
+    /// Creates a line that refers to no single entry.
     pub fn new(time: Timestamp, level: LogLevel, message: impl Into<String>) -> Self {
         Self {
             time,
@@ -35,7 +35,7 @@ impl LogLine {
         }
     }
 
-    /// Returns the line with the entry that it is about.
+    /// Sets the entry to which the line refers.
     #[must_use]
     pub fn about(self, address: Address) -> Self {
         Self {
@@ -58,7 +58,7 @@ named! {
         Info = "info",
         /// A problem that needs attention.
         Warning = "warning",
-        /// An error that made a step fail.
+        /// An error because of which a step failed.
         Error = "error",
     }
 }

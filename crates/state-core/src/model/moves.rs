@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   source        destination
-//!    │             MoveIn    copies of the entries: durable, but not part of the state yet
-//!  MoveOut           │       the entries leave the source in a new revision: the commit point
-//!    │             MoveEnd   arrived: they become entries of the destination in a new revision
-//!  MoveEnd           │       confirmed: the source may forget the move
+//!    │             MoveIn    stores copies of the entries, which are not part of the state yet
+//!  MoveOut           │       removes the entries from the source in a new revision: the commit point
+//!    │             MoveEnd   arrived: adds the entries to the destination in a new revision
+//!  MoveEnd           │       confirmed: removes the record of the move from the state of the source
 //! ```
 //!
 //! Both stacks are locked during the move. After a crash, recovery looks up the id of a pending [`MoveIn`] in the
@@ -37,32 +37,33 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Record at the destination: entries that arrive if the source releases them.
+/// Record at the destination: contains the entries, which become part of the state after the source has removed them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveIn {
     /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Stack that the entries come from.
+    /// Stack from which the entries move.
     pub from: Peer,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
-    /// When the move began.
+    /// Time at which the move began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
 
-/// Record at the source: entries leave. Kept until the destination has confirmed the move.
+/// Record at the source: removes the moved entries. The state keeps the record until the destination has confirmed the
+/// move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct MoveOut {
     /// Id of the move, the same on both sides.
     pub id: MutationId,
-    /// Stack that the entries go to.
+    /// Stack to which the entries move.
     pub to: Peer,
-    /// Keys of the entries that leave.
+    /// Keys of the moved entries.
     pub entries: Vec<EntryKey>,
-    /// When the entries left.
+    /// Time at which the source removed the entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -73,20 +74,20 @@ pub struct MoveOut {
 pub struct MoveEnd {
     /// Id of the move.
     pub id: MutationId,
-    /// How the move ended.
+    /// Outcome of the move on this side.
     pub outcome: MoveOutcome,
 }
 
-/// How a move ends on one side.
+/// The outcome of a move on one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum MoveOutcome {
-    /// At the destination, within an update: the source released the entries, so they are appended to the state.
+    /// At the destination, within an update: the source has removed the entries, so they are appended to the state.
     Arrived,
-    /// At the destination: the entries never left the source.
+    /// At the destination: the source has not removed the entries, so the move is cancelled.
     Withdrawn,
-    /// At the source: the destination has the entries.
+    /// At the source: the destination has recorded the entries.
     Confirmed,
 }
 
@@ -95,8 +96,8 @@ pub enum MoveOutcome {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StackMove {
-    /// Entries arrived from this stack.
+    /// Entries were moved here from this stack.
     In(Peer),
-    /// Entries left for this stack.
+    /// Entries were moved to this stack.
     Out(Peer),
 }

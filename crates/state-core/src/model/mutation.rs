@@ -94,10 +94,10 @@ pub struct Begin {
     /// For a `create` or `import` that replaces an object: the deposed key that the live entry at the target gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
-    /// For a `delete` or `discard` before a replacement: the entry stays, marked as pending replacement.
+    /// For a `delete` or `discard` before a replacement: whether the entry is kept and marked as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When the step began.
+    /// Time at which the step began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
 }
@@ -133,7 +133,7 @@ pub struct Step {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum StepChange {
-    /// The entry needs no change: it moves to the entries that this update has recorded.
+    /// The entry needs no change. It is moved behind the entries that this update has recorded before.
     Same(SharedEntry),
     /// A create and a delete replace the resource of this entry.
     Replace(EntryKey),
@@ -221,15 +221,14 @@ pub struct Resolve {
     pub resolution: Resolution,
 }
 
-/// The actual outcome of a pending operation, found by inspection.
+/// The actual outcome of a pending operation, as a person determined it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Resolution {
     /// The resource was not changed: the pending operation is removed.
     NotDone,
-    /// The step took effect, and the resource is now as in this entry (`None` for deletions). A manual resolution
-    /// doesn't record the entry's dependencies first, so the entry keeps the position of its predecessor or is
-    /// appended.
+    /// The step took effect, and this entry describes the resource (`None` for deletions). The entry gets the position
+    /// of the entry that it replaces, or is appended, because its dependencies may not have been recorded.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -1,4 +1,4 @@
-//! Pending operations: intent that was recorded before a provider call whose result is not recorded yet.
+//! Pending operations: mutations with a recorded intent whose result is not recorded yet.
 
 use crate::address::{DeposedKey, EntryKey};
 use crate::entry::SharedEntry;
@@ -20,13 +20,13 @@ pub struct PendingOperation {
     /// The requested entry; `None` for deletions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// Deposed key that the live entry at the target gets when this entry takes its place.
+    /// Deposed key that the live entry at the target gets when this entry replaces it; `None` if it replaces no entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposes: Option<DeposedKey>,
-    /// Whether the deletion leaves the entry, marked as pending replacement.
+    /// Whether the deletion keeps the entry and marks it as pending replacement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tombstone: bool,
-    /// When the operation began.
+    /// Time at which the operation began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Timestamp>,
     /// The provider's result if it violates an integrity rule. It is kept here so that no information is lost.
@@ -57,7 +57,7 @@ impl PendingOperation {
     }
 }
 
-/// A provider's result that could not be merged into the entries.
+/// A provider's result that violates an integrity rule, so that it was not merged into the entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RefusedResult {
@@ -66,6 +66,6 @@ pub struct RefusedResult {
     /// The entry as the provider returned it, with id and outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<SharedEntry>,
-    /// Violations that the merge would cause, in words.
+    /// Descriptions of the integrity rules that the result violates.
     pub violations: Vec<String>,
 }

@@ -27,18 +27,19 @@ pub struct Snapshot {
     pub serial: Option<Serial>,
     /// Program that the stack belongs to. JSON: `stack`.
     pub factory: FactoryInfo,
-    /// Name of the program whose updates made the entries, empty for a program without a name. `None` if no program was
-    /// recorded, as in the state of another tool.
+    /// Name of the program whose updates created the entries, empty for a program without a name. `None` if no program
+    /// was recorded, as in the state of another tool.
     pub program: Option<String>,
     /// Name of the stack. JSON: `deployment-id`.
     pub stack: String,
     /// Tool and plugins that wrote the snapshot.
     pub manifest: Option<Manifest>,
-    /// When the snapshot was generated.
+    /// Time at which the snapshot was generated.
     pub generated_at: Timestamp,
     /// Operations that have begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
-    /// Mark that real resources may differ from the entries, not only from those with pending operations.
+    /// Mark of a snapshot whose entries may all differ from the real resources; `None` if only entries with pending
+    /// operations may differ.
     pub invalidated: Option<Invalidation>,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
@@ -48,9 +49,9 @@ pub struct Snapshot {
     pub sensitive_outputs: Vec<String>,
     /// Serials of other tools that the stack was imported from, by system.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
-    /// Remaining fields of another tool's state, by system: `{"terraform": {…}}`.
+    /// Fields of another tool's state that have no counterpart in this format, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
-    /// Additional state that replay needs to continue from here. Only in checkpoints.
+    /// Additional state from which replay continues; `None` except in checkpoints.
     pub continuation: Option<Continuation>,
     /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: JsonMap,
@@ -87,7 +88,7 @@ impl Snapshot {
 pub struct Invalidation {
     /// Update that began to change resources.
     pub update: UpdateId,
-    /// When the mark was set.
+    /// Time at which the mark was set.
     pub since: Timestamp,
 }
 
@@ -110,7 +111,7 @@ pub struct FactoryInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Manifest {
-    /// When the snapshot was written.
+    /// Time at which the snapshot was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
     /// Version of the tool.
@@ -135,8 +136,8 @@ pub struct Plugin {
     pub version: String,
 }
 
-/// The serial that another tool assigns to the same states. It is counted separately, because it must never decrease,
-/// not even after a rollback.
+/// The serials of another tool for the states of this stack. They are counted separately, because a serial of the other
+/// tool must never decrease, not even after a rollback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ForeignSerial {
@@ -144,7 +145,7 @@ pub struct ForeignSerial {
     pub imported: u64,
     /// Serial of this stack's revision that imported that state.
     pub at: Serial,
-    /// The highest serial that was imported or may have been exported up to that import.
+    /// The highest serial of all imports so far, and of all exports that were possible before the last import.
     pub highest: u64,
 }
 

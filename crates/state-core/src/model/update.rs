@@ -31,12 +31,12 @@ pub struct UpdateInfo {
     /// Message that the user gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When the update began.
+    /// Time at which the update began.
     pub start: Timestamp,
-    /// When the update ended; `None` while it is open.
+    /// Time at which the update ended; `None` while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
-    /// How the update ended; `None` while it is open.
+    /// Result of the update; `None` while the update is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<UpdateResult>,
     /// Number of steps that took effect, by kind.
@@ -45,7 +45,7 @@ pub struct UpdateInfo {
     /// Metadata that the caller attaches, such as a commit or a CI run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Revision that the update began from.
+    /// Current revision when the update began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RevisionId>,
     /// Revision that a rollback restored.
@@ -54,7 +54,7 @@ pub struct UpdateInfo {
     /// Move of entries from or to another stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<StackMove>,
-    /// Whether rules were overridden on request.
+    /// Whether the user requested to override rules.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
 }

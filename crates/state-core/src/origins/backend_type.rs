@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// A kind of backend. Its name is the scheme of its URLs: once registered, it opens every URL with this scheme.
+/// A kind of backend. Its name is the scheme of its URLs: a registered kind opens every URL with this scheme.
 ///
 /// ```
 /// use state_core::backend::{Backend, BackendType};

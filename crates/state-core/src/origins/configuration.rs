@@ -40,7 +40,7 @@ named! {
         Integer = "integer",
         /// A boolean, written as `true` or `false`.
         Boolean = "boolean",
-        /// A path in the filesystem; a relative one begins in the working folder.
+        /// A path in the filesystem; a relative path is resolved against the working folder.
         Path = "path",
     }
 }
@@ -116,7 +116,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the field, made mandatory.
+    /// Returns the field as a mandatory one.
     #[must_use]
     pub fn required(self) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the field, marked as secret: its value is never shown.
+    /// Returns the field as a secret one, whose value is never shown.
     #[must_use]
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }

@@ -1,4 +1,4 @@
-//! A stack's state as an opaque, versioned document, for tools that pass states on without reading them.
+//! A stack's state as an opaque, versioned document, for tools that forward states without reading them.
 
 use crate::error::{Error, Result};
 use crate::json::Json;

@@ -30,7 +30,8 @@ pub trait Refresher {
     /// persist at the same time.
     ///
     /// # Errors
-    /// The error that prevented reading; the snapshot in memory stays. A missing persistent snapshot is not an error.
+    /// The error that prevented reading; the snapshot in memory stays unchanged. A missing persistent snapshot is not
+    /// an error.
     async fn refresh(&self) -> Result<()>;
 }
 
@@ -58,8 +59,8 @@ pub trait OutputReader {
 
 /// Metadata of the last known persistent snapshot.
 pub trait PersistentMeta {
-    /// Metadata of the snapshot that was last refreshed or persisted; `None` before, and while the store has no
-    /// snapshot.
+    /// Metadata of the snapshot that was last refreshed or persisted; `None` before the first refresh or persist, and
+    /// while the store has no snapshot.
     fn snapshot_meta(&self) -> Option<SnapshotMeta>;
 }
 
@@ -127,8 +128,8 @@ pub enum Relation {
 }
 
 impl Snapshot {
-    /// Returns the content that counts in a comparison of snapshots: entries, outputs, and fields of other tools.
-    /// Lineage, serial, times, manifest and pending operations are cleared.
+    /// Returns a copy for the comparison of snapshots, with entries, outputs and fields of other tools, but without
+    /// lineage, serial, times, manifest and pending operations.
     #[must_use]
     pub fn content(&self) -> Self {
         Self {

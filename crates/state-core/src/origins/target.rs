@@ -66,19 +66,19 @@ pub trait TargetProvider: fmt::Debug + Send + Sync {
 /// Reads and replaces the snapshots of stacks.
 #[async_trait]
 pub trait SnapshotProvider: fmt::Debug + Send + Sync {
-    /// Returns the recorded state of a stack; `None` if it has no revision yet. [`Snapshot::invalidated`] and
-    /// [`Snapshot::pending_operations`] state how reliable it is.
+    /// Returns the recorded state of a stack; `None` if the stack has no revision yet. [`Snapshot::invalidated`] and
+    /// [`Snapshot::pending_operations`] indicate whether the state matches the real resources.
     ///
     /// # Errors
     /// `NotFound` if the stack does not exist.
     async fn get_snapshot(&self, name: &StackName) -> Result<Option<Snapshot>>;
 
-    /// Announces a change of resources. When the call returns, the mark that the stored state may be outdated is
-    /// durable. No other mutation of this stack can begin until this one ends or is dropped.
+    /// Announces a change of resources: marks the stored state as possibly outdated. The mark is durable when the call
+    /// returns. No other mutation of this stack can begin until this one ends or is dropped.
     ///
     /// # Errors
-    /// `NotFound` if the stack does not exist; `Locked` if another mutation is in progress. After an error no
-    /// resource may be changed.
+    /// `NotFound` if the stack does not exist; `Locked` if another mutation is in progress. After an error, the caller
+    /// must not change resources.
     async fn begin_mutation(&self, name: &StackName) -> Result<Box<dyn SnapshotMutation>>;
 }
 
@@ -88,12 +88,13 @@ pub trait SnapshotMutation: fmt::Debug + Send {
     /// Stores the resulting snapshot. When the call returns, the snapshot is durable and the stack is reliable again,
     /// except for pending operations.
     ///
-    /// A snapshot that violates integrity rules is recorded too, because the changes have already happened: the
-    /// violations are returned, the recorded snapshot is the result of [`repair`](crate::repair), and the mark stays.
+    /// If the snapshot violates integrity rules, records the result of its [`repair`](crate::repair), because the
+    /// resources have already changed. In this case, returns the violations and keeps the mark.
     ///
     /// # Errors
     /// `Integrity` if even the repaired snapshot can't be recorded, `Conflict` if it has another lineage, and errors
-    /// of the store. After an error the mark stays and the call may be repeated. `Closed` after a success.
+    /// of the store. After an error, the mark stays and the call may be repeated. `Closed` if an earlier call has
+    /// succeeded.
     async fn end(&mut self, snapshot: Snapshot) -> Result<Vec<Violation>>;
 }
 
@@ -103,12 +104,13 @@ pub trait SnapshotPersister: fmt::Debug + Send + Sync {
     /// Marks the stored snapshot as invalid, as the first step of a mutation. Durable when the call returns.
     ///
     /// # Errors
-    /// Errors of the store; then no resource may be changed.
+    /// Errors of the store. After an error, the caller must not change resources.
     async fn invalidate(&self) -> Result<()>;
 
-    /// Replaces the stored snapshot, which makes it valid again. Durable when the call returns.
+    /// Replaces the stored snapshot and clears the mark of [`invalidate`](Self::invalidate). Durable when the call
+    /// returns.
     ///
-    /// A snapshot that violates integrity rules is recorded as by [`SnapshotMutation::end`].
+    /// A snapshot that violates integrity rules is repaired as [`SnapshotMutation::end`] does.
     ///
     /// # Errors
     /// As for [`SnapshotMutation::end`].

@@ -22,8 +22,8 @@ pub type LoadedSnapshots = BTreeMap<Digest, Arc<Snapshot>>;
 /// Additional results of applying a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplyReport {
-    /// Violations because of which the result of a mutation was rejected. The result is kept on its pending
-    /// operation.
+    /// Violations in the rejected result of a mutation, which is kept on its pending operation; empty if no result was
+    /// rejected.
     pub refused: Vec<Violation>,
 }
 
@@ -31,9 +31,8 @@ impl State {
     /// Applies one record.
     ///
     /// # Errors
-    /// All rules that the record violates; the state is unchanged. The result of a mutation that ends never fails
-    /// this way: a result that violates a rule stays on the pending operation, and [`ApplyReport::refused`] lists the
-    /// violations.
+    /// Returns all rules that the record violates, and leaves the state unchanged. A provider's result that violates a
+    /// rule is no error: it stays on the pending operation, and [`ApplyReport::refused`] lists the violations.
     pub fn apply(
         &mut self,
         record: &Record,
@@ -73,7 +72,7 @@ impl State {
             }
             Record::Invalidate(invalidation) => {
                 self.require_update()?;
-                // The first mark stays, because a later update can't determine whether the earlier changes were
+                // The first mark stays, because a later update can't determine whether the changes before it were
                 // recorded.
                 let mark = || Arc::new(invalidation.clone());
                 self.invalidated.get_or_insert_with(mark);
@@ -115,7 +114,7 @@ impl State {
             manifest.plugins.clear();
         }
         if let Some(program) = &update.program {
-            // From its start on, also if it fails: its steps change entries before it ends.
+            // Stored at the start of the update, because its steps change entries even if the update fails later.
             self.header_mut().program = Some(program.clone());
         }
         self.update = Some(Arc::new(update.clone()));
@@ -185,7 +184,7 @@ impl State {
                 }
             }
         }
-        // A repeated import brings operations that are already pending; their ids must stay unique.
+        // A repeated import contains operations that are already pending; their ids must stay unique.
         let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
         for operation in &reset.pending {
             if known.insert(operation.id) {
@@ -197,7 +196,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts the differences between the entries of `before` and these entries, as steps of the open update.
+    /// Counts the differences between the entries of `before` and of this state as steps of the open update.
     fn count_differences(&mut self, before: &Self) {
         let mut counts = BTreeMap::from([(Op::Import, 0), (Op::Update, 0), (Op::Discard, 0)]);
         for entry in self.entries.iter() {
@@ -226,10 +225,10 @@ impl State {
         Ok(())
     }
 
-    /// Returns the state after manual changes; nothing is recorded.
+    /// Returns a copy of the state with manual changes. This state stays unchanged.
     ///
     /// # Errors
-    /// All rules that the changes violate.
+    /// Returns all rules that the changes violate.
     pub fn edited(&self, changes: &[EditChange]) -> Result<Self, Vec<Violation>> {
         let mut next = self.clone();
         let mut touched = TouchedEntries::default();
@@ -268,10 +267,10 @@ impl State {
 
 /// Applies frames, in order, to the state before them. Fences change nothing.
 ///
-/// The caller has verified the chain of the frames, and loaded the snapshots that they refer to.
+/// The caller must have verified the chain of the frames, and loaded the snapshots to which their records refer.
 ///
 /// # Errors
-/// [`Error::Corrupt`] if a record can't be applied, because such a record would not have been acknowledged.
+/// [`Error::Corrupt`] if a record can't be decoded or applied: a writer appends only records that can be applied.
 pub fn replay<'a>(
     mut state: State,
     frames: impl IntoIterator<Item = &'a Frame>,

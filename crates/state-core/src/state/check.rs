@@ -11,7 +11,7 @@ use crate::verify::{self, Rule, Violation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The number of entries that are named if many violate one rule at once.
+/// The maximum number of entries that are checked and reported for each changed target.
 const NAMED: usize = 20;
 
 /// The entries and targets that a change touched. They are checked when the change is complete.
@@ -22,7 +22,7 @@ pub(super) struct TouchedEntries {
     /// Addresses and groups whose members changed: entries that refer to them are checked.
     targets: BTreeSet<Dependency>,
     /// Addresses and ids of removed entries that may have been providers.
-    incarnations: BTreeSet<(Address, String)>,
+    provider_ids: BTreeSet<(Address, String)>,
     /// Violations that were found while the change was made.
     violations: Vec<Violation>,
 }
@@ -39,7 +39,7 @@ impl TouchedEntries {
         }
     }
 
-    /// Removes an entry from `entries`; a violation if it does not exist.
+    /// Removes an entry from `entries`. Adds a violation and returns `None` if the entry does not exist.
     pub(super) fn take(
         &mut self,
         entries: &mut Entries,
@@ -51,12 +51,12 @@ impl TouchedEntries {
         };
         self.touch(&entry);
         if let Some(id) = &entry.id {
-            self.incarnations.insert((entry.address.clone(), id.clone()));
+            self.provider_ids.insert((entry.address.clone(), id.clone()));
         }
         Some((position, entry))
     }
 
-    /// Inserts an entry into `entries`; a violation if its key or uid is already in use.
+    /// Inserts an entry into `entries`. Instead, adds a violation if another entry has its key or uid.
     pub(super) fn put(&mut self, entries: &mut Entries, position: Position, entry: crate::SharedEntry) {
         let key = entry.key();
         if entries.position(&key).is_some() {
@@ -73,7 +73,7 @@ impl TouchedEntries {
         entries.put(position, entry);
     }
 
-    /// Replaces an entry by the result of `change`; a violation if it does not exist.
+    /// Replaces an entry by the result of `change`. Adds a violation if the entry does not exist.
     pub(super) fn replace(
         &mut self,
         entries: &mut Entries,
@@ -105,7 +105,7 @@ impl TouchedEntries {
                 dependents.filter_map(|(entry, position)| lost_reference(entries, entry, position, target)),
             );
         }
-        for (address, id) in &self.incarnations {
+        for (address, id) in &self.provider_ids {
             let first = entries.first_with_id(address, id);
             let managed = entries.managed_by(address, id);
             let unmet = managed.take_while(|position| first.is_none_or(|first| first >= *position));
@@ -116,7 +116,7 @@ impl TouchedEntries {
     }
 }
 
-/// The violations of an entry if it were inserted at `position` without replacing another.
+/// Returns the violations that inserting an entry at `position` would cause, if no entry has its key.
 pub(super) fn entry_violations(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
     let mut found: Vec<Violation> = uid_taken(entries, entry).into_iter().collect();
     found.extend(verify::verify_entry(entry));
@@ -128,7 +128,7 @@ fn uid_taken(entries: &Entries, entry: &Entry) -> Option<Violation> {
     unique_uid(entry, entries.holder_of(entry.uid?)?)
 }
 
-/// The references of an entry that would not be satisfied at `position`.
+/// Returns a violation for each reference of an entry that is not satisfied at `position`.
 fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<Item = Violation> {
     let references = entry.references();
     references
@@ -136,8 +136,8 @@ fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<
         .chain(provider_id(entries, entry, position))
 }
 
-/// Positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position, so the
-/// unsatisfied ones come first.
+/// Returns the positions of entries whose reference to `target` is not satisfied. Dependents are ordered by position,
+/// so those with an unsatisfied reference come first.
 fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
     let (limit, is_gone) = match target {
         Dependency::Entry(address) => {
@@ -150,7 +150,7 @@ fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl It
     dependents.take_while(move |at| is_gone || limit.is_some_and(|limit| limit >= *at))
 }
 
-/// The violation of an entry's reference to a changed target, if there is one.
+/// Returns the violation of an entry's reference to a changed target, if the reference is not satisfied.
 fn lost_reference(
     entries: &Entries,
     entry: &Entry,

@@ -23,13 +23,13 @@ impl Position {
         Self(self.0 + 1)
     }
 
-    /// The position `places` after this one, limited to its block.
+    /// Returns the position `places` after this one, limited to its block.
     pub(super) fn after(self, places: usize) -> Self {
         let places = i64::try_from(places).unwrap_or(Self::BLOCK).min(Self::BLOCK);
         Self(self.0 + places)
     }
 
-    /// This position and all that follow.
+    /// Returns this position and all later ones.
     fn on(self) -> impl Iterator<Item = Self> {
         (self.0..).map(Self)
     }
@@ -54,7 +54,8 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Loads entries in this order: the first `recorded` from position `front` on, the rest from `base` on.
+    /// Loads entries in this order. The first `recorded` entries get the positions from `front` on, the others those
+    /// from `base` on. Returns a description as the error if a key or uid occurs twice.
     pub(super) fn load(
         entries: &[SharedEntry],
         recorded: usize,
@@ -80,7 +81,7 @@ impl Entries {
             dependents: Layered::of_keys(
                 each().flat_map(|(entry, at)| entry.references().map(move |reference| (reference.to, at))),
             ),
-            managed: Layered::of_keys(each().filter_map(|(entry, at)| incarnation(entry, at))),
+            managed: Layered::of_keys(each().filter_map(|(entry, at)| provider_reference(entry, at))),
             by_position: Layered::load(by_position)
                 .map_err(|_| "two resources have the same position".to_owned())?,
         })
@@ -110,7 +111,7 @@ impl Entries {
         self.at(*self.uids.get(&uid)?)
     }
 
-    /// The keys and positions of one address, the live one first.
+    /// The keys and positions of all entries of one address, the live entry first.
     pub(super) fn generations<'a>(
         &'a self,
         address: &'a Address,
@@ -173,8 +174,8 @@ impl Entries {
         for reference in entry.references() {
             self.dependents.insert((reference.to, position), ());
         }
-        if let Some(incarnation) = incarnation(&entry, position) {
-            self.managed.insert(incarnation, ());
+        if let Some(reference) = provider_reference(&entry, position) {
+            self.managed.insert(reference, ());
         }
         self.by_position.insert(position, entry);
     }
@@ -192,8 +193,8 @@ impl Entries {
         for reference in entry.references() {
             self.dependents.remove(&(reference.to, position));
         }
-        if let Some(incarnation) = incarnation(&entry, position) {
-            self.managed.remove(&incarnation);
+        if let Some(reference) = provider_reference(&entry, position) {
+            self.managed.remove(&reference);
         }
         Some((position, entry))
     }
@@ -224,13 +225,13 @@ impl Lookup for Entries {
     }
 }
 
-/// The range of a key with any position.
+/// Returns the range that contains a key with every position.
 fn everywhere<K: Clone>(key: &K) -> RangeInclusive<(K, Position)> {
     (key.clone(), Position::FIRST)..=(key.clone(), Position::LAST)
 }
 
-fn incarnation(entry: &Entry, position: Position) -> Option<(Address, String, Position)> {
-    let (address, id) = entry.incarnation()?;
+fn provider_reference(entry: &Entry, position: Position) -> Option<(Address, String, Position)> {
+    let (address, id) = entry.provider_reference()?;
     Some((address.clone(), id.clone(), position))
 }
 

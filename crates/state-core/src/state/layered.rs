@@ -9,7 +9,7 @@ use std::iter::from_fn;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// The map. `V` is `()` for a set.
+/// A sorted map with an immutable base. `V` is `()` for a set.
 #[derive(Clone)]
 pub(super) struct Layered<K, V = ()> {
     /// Sorted by key, each key once.
@@ -127,7 +127,8 @@ impl<K: Ord + Clone> Layered<K> {
     }
 }
 
-/// Iterates over both layers as one map. Both must be in the order of `compare`.
+/// Iterates over both layers as one map; a changed item hides the item of the base. Both must be in the order of
+/// `compare`.
 fn merged<'a, K: 'a, V: 'a>(
     base: impl Iterator<Item = &'a (K, V)>,
     changed: impl Iterator<Item = (&'a K, &'a Option<V>)>,

@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl State {
-    /// Pending moves from other stacks, oldest first. Their entries are not part of this state yet, but their keys,
-    /// uids and positions are reserved.
+    /// Pending moves from other stacks, oldest first. Their entries are not part of this state yet, but no other change
+    /// may use their keys and uids or remove entries to which they refer.
     pub fn incoming(&self) -> impl Iterator<Item = &MoveIn> {
         self.incoming.iter().map(|incoming| &**incoming)
     }
 
-    /// Moves to other stacks that are not confirmed yet, oldest first. Their entries have left this state.
+    /// Moves to other stacks that are not confirmed yet, oldest first. Their entries are no longer part of this state.
     pub fn departed(&self) -> impl Iterator<Item = &MoveOut> {
         self.departed.iter().map(|leaving| &**leaving)
     }
@@ -62,7 +62,8 @@ impl State {
         if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
             return refuse(Rule::Target, "a move needs at least one entry of another stack");
         }
-        // Refused now, while the move can still be withdrawn: after the source's commit point, the entries have to fit.
+        // Conflicts are refused here, because the move can still be withdrawn. Once the source stack has removed the
+        // entries, this stack must be able to add them.
         let mut next = self.clone();
         next.incoming.push_back(Arc::new(incoming.clone()));
         next.check_reservations()?;
@@ -81,7 +82,7 @@ impl State {
         }
         self.refuse_pending(leaving.entries.iter().cloned())?;
         let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
-        // All entries are removed in one edit, so that references between them don't prevent the removal.
+        // One edit removes all entries, so that references between them don't prevent the removal.
         let mut next = self.edited(&removed)?;
         next.departed.push_back(Arc::new(leaving.clone()));
         next.moved(leaving.id, StackMove::Out(leaving.to.clone()));

@@ -1,7 +1,7 @@
 //! The owner of a stack: the program or the tool whose resources the state contains.
 //!
-//! A program deletes every resource of its stack that it doesn't declare. Applied to a stack of another owner, it would
-//! therefore delete resources that it never made.
+//! An update deletes every resource of the stack that its program doesn't declare. On a stack of another owner, the
+//! update would therefore delete resources that the program never created.
 
 use super::State;
 
@@ -31,7 +31,8 @@ impl StackOwner {
 }
 
 impl State {
-    /// The owner of the resources. A recorded program precedes the tool that the state came from: it adopted the stack.
+    /// Returns the owner of the resources. A recorded program is the owner even if the state was imported from a tool,
+    /// because the program has adopted the stack.
     pub fn owner(&self) -> StackOwner {
         if self.is_empty() && self.pending.is_empty() && self.incoming.is_empty() {
             return StackOwner::None;
@@ -88,7 +89,11 @@ mod tests {
             .extensions
             .insert(ADDED_MARKS, Json::parse("{}").unwrap());
         let marked = State::from_snapshot(lineage, &snapshot).unwrap().owner();
-        assert_eq!(marked, StackOwner::None, "added marks are of no other tool");
+        assert_eq!(
+            marked,
+            StackOwner::None,
+            "added marks don't make a tool the owner"
+        );
         let foreign = ForeignSerial::after_import(None, 7, Serial(1));
         snapshot.foreign_serials.insert("terraform".to_owned(), foreign);
         let imported = State::from_snapshot(lineage, &snapshot).unwrap().owner();
@@ -96,6 +101,6 @@ mod tests {
         assert!(!imported.accepts("") && !imported.accepts("terraform"));
         snapshot.entries.clear();
         let empty = State::from_snapshot(lineage, &snapshot).unwrap().owner();
-        assert_eq!(empty, StackOwner::None, "nothing can be deleted");
+        assert_eq!(empty, StackOwner::None, "an empty stack has no owner");
     }
 }

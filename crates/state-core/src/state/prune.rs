@@ -6,15 +6,18 @@ use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{BoxedField, Entry, ReferenceField};
 use crate::verify::entry_rules::Lookup;
 
-/// Removes an entry whose resource no longer exists. References to its address are dropped from entries that come
-/// before every other generation of that address; its children get the nearest existing ancestor as their parent.
-/// Entries whose provider was the removed entry lose their provider reference.
+/// Removes an entry whose resource no longer exists, and repairs the references to it:
+///
+/// - An entry that comes before all remaining entries of the removed address loses its references to that address. If
+///   the removed entry was its parent, the parent of the removed entry becomes its parent.
+/// - An entry whose provider was the removed entry loses its provider reference, unless an earlier entry has the same
+///   address and id.
 pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut TouchedEntries) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;
     };
     let reference = Dependency::Entry(gone.address.clone());
-    // Another generation still satisfies the references of entries after it. Entries before it lose their target.
+    // Another entry of the address still satisfies the references of entries after it, but not of those before it.
     let first = entries.first_of(&gone.address);
     let orphaned = entries.dependents(&reference);
     let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));

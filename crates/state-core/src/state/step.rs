@@ -34,7 +34,7 @@ impl State {
             && self.entries.get(&operation.target).is_none()
         {
             // The entry replaces no other and belongs to no group, so only its own fields and references can violate
-            // a rule. This saves trying the outcome on a copy of the state.
+            // a rule. Checking these is cheaper than applying the outcome to a copy of the state.
             return check::entry_violations(&self.entries, &as_recorded(entry, None, &[]), self.front);
         }
         let outcome = self.outcome_of(operation, operation.entry.as_ref(), &[]);
@@ -52,7 +52,7 @@ impl State {
         } = begin;
         let mut found = Vec::new();
         let mut reject = |rule, detail: &str| found.push(Violation::of(rule, target.clone(), detail));
-        // `lookup` answers by id, so an id that is used twice would make its answer ambiguous.
+        // `lookup` finds a mutation by its id, so an id must not be used twice.
         if self.pending.iter().any(|p| p.id == *id) || self.recent.get(*id).is_some() {
             reject(Rule::Begun, "this mutation has already begun");
         }
@@ -126,7 +126,7 @@ impl State {
                         ..operation
                     }),
                 );
-                // The resource did change, so a later lookup must not suggest to repeat the step.
+                // The resource has changed, so a later lookup must report that the mutation took effect.
                 self.recent.push(end.id, true);
                 Ok(ApplyReport { refused })
             }
@@ -138,11 +138,11 @@ impl State {
         self.require_update()?;
         let place = self.pending_index(resolve.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
-        // A manual resolution is refused if it violates a rule: unlike a provider's result, the user can correct it.
+        // Unlike a provider's result, a manual resolution that violates a rule is refused: the user can correct it.
         let mut next = self.clone();
         if let Resolution::Done(entry) = &resolve.resolution {
-            // An entry with reasons is the result of a step that was done in part: its reasons must survive, and an
-            // update keeps the old inputs, so that the next run repairs the resource.
+            // An entry with `init_errors` is the result of a partial step. The errors must be kept, and an update must
+            // keep the old inputs, so that the next run repairs the resource.
             let reasons = entry
                 .as_ref()
                 .map_or_else(Vec::new, |entry| entry.init_errors.clone());
@@ -166,8 +166,8 @@ impl State {
         Ok(())
     }
 
-    /// Like [`State::outcome`], but outside of the update's recording order: a manual resolution doesn't record the
-    /// entry's dependencies first, so the entry keeps the position of its predecessor or is appended.
+    /// Like [`State::outcome`], but doesn't put the entry among those that the update has recorded: its dependencies
+    /// may not have been recorded. The entry gets the position of the entry that it replaces, or is appended.
     fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();
@@ -187,7 +187,7 @@ impl State {
         )
     }
 
-    /// Returns the state after the outcome in `end`; the pending operation itself stays.
+    /// Returns the state after the outcome in `end`, which still contains the pending operation.
     fn outcome(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let deletes = matches!(operation.op, Op::Delete | Op::Discard);
         let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
@@ -211,7 +211,7 @@ impl State {
     ) -> Checked<Self> {
         let old = self.entries.get(&operation.target);
         let Some(entry) = entry else {
-            // The object still exists, so its entry stays and stores the reasons of the failure.
+            // The resource still exists, so its entry stays, with the reasons of the failure in `init_errors`.
             let mut next = self.clone();
             let mut touched = TouchedEntries::default();
             touched.replace(&mut next.entries, &operation.target, |old| Entry {
@@ -250,7 +250,7 @@ impl State {
             && let Some((position, old)) = touched.take(&mut next.entries, target)
         {
             match (op, deposes) {
-                // A tombstone is removed even in a replacement: it has no object left that could await deletion.
+                // A replacement removes a tombstone instead of deposing it: its resource has already been deleted.
                 (Op::Create | Op::Import, Some(key)) if !old.pending_replacement => {
                     let deposed = Entry {
                         deposed: Some(key.clone()),
@@ -354,7 +354,8 @@ impl State {
     }
 }
 
-/// Returns the entry as it is recorded from a result; `uid` is that of the entry it replaces.
+/// Returns the entry of a result as the state stores it. `uid` is the uid of the replaced entry, which the entry keeps;
+/// `None` for a new resource.
 fn as_recorded(entry: &Entry, uid: Option<Uid>, reasons: &[String]) -> Entry {
     Entry {
         uid: uid.or(entry.uid),

@@ -1,4 +1,4 @@
-//! Tests of the table of mutations in [`crate::mutation`], and of the rules around it.
+//! Tests of the table of mutations in [`crate::mutation`], and of the rules for mutations.
 
 mod agreement;
 mod moves;
@@ -85,7 +85,7 @@ impl Bench {
         let before = self.state.clone();
         let result = self.state.apply(record, &LoadedSnapshots::new());
         if result.is_err() {
-            assert_eq!(self.state, before, "a refused record changes nothing");
+            assert_eq!(self.state, before, "a refused record changed the state");
         }
         result
     }
@@ -107,6 +107,7 @@ impl Bench {
             update,
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            log: None,
         };
         self.try_apply(&Record::UpdateEnd(mark)).unwrap();
         assert!(self.state.settle(&Digest::of(b"chain")).is_some());

@@ -3,7 +3,7 @@
 use crate::id::MutationId;
 use imbl::{OrdMap, Vector};
 
-/// The number of mutations that are remembered.
+/// The number of recent mutations that a state remembers.
 const LENGTH: usize = 1024;
 
 /// Remembers the last [`LENGTH`] mutations that ended, and whether each took effect.

@@ -8,7 +8,7 @@
 //! # }
 //! ```
 //!
-//! The claimed capabilities of a store are tested by [`capabilities::run_all`], which opens one place more than once.
+//! [`capabilities::run_all`] tests the claimed capabilities of a store; it opens one store more than once.
 
 pub mod capabilities;
 pub mod collection;
@@ -48,7 +48,7 @@ impl RuleViolation {
         }
     }
 
-    /// Creates a violation for a call with a wrong result.
+    /// Creates a violation for a call that failed when it should not have, or failed with another error than expected.
     fn failed(message: &str, error: &Error) -> Self {
         Self {
             message: format!("{message}: {error}"),
@@ -56,8 +56,8 @@ impl RuleViolation {
         }
     }
 
-    /// Returns the error kind of a call that should have succeeded or failed differently; `None` if no call failed.
-    /// If the store is made to fail, a rule that ends with a truthful error is undecided rather than violated.
+    /// Returns the kind of the unexpected error that a call returned; `None` if the violation is not about an error. A
+    /// test with injected faults uses it: there, a call that truthfully reports a fault violates no rule.
     pub const fn error(&self) -> Option<ErrorKind> {
         self.error
     }
@@ -71,7 +71,7 @@ impl fmt::Display for RuleViolation {
 
 impl std::error::Error for RuleViolation {}
 
-/// Reports a call that should have succeeded.
+/// Reports a call that returned an error, although it should have succeeded.
 impl From<Error> for RuleViolation {
     fn from(error: Error) -> Self {
         Self::failed("a call failed that should have succeeded", &error)
@@ -110,6 +110,7 @@ rules! {
     heads::missing_stack_or_object_is_not_found,
     heads::head_swap_keeps_fields_of_the_backend,
     heads::head_swap_receives_the_latest_head,
+    heads::failing_change_leaves_the_head_unchanged,
     heads::removed_stack_cannot_be_acquired,
     locks::second_acquire_is_refused_with_the_lock_holder,
     locks::released_lock_is_free_and_epoch_rises,
@@ -139,7 +140,7 @@ rules! {
 /// Asserts in a test that no rule was violated.
 ///
 /// # Panics
-/// Panics with the names and descriptions of all violated rules, if there are any.
+/// If a rule was violated. The message contains the names and descriptions of all violated rules.
 pub fn expect_all(results: &[(&'static str, Verdict)]) {
     let violations: Vec<String> = results
         .iter()
@@ -152,7 +153,7 @@ pub fn expect_all(results: &[(&'static str, Verdict)]) {
     );
 }
 
-/// A backend under test, and the randomness of the rules.
+/// A backend under test, and the source of randomness for the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench<'a> {
     /// The backend under test. A rule expects an empty one.

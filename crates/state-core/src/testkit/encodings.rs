@@ -1,4 +1,4 @@
-//! Counts how often this process encoded an entry, for tests that a mutation encodes each of its entries once.
+//! Counts the entries that this process has encoded. Tests use it to check that a mutation encodes each entry once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -42,8 +42,8 @@ pub enum Fault {
     BeforeEffect,
     /// The call takes effect, and the answer is lost ([`Error::Indeterminate`]).
     AfterEffect,
-    /// The answer is lost, and the call takes effect when [`FaultPlan::deliver`] is called, like a delayed packet. A
-    /// head change can't be delayed: it takes effect at once.
+    /// The answer is lost, and the call takes effect only when a test calls [`FaultPlan::deliver`], like a delayed
+    /// packet. A head change can't be delayed: it takes effect at once.
     Late,
     /// The call takes effect twice; the caller gets the first answer.
     Twice,
@@ -133,7 +133,7 @@ impl Operation {
 /// A call that can be repeated and delayed.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
-/// A function that is called before each operation (`true`) and after it (`false`).
+/// A function that the plan calls before each operation (`true`) and after it (`false`).
 type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
 
 type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -154,16 +154,16 @@ struct FaultSchedule {
 }
 
 impl FaultPlan {
-    /// Plans a fault for a call of the operation: for the next call if `after` is 0, otherwise after that many more
-    /// calls.
+    /// Plans a fault for one call of the operation: the next call if `after` is 0, the second next if it is 1, and so
+    /// on.
     pub fn fail(&self, operation: Operation, after: usize, fault: Fault) {
         let mut planned = self.planned();
         let next = planned.calls.get(&operation).copied().unwrap_or_default();
         planned.faults.insert((operation, next + after), fault);
     }
 
-    /// Calls a function before (`true`) and after (`false`) each operation without a fault, for tests that kill a
-    /// process at that point.
+    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, for tests that kill a
+    /// process at one of these points.
     pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
         self.planned().watcher = Some(Arc::new(watcher));
     }
@@ -178,7 +178,7 @@ impl FaultPlan {
         self.planned().calls.get(&operation).copied().unwrap_or_default()
     }
 
-    /// Executes all delayed calls in their order; returns their number.
+    /// Executes all delayed calls in the order in which they were made. Returns their number.
     pub async fn deliver(&self) -> usize {
         let late = std::mem::take(&mut self.planned().late);
         let count = late.len();
@@ -188,7 +188,7 @@ impl FaultPlan {
         count
     }
 
-    /// Counts a call; returns the planned fault.
+    /// Counts a call. Returns the fault that is planned for it, if any.
     fn next(&self, operation: Operation) -> Option<Fault> {
         let mut planned = self.planned();
         let calls = planned.calls.entry(operation).or_default();
@@ -289,8 +289,8 @@ impl FaultyBackend {
     }
 }
 
-/// Runs a method through the plan, on clones of its arguments, so that the call can be repeated and delayed.
-/// `inner[ability]` calls a method of an optional ability.
+/// Calls a method of the wrapped backend with the planned fault. The arguments are cloned, so that the call can be
+/// repeated and delayed. `inner[ability]` calls a method of an optional extension of the backend.
 macro_rules! call {
     ($self:ident.$operation:ident, $inner:ident $([$ability:ident])? . $method:ident ( $($argument:ident),* )) => {{
         let inner = Arc::clone(&$self.$inner);
@@ -307,7 +307,7 @@ macro_rules! call {
 }
 use call;
 
-/// Borrows an owned argument in the form that a method takes.
+/// Lends an owned argument to a call, by value or by reference as the method requires.
 trait Lend<'a, T> {
     fn borrow(&'a self) -> T;
 }
@@ -411,7 +411,7 @@ impl Backend for FaultyBackend {
 
     fn extensions(&self) -> Extensions<'_> {
         let mut extensions = self.inner.extensions();
-        // Optional abilities must fail as planned too: route them through this backend.
+        // Calls of optional extensions also go through this backend, so that they fail as planned.
         extensions.collectable = extensions.collectable.map(|_| self as _);
         extensions.copy_target = extensions.copy_target.map(|_| self as _);
         extensions

@@ -1,9 +1,9 @@
 //! Models an attacker who can read and write every object of a store between any two requests of its user.
 //!
 //! An attack is plain data that works for all backends: the number of a request, an object, and an action. An adapter
-//! below a backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
-//! [`Attacker`] before the request is executed, performs the edits that are due, and reports the result of every write,
-//! so that the attacker can restore any version that ever existed.
+//! between a backend and its store (`state-backend-fs` and `state-backend-object-store` have one each) reports every
+//! request to an [`Attacker`] before it executes the request, and performs the planned edits. It also reports the
+//! content of the object after every write, so that the attacker can restore any earlier version.
 //!
 //! [`forgeries`] lists what an attacker makes of each kind of stored object, with every public digest and chain
 //! recomputed; [`schedule`] derives the interventions to try from the requests of an undisturbed run. Both work for any
@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A change of the store by the attacker.
 #[derive(Clone, Debug)]
 pub struct Intervention {
-    /// The number of the request right before which the change happens; the first request is number 0.
+    /// The number of a request; the change happens right before it. The first request is number 0.
     pub at: usize,
     /// The path of the object, from the root of the store; none: the object of that request, whichever it is.
     pub object: Option<String>,
@@ -81,13 +81,13 @@ impl Intervention {
 pub enum Action {
     /// Replaces the content of the object with other bytes; an object that doesn't exist is created.
     Replace(Bytes),
-    /// Swaps the contents of the object and of this other object.
+    /// Swaps the contents of the object and of another object, given by its path.
     Exchange(String),
     /// Deletes the object from the store.
     Delete,
-    /// Restores an older version of the object, this many versions before the latest one.
+    /// Restores an older version of the object. The number counts versions back from the latest one, which is 0.
     BringBack(usize),
-    /// Computes new content from the current one. Public digests and chains can be recomputed.
+    /// Computes new content from the current one. An attacker can recompute digests and chains, which need no key.
     Forge(Forgery),
     /// Computes edits of any objects from the whole store.
     Rewrite(Rewrite),
@@ -252,8 +252,8 @@ impl Attacker {
         self.lock().versions.get(object).cloned().unwrap_or_default()
     }
 
-    /// For adapters: records a request that is about to be executed, and returns the interventions that come before
-    /// it. Each of them names its object.
+    /// For adapters: records a request before the adapter executes it. Returns the interventions that the adapter must
+    /// perform first; each of them names its object.
     pub fn begin(&self, verb: Verb, object: &str) -> Vec<Intervention> {
         let mut knowledge = self.lock();
         let number = knowledge.requests.len();
@@ -278,8 +278,9 @@ impl Attacker {
         }
     }
 
-    /// For adapters: returns the edits of an intervention on a store with this content. The list may be empty: an
-    /// object that doesn't exist can't be forged.
+    /// For adapters: returns the edits of an intervention. `content` returns the current content of an object, or
+    /// `None` if it doesn't exist. Edits that change nothing are omitted, and a missing object can't be forged, so the
+    /// list may be empty.
     pub fn edits(
         &self,
         intervention: &Intervention,
@@ -330,7 +331,7 @@ impl Attacker {
         edits
     }
 
-    /// For adapters: records the content of an object after a write of the store's user; `None` after a deletion.
+    /// For adapters: records the content of an object after a write by the store's user; `None` after a deletion.
     pub fn record(&self, object: &str, content: Option<Bytes>) {
         let mut knowledge = self.lock();
         let versions = knowledge.versions.entry(object.to_owned()).or_default();

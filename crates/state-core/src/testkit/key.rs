@@ -8,7 +8,7 @@ use crate::mutation::StackOutputs;
 use crate::sealing::{MacKey, StackKey, Tag, TagDomain};
 use crate::snapshot::Snapshot;
 
-/// A key that tags with a keyed hash and seals nothing, for tests of tags only.
+/// A data key that computes tags with a keyed hash, but leaves all values in plain text. For tests only.
 #[derive(Debug)]
 pub struct TagKey {
     secret: [u8; 32],

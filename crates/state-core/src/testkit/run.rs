@@ -1,4 +1,4 @@
-//! Settings of a whole test run: the scale of randomized tests, and the log of skipped tests.
+//! Settings of a test run from the environment: the scale of randomized tests, and the log of skipped tests.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -16,11 +16,12 @@ pub fn scaled(usual: u32) -> u32 {
     usual.saturating_mul(scale.unwrap_or(1).max(1))
 }
 
-/// Reports that the running test is skipped because `missing`, one word, is not available: a program, a variable, a
-/// set of files.
+/// Reports that the running test is skipped. `missing` is one word for the missing requirement: a program, a variable
+/// or a set of files. `untested` describes the rule that is not tested.
 ///
-/// The message goes to standard error, and to the file that `STATE_SKIP_LOG` names, because cargo hides the output of
-/// passing tests. A line of that file consists of `missing`, the test and `untested`, separated by tabs.
+/// The report is printed to standard error. Because cargo hides the output of passing tests, it is also appended to the
+/// file that `STATE_SKIP_LOG` names. A line of this file consists of `missing`, the test and `untested`, separated by
+/// tabs.
 ///
 /// # Panics
 ///
@@ -68,7 +69,7 @@ mod tests {
     use super::{running_test, scaled, skip_line};
 
     #[test]
-    fn skip_line_has_three_fields_and_one_end() {
+    fn skip_line_has_three_fields_and_one_line_break() {
         let line = skip_line("strace", "suite::crash", "no kills\tbefore\nsystem calls");
         assert_eq!(line, "strace\tsuite::crash\tno kills before system calls\n");
     }

@@ -1,4 +1,5 @@
-//! Proptest strategies for snapshots and their parts: unusual but valid values, unless documented otherwise.
+//! Proptest strategies for snapshots and their parts. They generate unusual but valid values, unless documented
+//! otherwise.
 
 mod corrupt;
 mod entry;

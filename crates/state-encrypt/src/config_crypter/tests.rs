@@ -44,10 +44,18 @@ proptest! {
 #[test]
 fn wrong_context_key_or_lineage_is_refused() {
     let sealed = crypter(1, 1).encrypt("db", b"hunter2!").unwrap();
-    assert!(crypter(1, 1).decrypt("web", &sealed).is_err());
-    assert!(crypter(1, 2).decrypt("db", &sealed).is_err());
+    for (crypter, context) in [
+        (crypter(1, 1), "web"),
+        (crypter(1, 2), "db"),
+        (crypter(2, 1), "db"),
+    ] {
+        let error = crypter.decrypt(context, &sealed).unwrap_err();
+        assert_eq!(error.kind(), state_core::ErrorKind::Sealed, "{error}");
+    }
     let error = crypter(2, 1).decrypt("db", &sealed).unwrap_err();
     assert!(error.to_string().contains("sealed under key"), "{error}");
+    let error = crypter(1, 1).decrypt("db", "hunter2!").unwrap_err();
+    assert_eq!(error.kind(), state_core::ErrorKind::Invalid, "{error}");
 }
 
 #[test]

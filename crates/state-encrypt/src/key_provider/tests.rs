@@ -92,3 +92,29 @@ fn contract_violations_return_the_required_errors() {
     assert_eq!(refused.kind(), ErrorKind::Sealed);
     assert!(!format!("{keys:?}").contains("AGE-SECRET"));
 }
+
+#[test]
+fn wrong_passphrase_is_tried_once_until_forgotten() {
+    let mut recipients = Recipients::default();
+    recipients.add_passphrase_with_work(passphrase(), CHEAP).unwrap();
+    let writer = keys(Identities::default(), recipients);
+    let id = writer.generate(lineage(1)).unwrap().id();
+    let wrapped = writer.wrap(id, None).unwrap();
+    let wrong = Identities::of_passphrase(Passphrase::new("battery staple").unwrap());
+    let mut reader = keys(wrong, Recipients::default());
+    let refused = |reader: &AgeKeys| {
+        let error = reader.unwrap(lineage(1), id, &wrapped.files).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+    };
+    refused(&reader);
+    // With the right passphrase another attempt would succeed.
+    reader.identities = Identities::of_passphrase(passphrase());
+    refused(&reader);
+    reader.forget_failures();
+    reader.unwrap(lineage(1), id, &wrapped.files).unwrap();
+    let opened = reader.identities.files_opened();
+    reader.unwrap(lineage(2), id, &wrapped.files).unwrap();
+    assert_eq!(reader.identities.files_opened(), opened, "opened once");
+    // Other files are another attempt.
+    assert!(reader.unwrap(lineage(1), id, &[]).is_err());
+}

@@ -1,4 +1,4 @@
-//! Tests of published outputs, which are wrapped to separate recipients.
+//! Tests of published outputs, whose key is wrapped to separate recipients.
 
 use super::*;
 use crate::fixtures::{json, key, lineage, person};
@@ -69,7 +69,7 @@ fn stack_key_and_output_key_are_not_interchangeable() {
     let of_stack = crate::Sealer::new(key(5), lineage(1), SealingPolicy::Sensitive);
     assert!(
         of_stack.open_outputs(&document.sealed()).is_err(),
-        "another owner"
+        "values of an outputs document must not open as outputs of the stack"
     );
 }
 

@@ -4,18 +4,18 @@ use super::value::{OpenedValue, Origin};
 use super::{OpaquePaths, Sealer};
 use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
-use crate::stretch::{Stretch, fields, step};
+use crate::spans::{SecretSpan, fields, step};
 use state_core::json::JsonMap;
 use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
-use state_core::{Entry, Json, Properties, SharedEntry, sealed};
+use state_core::{Entry, Json, Properties, SharedEntry, Uid, sealed};
 use std::collections::BTreeMap;
 
 /// A decrypted entry, and which of its values were sealed: these values are sealed again.
 struct OpenEntry {
     entry: Entry,
-    inputs: Vec<Stretch>,
-    outputs: Vec<Stretch>,
-    extensions: BTreeMap<String, Vec<Stretch>>,
+    inputs: Vec<SecretSpan>,
+    outputs: Vec<SecretSpan>,
+    extensions: BTreeMap<String, Vec<SecretSpan>>,
     id: bool,
     init_errors: Vec<bool>,
 }
@@ -30,7 +30,7 @@ impl Sealer {
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
             // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
-            // Opening refuses such a value, unless the entry has no uid.
+            // Opening refuses such a value.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;
@@ -45,11 +45,15 @@ impl Sealer {
     /// decrypted; [`Error::Plain`] for a marked value that is not sealed; [`Error::NoUid`] for an entry without a
     /// uid, unless the policy is plaintext.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
-        if self.values.is_plaintext() && entry.uid.is_none() {
-            // Without a uid no value can be bound to the entry, so an entry of a plaintext stack is accepted unchecked.
-            return Ok(entry.clone());
-        }
-        Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
+        let owner = match owner(entry) {
+            // A plaintext stack binds no value to an entry. The owner is named in errors only.
+            Err(Error::NoUid { .. }) if self.values.is_plaintext() => Owner::Entry {
+                uid: Uid::from_bytes([0; 16]),
+                address: &entry.address,
+            },
+            owner => owner?,
+        };
+        Ok(self.open_parts(entry, owner, Origin::Store)?.entry)
     }
 
     /// Applies a change to a shared entry. An entry that doesn't change stays shared.
@@ -105,7 +109,7 @@ impl Sealer {
         paths: &[String],
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(Option<Properties>, Vec<Stretch>)> {
+    ) -> Result<(Option<Properties>, Vec<SecretSpan>)> {
         let Some(properties) = properties else {
             return Ok((None, Vec::new()));
         };
@@ -162,7 +166,7 @@ impl Sealer {
         &self,
         properties: Option<&Properties>,
         paths: &[String],
-        pinned: Vec<Stretch>,
+        pinned: Vec<SecretSpan>,
         secrets: &SecretStrings,
         place: &Place<'_>,
     ) -> Result<Option<Properties>> {
@@ -170,13 +174,13 @@ impl Sealer {
             return Ok(None);
         };
         let json = properties.json();
-        let mut stretches = pinned;
+        let mut spans = pinned;
         if self.values.seals_all() {
-            stretches.extend(fields(json));
+            spans.extend(fields(json));
         } else {
-            stretches.extend(marked_fields(json, paths, secrets));
+            spans.extend(marked_fields(json, paths, secrets));
         }
-        let sealed = self.values.seal(json, stretches, place, "")?;
+        let sealed = self.values.seal(json, spans, place, "")?;
         Ok(Properties::new(sealed))
     }
 
@@ -185,26 +189,26 @@ impl Sealer {
     pub(super) fn seal_extensions(
         &self,
         extensions: &JsonMap,
-        pinned: &BTreeMap<String, Vec<Stretch>>,
+        pinned: &BTreeMap<String, Vec<SecretSpan>>,
         pointers: impl Fn(&OpaquePaths) -> Vec<String>,
         secrets: &SecretStrings,
         place: &Place<'_>,
     ) -> Result<JsonMap> {
         let mut sealed = JsonMap::new();
         for (system, json) in extensions.iter() {
-            let mut stretches = pinned.get(system).cloned().unwrap_or_default();
+            let mut spans = pinned.get(system).cloned().unwrap_or_default();
             match self.opaque.get(system).filter(|_| !self.values.seals_all()) {
                 Some(opaque) => {
                     let there = pointers(opaque).into_iter().filter_map(|pointer| {
                         let view = json.view().pointer(&pointer)?;
-                        Some(Stretch::of(pointer, view))
+                        Some(SecretSpan::of(pointer, view))
                     });
-                    stretches.extend(there);
-                    stretches.extend(spans_with_strings(json, secrets));
+                    spans.extend(there);
+                    spans.extend(spans_with_strings(json, secrets));
                 }
-                None => stretches.push(Stretch::of(String::new(), json.view())),
+                None => spans.push(SecretSpan::of(String::new(), json.view())),
             }
-            let json = self.values.seal(json, stretches, place, &step(system))?;
+            let json = self.values.seal(json, spans, place, &step(system))?;
             sealed.insert(system, json);
         }
         Ok(sealed)
@@ -214,7 +218,7 @@ impl Sealer {
 /// Returns the marked values in a JSON object, for example in the inputs or outputs. A mark on the whole object selects
 /// the value of each field, because field names are not secret. An object that has a member `$sealed` is selected as a
 /// whole: it is a sealed value, or user data that a reader would mistake for a sealed value.
-fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
+fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<SecretSpan> {
     let covered = covered_spans(json, paths, secrets);
     match covered.as_slice() {
         [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),

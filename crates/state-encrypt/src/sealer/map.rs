@@ -4,17 +4,17 @@ use super::Sealer;
 use super::value::{OpenedValue, Origin, ValueSealer};
 use crate::error::Result;
 use crate::place::{Owner, Place, Side};
-use crate::stretch::{Stretch, step};
+use crate::spans::{SecretSpan, step};
 use state_core::Json;
 use state_core::json::JsonMap;
 use state_core::mutation::StackOutputs;
 use state_core::sensitive::{SecretStrings, spans_of_output};
 use std::collections::BTreeMap;
 
-type SealedParts = BTreeMap<String, Vec<Stretch>>;
+type SealedParts = BTreeMap<String, Vec<SecretSpan>>;
 
 impl Sealer {
-    /// Seals the secrets among the outputs of a stack.
+    /// Seals the outputs of a stack as the policy requires.
     ///
     /// # Errors
     /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
@@ -46,7 +46,7 @@ impl Sealer {
     /// Seals every field as a whole.
     pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
         let sealed = map.iter().map(|(field, json)| {
-            let whole = Stretch::of(String::new(), json.view());
+            let whole = SecretSpan::of(String::new(), json.view());
             Ok((field, self.values.seal(json, [whole], place, &step(field))?))
         });
         sealed.collect()
@@ -62,13 +62,13 @@ impl ValueSealer {
         let secrets = SecretStrings::of_output_map(&values, &outputs.sensitive);
         let mut sealed = BTreeMap::new();
         for (name, json) in &values {
-            let mut stretches = pinned.remove(name).unwrap_or_default();
+            let mut spans = pinned.remove(name).unwrap_or_default();
             if self.seals_all() {
-                stretches.push(Stretch::of(String::new(), json.view()));
+                spans.push(SecretSpan::of(String::new(), json.view()));
             } else {
-                stretches.extend(spans_of_output(&values, &outputs.sensitive, name, &secrets));
+                spans.extend(spans_of_output(&values, &outputs.sensitive, name, &secrets));
             }
-            let json = self.seal(json, stretches, &place, &step(name))?;
+            let json = self.seal(json, spans, &place, &step(name))?;
             sealed.insert(name.clone(), json);
         }
         Ok(StackOutputs {

@@ -211,7 +211,7 @@ fn registered_outputs_are_sealed_like_entry_outputs() {
 }
 
 #[test]
-fn move_and_rename_reseal_nothing() {
+fn change_of_address_reseals_nothing() {
     let sealer = sealer(SealingPolicy::Sensitive);
     let before = sealer
         .seal_entry(&entry(1, r#"{"p":"hunter2!"}"#, &["p"]))
@@ -248,7 +248,7 @@ fn rotation_opens_with_old_key_and_seals_with_new_key() {
 }
 
 #[test]
-fn value_beyond_the_string_limit_round_trips() {
+fn ciphertext_beyond_the_string_limit_round_trips() {
     let text = "x".repeat(13 << 20);
     let plain = entry(1, &format!(r#"{{"p":"{text}"}}"#), &["p"]);
     let sealer = sealer(SealingPolicy::Sensitive);
@@ -264,7 +264,7 @@ fn value_beyond_the_string_limit_round_trips() {
 }
 
 #[test]
-fn deeply_nested_secret_stays_readable() {
+fn deeply_nested_secret_round_trips() {
     let depth = 63;
     let value = format!(r#"{{"a":{}"hunter2!"{}}}"#, "[".repeat(depth), "]".repeat(depth));
     let plain = entry(1, &value, &[&format!("/a{}", "/0".repeat(depth))]);

@@ -3,7 +3,7 @@
 use crate::cipher::Cipher;
 use crate::error::{Error, Result};
 use crate::place::Place;
-use crate::stretch::{Stretch, check_canonical, push_sealed, push_token, step, token, united, with_member};
+use crate::spans::{SecretSpan, check_canonical, push_sealed, push_token, step, token, united, with_member};
 use state_core::head::SealingPolicy;
 use state_core::json::View;
 use state_core::{Json, sealed};
@@ -26,7 +26,7 @@ pub(crate) enum Origin {
 pub(crate) struct OpenedValue {
     pub(crate) json: Json,
     /// The spans in `json` that were sealed; they are sealed again, whatever the marks are.
-    pub(crate) pinned: Vec<Stretch>,
+    pub(crate) pinned: Vec<SecretSpan>,
 }
 
 /// A cipher with a sealing policy.
@@ -73,7 +73,7 @@ impl ValueSealer {
         prefix: &str,
         from: Origin,
     ) -> Result<OpenedValue> {
-        self.open_stretches(json, with_member(json), place, prefix, from)
+        self.open_spans(json, with_member(json), place, prefix, from)
     }
 
     /// Opens a value from the store, in which every marked value must be sealed.
@@ -81,20 +81,20 @@ impl ValueSealer {
         &self,
         json: &Json,
         paths: &[String],
-        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        marked: impl Fn(&[String]) -> Vec<SecretSpan>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<Json> {
         let sealed = with_member(json);
         self.check_inside(&sealed, paths, marked, place, prefix)?;
-        let opened = self.open_stretches(json, sealed, place, prefix, Origin::Store)?;
+        let opened = self.open_spans(json, sealed, place, prefix, Origin::Store)?;
         Ok(opened.json)
     }
 
-    fn open_stretches(
+    fn open_spans(
         &self,
         json: &Json,
-        sealed: Vec<(Stretch, View<'_>)>,
+        sealed: Vec<(SecretSpan, View<'_>)>,
         place: &Place<'_>,
         prefix: &str,
         from: Origin,
@@ -107,7 +107,7 @@ impl ValueSealer {
             whole.len()
         }));
         let mut end = 0;
-        for (Stretch { pointer, range }, view) in sealed {
+        for (SecretSpan { pointer, range }, view) in sealed {
             let path = joined(prefix, &pointer);
             let Some(token) = token(view) else {
                 if from == Origin::Caller || self.is_plaintext() {
@@ -123,7 +123,7 @@ impl ValueSealer {
             text.push_str(&whole[end..range.start]);
             let start = text.len();
             text.push_str(&value);
-            pinned.push(Stretch {
+            pinned.push(SecretSpan {
                 pointer,
                 range: start..text.len(),
             });
@@ -143,22 +143,22 @@ impl ValueSealer {
     pub(crate) fn seal(
         &self,
         json: &Json,
-        stretches: impl IntoIterator<Item = Stretch>,
+        spans: impl IntoIterator<Item = SecretSpan>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<Json> {
         if self.is_plaintext() {
             return Ok(json.clone());
         }
-        let own = with_member(json).into_iter().map(|(stretch, _)| stretch);
-        let stretches = united(json, stretches.into_iter().chain(own));
-        if stretches.is_empty() {
+        let own = with_member(json).into_iter().map(|(span, _)| span);
+        let spans = united(json, spans.into_iter().chain(own));
+        if spans.is_empty() {
             return Ok(json.clone());
         }
         let whole = json.as_str();
-        let mut text = String::with_capacity(2 * whole.len() + 128 * stretches.len());
+        let mut text = String::with_capacity(2 * whole.len() + 128 * spans.len());
         let mut end = 0;
-        for Stretch { pointer, range } in stretches {
+        for SecretSpan { pointer, range } in spans {
             text.push_str(&whole[end..range.start]);
             let path = joined(prefix, &pointer);
             let value = &whole.as_bytes()[range.clone()];
@@ -226,9 +226,9 @@ impl ValueSealer {
     /// value by plaintext. `marked` returns the spans that the given paths select.
     fn check_inside(
         &self,
-        sealed: &[(Stretch, View<'_>)],
+        sealed: &[(SecretSpan, View<'_>)],
         paths: &[String],
-        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        marked: impl Fn(&[String]) -> Vec<SecretSpan>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<()> {
@@ -255,12 +255,12 @@ impl ValueSealer {
         if others.is_empty() {
             return Ok(());
         }
-        for stretch in marked(&others) {
-            let after = sealed.partition_point(|(one, _)| one.range.start <= stretch.range.start);
+        for span in marked(&others) {
+            let after = sealed.partition_point(|(one, _)| one.range.start <= span.range.start);
             let inside = after.checked_sub(1).and_then(|at| sealed.get(at));
-            if !inside.is_some_and(|(one, _)| one.contains(&stretch)) {
+            if !inside.is_some_and(|(one, _)| one.contains(&span)) {
                 return Err(Error::Plain {
-                    place: place.at(&joined(prefix, &stretch.pointer)),
+                    place: place.at(&joined(prefix, &span.pointer)),
                 });
             }
         }

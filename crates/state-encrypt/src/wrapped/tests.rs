@@ -1,4 +1,4 @@
-//! Tests which identities unwrap a data key, and of the errors for the others.
+//! Tests of which identities unwrap a data key, and of the errors for the others.
 
 use super::*;
 use crate::fixtures::{CHEAP, key, person};
@@ -86,7 +86,7 @@ fn file_with_another_key_does_not_hide_the_right_file() {
 }
 
 #[test]
-fn work_factor_beyond_the_cap_is_refused_before_hashing() {
+fn work_factor_beyond_a_configured_cap_is_refused() {
     let mut recipients = Recipients::default();
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), 4)
@@ -105,7 +105,7 @@ fn work_factor_beyond_the_cap_is_refused_before_hashing() {
 }
 
 #[test]
-fn absurd_work_factor_is_refused_without_hashing() {
+fn edited_work_factor_beyond_the_default_cap_is_refused() {
     let mut recipients = Recipients::default();
     recipients
         .add_passphrase_with_work(passphrase("correct horse"), 9)

@@ -22,7 +22,7 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Fails once the flag is set. No caller receives the error any more; it only ends the work.
+    /// Returns an error once the flag is set. The caller is gone by then, so the error only ends the work.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
             true => Err(Failure::unknown("the call was cancelled")),
@@ -84,7 +84,10 @@ mod tests {
         });
         let dropped = tokio::spawn(work);
         while begins.try_recv().map(|seen| seen.check()).ok() != Some(Ok(())) {
-            assert!(!dropped.is_finished(), "its work ends only once it is cancelled");
+            assert!(
+                !dropped.is_finished(),
+                "the work must not end before it is cancelled"
+            );
             tokio::task::yield_now().await;
         }
         dropped.abort();

@@ -21,7 +21,7 @@ use state_core::{MutationId, Properties};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Inputs that define the commands and their environment. A change of such an input changes the object.
+/// Inputs whose change updates the object, or replaces it if there is no `update` command.
 const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
 
 /// Inputs that mark outputs as secret.
@@ -205,7 +205,8 @@ impl Provider for Commands {
 }
 
 impl Commands {
-    /// Reads the object with the `read` command; without one, returns the recorded object.
+    /// Reads the object with the `read` command. Without one, returns the recorded object, or `Indeterminate` if no
+    /// object is recorded.
     async fn inspect(&self, call: &Call<'_>, subject: &Subject) -> Result<ReadResult, Failure> {
         let inputs = call.inputs;
         if inputs.get("read").is_none() {

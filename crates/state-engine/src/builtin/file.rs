@@ -259,8 +259,8 @@ fn inspect(
 }
 
 /// Determines whether a create with an unknown outcome made its file. A create renames only complete files and
-/// never replaces an existing one, so a file with other content is foreign. Other content than that of a
-/// `source` is indeterminate, because the source may have changed since.
+/// never replaces an existing one, so a file with other content is foreign. If the desired content comes from
+/// a `source`, a difference is indeterminate, because the source may have changed since.
 fn find_created(
     desired: &DesiredFile,
     request: &ReadRequest,

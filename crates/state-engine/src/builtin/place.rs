@@ -49,8 +49,8 @@ pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) 
     properties(&all)
 }
 
-/// Returns the path that an object's id names. The id must be the absolute path itself: with several ids for one
-/// path, the same file could be recorded twice.
+/// Returns the path of the object with this id. The id must be the normalized absolute path: if one path had several
+/// ids, the same file could be recorded twice.
 pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> {
     let id = id.unwrap_or_default();
     let path = absolute(folder, id);
@@ -143,7 +143,7 @@ impl Place {
         }
     }
 
-    /// Refuses a file of another type than the expected one.
+    /// Fails if the status isn't that of the expected file type.
     pub(super) fn check_type(&self, desired: FileType, stat: &Stat) -> Result<(), Failure> {
         let found = FileType::from_raw_mode(stat.st_mode);
         match found == desired {

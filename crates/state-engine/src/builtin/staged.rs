@@ -27,7 +27,7 @@ pub(super) struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    /// Writes and syncs the file. `token` must be unique among the temporary files of this name.
+    /// Writes and syncs the file. `token` must be unique among the temporary files for the final name of `place`.
     pub(super) fn write(
         place: &'a Place,
         token: &str,

@@ -13,7 +13,7 @@ impl Caller {
         self.approvals.declare(&goal.address, &commands);
     }
 
-    /// The commands of a call that may not run. They are recorded as refused.
+    /// Returns those commands of a call that aren't allowed to run, and adds them to the refused commands.
     pub(crate) fn unapproved(
         &self,
         target: &CallTarget,

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 #[derive(Debug, Default)]
 struct Prepared {
     times: AtomicUsize,
-    /// The preparation ends when this is notified; without it, at once.
+    /// The preparation waits for this notification. If `None`, it ends at once.
     until: Option<Arc<Notify>>,
     fails: bool,
 }

@@ -1,4 +1,4 @@
-//! Checks of a phase before it begins: if one recorded command isn't approved, none of the phase runs.
+//! Approval checks before reads and before deletions: if a command in a recorded entry isn't approved, none of them runs.
 
 use super::{Deployment, Effect, StepError};
 use crate::approval::{CommandCall, UnapprovedCommand};
@@ -7,7 +7,8 @@ use crate::planner::{DeletionMethod, PlannedDeletion};
 use state_core::{Entry, Properties, SharedEntry};
 
 impl Deployment {
-    /// Whether all objects may be read. Otherwise reports a failure for each that may not.
+    /// Whether all commands that read these objects are approved. Reports a failure for each entry with an unapproved
+    /// command.
     pub(super) fn may_read(&self, entries: &[SharedEntry]) -> bool {
         let refused = entries
             .iter()
@@ -16,7 +17,7 @@ impl Deployment {
     }
 
     /// Whether all objects of a list may be deleted. Otherwise reports a failure for each that may not. A plan deletes
-    /// nothing, so that it only records the commands that need approval.
+    /// nothing; it only records the commands that need approval.
     pub(super) fn may_delete(&self, list: &[PlannedDeletion]) -> bool {
         let deleted = list.iter().filter(|item| item.method == DeletionMethod::Delete);
         let refused = deleted.filter(|item| match self.is_plan() {

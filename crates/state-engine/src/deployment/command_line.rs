@@ -3,7 +3,7 @@
 use crate::goal::Goal;
 use crate::kind::{InputType, KindDescription};
 
-/// Why the inputs of a goal can't be used: a secret would become an argument of a process. None if no secret would.
+/// Returns an error text if a secret in the inputs would become an argument of a process, and `None` otherwise.
 pub(super) fn secret_argument(kind: &KindDescription, goal: &Goal) -> Option<String> {
     let is_command = |name: &str| {
         let mut inputs = kind.inputs.iter();
@@ -17,7 +17,7 @@ pub(super) fn secret_argument(kind: &KindDescription, goal: &Goal) -> Option<Str
     ))
 }
 
-/// The name of the top-level input that a mark (a name or a JSON pointer) lies in.
+/// Returns the name of the top-level input that contains the marked value. `mark` is a name or a JSON pointer.
 fn top_level(mark: &str) -> &str {
     match mark.strip_prefix('/') {
         Some(pointer) => pointer.split('/').next().unwrap_or(pointer),

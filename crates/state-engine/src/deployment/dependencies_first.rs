@@ -1,6 +1,6 @@
 //! Re-records untouched dependencies of a recorded resource, so that the merged list stays in topological order.
 //!
-//! A merge places the entries that a run recorded before the entries that it didn't record. So a run that
+//! In the merged list, all entries that the run recorded precede all entries that it didn't record. So a run that
 //! records an entry must record the dependencies of the entry first, even if they aren't targets.
 
 use super::{Deployment, StepError};
@@ -23,10 +23,13 @@ impl Drop for InFlight<'_> {
 }
 
 impl Deployment {
-    /// Re-records the unrecorded dependencies of an entry, direct and indirect, after waiting for steps that
-    /// change one of them. An entry must not depend on the previous generation under its own key: the merge
-    /// would place that generation after the entry. With `replaces`, the previous generation keeps its place. While the
-    /// returned guard exists, no other step re-records the old version of the entry.
+    /// Re-records the direct and indirect dependencies of an entry that this run hasn't recorded yet. Waits first for
+    /// steps that are changing one of them. While the returned guard exists, no other step re-records the old version
+    /// of the entry.
+    ///
+    /// # Errors
+    /// Fails if the entry depends on its own previous generation and `replaces` is false, because the merge would place
+    /// that generation after the entry. If `replaces` is true, the previous generation keeps its position.
     pub(super) async fn record_dependencies_first(
         &self,
         entry: &Entry,
@@ -71,8 +74,8 @@ impl Deployment {
     }
 
     /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on that key:
-    /// the dependent would precede its dependency in the merged list. Dependents in `going` are removed first, so they
-    /// don't count.
+    /// the dependent would precede its dependency in the merged list. Dependents in `going` are ignored, because
+    /// they are removed first.
     pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,

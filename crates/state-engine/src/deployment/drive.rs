@@ -111,7 +111,8 @@ impl Deployment {
 
     fn start_goal(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, in_flight: &mut InFlightSteps) {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
-        // Only here, because later `ignore_changes` replaces inputs of the goal by recorded ones.
+        // Before planning, because `ignore_changes` then replaces inputs of the goal by recorded ones, which the program
+        // doesn't declare.
         self.caller.declare(&goal);
         let planned = self.plan_step(goal, ledger);
         match planned.rename {
@@ -132,7 +133,7 @@ impl Deployment {
         let was_replaced = |address: &&Address| {
             ledger.committed(address).is_some_and(|with| with.was_replaced())
                 // An earlier run may have replaced the resource at this address and ended before it replaced the
-                // goal's.
+                // resource of this goal.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
         // Addresses whose replacement also replaces this goal.

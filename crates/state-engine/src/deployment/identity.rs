@@ -12,10 +12,10 @@ type Name = (String, String);
 /// Index of objects and the entries that have them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// The entry that had each object when the index was last updated. If the recorded state differs, it takes
-    /// precedence.
+    /// Maps each object to the entry that had it when the index was last updated. If the recorded state differs, the
+    /// recorded state takes precedence.
     known: BTreeMap<Name, EntryKey>,
-    /// The entry that will have each object once its step is recorded.
+    /// Maps each object to the entry that will have it once the step of the entry is recorded.
     claims: BTreeMap<Name, EntryKey>,
 }
 
@@ -49,7 +49,7 @@ impl Identities {
         self.claims.insert(name, key.clone());
     }
 
-    /// Ends the claims of an entry: its object is recorded, or wasn't created.
+    /// Ends the claims of an entry. The caller calls it when the object is recorded, or is known not to exist.
     fn settle(&mut self, key: &EntryKey) {
         let known = &mut self.known;
         self.claims.retain(|name, by| {
@@ -89,7 +89,7 @@ impl Deployment {
         }
         other.map(|other| {
             format!(
-                "its provider returned the id {}, which belongs to {other}: check which of the two resources the object is",
+                "its provider returned the id {}, which belongs to {other}: check to which resource the object belongs",
                 object.id
             )
         })
@@ -115,13 +115,14 @@ impl Deployment {
         drop(shared);
         let reason = format!("its object would be {id}, which belongs to {other}");
         let hint = match other.deposed {
-            Some(_) => "that object must be deleted first: run `statectl up` with --exclude for this resource or with --continue-on-error".to_owned(),
+            Some(_) => "a replaced object with this id must be deleted first: run `statectl up` with --exclude for this resource, which deletes it; then run `statectl up` again".to_owned(),
             None => format!("two resources can't share an object; if this resource was renamed from {other}, list {other} in `aliases`"),
         };
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }
 
-    /// Ends a claim: the object is recorded, or wasn't created. A plan records no ids, so its claims stay.
+    /// Ends the claims of an entry after its step. In a plan, the claim of an object that would be created stays, because a
+    /// plan records no ids.
     pub(super) fn settle_claims(&self, key: &EntryKey, was_made: bool) {
         if !(was_made && self.is_plan()) {
             self.shared().identities.settle(key);

@@ -25,10 +25,10 @@ struct DeleteFirstSet {
 
 impl Deployment {
     /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted together
-    /// with the object become tombstones last. If `root` is a tombstone already, an
-    /// earlier run may have crashed between the deletes, so only the remaining entries are deleted. `intended` is the
-    /// entry of the new object, and `id` is the id that the new object will have, if the provider can predict it.
-    /// Everything that could keep the new object from being created is checked before the first delete.
+    /// with the object become tombstones last. If `root` is a tombstone already, an earlier run may have crashed
+    /// between the deletes, so only the remaining entries are deleted. `intended` is the entry of the new object, and
+    /// `id` is the id that the new object will have, if the provider can predict it. Everything that could keep the new
+    /// object from being created is checked before the first delete.
     pub(super) async fn delete_first(
         &self,
         root: &SharedEntry,
@@ -112,15 +112,16 @@ impl Deployment {
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
-    /// Drops references to a deposed entry's address from entries that no other entry with this address precedes.
+    /// Removes the references to a deposed entry that will be deleted. A reference stays if another generation with the
+    /// same address precedes the referring entry, because the reference then means that generation.
     async fn drop_references_to(&self, deposed: &SharedEntry) -> Result<(), StepError> {
         let state = self.recorder.state();
         let (address, key) = (&deposed.address, deposed.key());
         let gone = BTreeSet::from([address.clone()]);
         for entry in state.dependents(&Dependency::Entry(address.clone())) {
             let mut others = state.generations(address).filter(|other| other.key() != key);
-            let is_met = others.any(|other| state.comes_before(&other.key(), &entry.key()));
-            if is_met {
+            let is_satisfied = others.any(|other| state.comes_before(&other.key(), &entry.key()));
+            if is_satisfied {
                 continue;
             }
             let open = self.open(entry)?;
@@ -168,8 +169,8 @@ impl Deployment {
     }
 
     /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if a deleted entry is
-    /// its provider, its `deleted_with` or in its `replace_with`. An entry can't stay either if it would be replaced
-    /// once the outputs of the deleted entries are unknown.
+    /// its provider, its `deleted_with` or in its `replace_with`. An entry can't stay either if its provider would
+    /// replace its object because inputs from deleted entries are unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();
@@ -226,7 +227,7 @@ impl Deployment {
             return Ok(false);
         }
         let known = RecordedObject::of(entry);
-        // The inputs without those whose new values are unknown.
+        // Only the inputs whose new values are known, as in a preview.
         let mut inputs = members(&known.inputs);
         inputs.retain(|name, _| !unknown.contains(name));
         let dependency_changed = {

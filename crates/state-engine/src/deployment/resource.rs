@@ -306,7 +306,7 @@ impl Deployment {
         Ok(committed.in_place_of_another())
     }
 
-    /// Keeps a recorded entry marked as recorded under the key that it got when it was deposed.
+    /// Marks an entry that this run recorded as recorded under its new key too: the key changed when the entry was deposed.
     fn deposed_in_place(&self, old: &Entry) {
         let state = self.recorder.state();
         let all = state.generations(&old.address);

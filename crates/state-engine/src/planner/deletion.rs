@@ -3,7 +3,9 @@
 use state_core::{Address, Dependency, Entry, EntryKey, EntryType, SharedEntry, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The addresses that must stay at the end of a run.
+/// What decides which addresses stay in the state at the end of a run.
+///
+/// All entries with one address, live or deposed, are the *generations* of that address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DesiredResources {
     /// Addresses that the source named. Only their deposed generations are deleted.
@@ -41,8 +43,9 @@ pub(crate) struct PlannedDeletion {
 /// Returns the entries to remove, in reverse list order, and pairs of their indices. The first entry of a pair must be
 /// removed before the second.
 ///
-/// An entry is removed before the entries that it refers to and that precede it in the list, so the pairs
-/// contain no cycle. An entry that is deleted with its container is removed after the container.
+/// An entry is removed before the entries that it refers to. These pairs contain no cycle as long as the referenced entry
+/// precedes the referring one in the list; a pair with a later entry is added only if it closes no cycle. An entry that is
+/// deleted with its container is removed after the container.
 pub(crate) fn planned_deletions(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -84,8 +87,8 @@ pub(crate) fn planned_deletions(
             .filter(move |other| *other > item)
     };
     let mut before: Vec<BTreeSet<usize>> = (0..list.len()).map(|item| referred(item).collect()).collect();
-    // A later generation may be the one that the object uses, because re-recording moved that generation behind
-    // the entry. Add the pair unless it closes a cycle.
+    // An entry may use a generation of its dependency that comes after the entry in the list, because recording a
+    // generation again moves it to the end. Add the pair unless it closes a cycle.
     for item in 0..list.len() {
         let later = index.referred(&list[item].entry).filter(|other| *other < item);
         for other in later {
@@ -143,13 +146,13 @@ fn kept(
     }
 }
 
-/// Whether this run didn't examine the entry. It is then unknown which generations the entry needs.
+/// Whether this run didn't examine the entry, so that the generations it needs are unknown. True for every deposed entry.
 fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
     !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
-/// Maps each entry that would be removed, but that a remaining entry needs, to the remaining entry. An entry is needed
-/// if no remaining generation satisfies the reference, or if this run didn't examine the referring entry.
+/// For each entry to be removed that a remaining entry still needs: the remaining entry. An entry is needed if no remaining
+/// generation satisfies the reference, or if this run didn't examine the referring entry.
 fn still_needed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -195,9 +198,9 @@ fn deletion_method(entry: &Entry) -> DeletionMethod {
     DeletionMethod::Delete
 }
 
-/// Finds the entries that are deleted with their containers, together with these containers. Every generation of the
-/// container must be deleted, because the generation that contains the object is unknown. The order must also stay free
-/// of cycles. The objects of all other entries are deleted one by one.
+/// Returns the list position of each entry that is deleted with its container, and the positions of the container's
+/// generations. All these generations must be deleted too, because the one that contains the object is unknown, and the
+/// order must stay free of cycles. The objects of all other entries are deleted one by one.
 fn attach_to_containers(
     list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
@@ -315,6 +318,6 @@ pub(crate) fn pending_dependent<'n>(
 /// The reason why a possibly needed entry must stay.
 pub(crate) fn may_be_needed(by: &EntryKey) -> String {
     format!(
-        "{by} may need it and has a pending operation; settle the operation first (statectl pending resolve)"
+        "{by} may need it and has a pending operation; resolve the operation first (statectl pending resolve)"
     )
 }

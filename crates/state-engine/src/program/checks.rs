@@ -190,7 +190,7 @@ fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
 
 fn check_output(path: &str, reference: &Reference, kind: &KindDescription, problems: &mut Problems) {
     let Reference { place, name, .. } = reference;
-    if name == ID || kind.gives(name) {
+    if name == ID || kind.has_output(name) {
         return;
     }
     let reason = format!(

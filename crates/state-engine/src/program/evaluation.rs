@@ -30,7 +30,7 @@ impl Scope<'_> {
     fn find(&self, reference: &Reference, problem: impl Fn(String) -> Problem) -> Result<Lookup, Problem> {
         let Reference { resource, name, .. } = reference;
         let Some(resource) = resource else {
-            // Never missing: parsing checked the reference, and every declared setting has a value.
+            // The setting always exists: parsing checked the reference, and every declared setting has a value.
             let Some(setting) = self.settings.get(name) else {
                 return Ok(Lookup::Unknown);
             };

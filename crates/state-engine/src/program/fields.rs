@@ -48,7 +48,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         member.map(|member| &member.value)
     }
 
-    /// A literal string for people, in which `${` has no meaning.
+    /// A descriptive text, in which `${` has no special meaning.
     pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
         text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
@@ -64,7 +64,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         self.choice(name) == Some(true)
     }
 
-    /// A boolean, if the member exists.
+    /// A boolean; none if the member is missing or has another type.
     pub(super) fn choice(&mut self, name: &str) -> Option<bool> {
         let node = self.get(name)?;
         match node.value {

@@ -75,7 +75,7 @@ impl Options {
             ignore_changes: fields.strings("ignore_changes"),
             import: fields.id("import"),
             read: fields.id("read"),
-            // Former names aren't references, so no resource of the program needs to have them.
+            // Former names aren't references, so they need not be names of resources in the program.
             aliases: fields.many("aliases", &mut Vec::new()),
             timeout: fields.timeout(),
             ..GoalOptions::default()

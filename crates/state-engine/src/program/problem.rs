@@ -34,7 +34,7 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
-/// The error of a source that finds the problem during a run.
+/// The error of a source that finds the problems during a run: the first problem, and the number of the others.
 impl From<ProgramError> for EngineError {
     fn from(error: ProgramError) -> Self {
         let ProgramError { name, problems } = error;
@@ -136,7 +136,8 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Adds a problem with a hint: the most similar name, or all names.
+    /// Adds a problem with a hint: the most similar name, or else the possible names, shortened to a few. No hint is added
+    /// once `MAX_HINTS` problems were found.
     pub(super) fn add_named<'n>(
         &mut self,
         problem: Problem,

@@ -130,7 +130,7 @@ impl Resource {
             }
         }
         object.finish();
-        // A mark of an input that is left out would cover all inputs.
+        // A mark that matches no input makes all inputs secret, so marks of inputs that are left out are removed.
         goal.sensitive_inputs
             .retain(|mark| !goal.unknown.contains(&top_level(mark)));
         if problems.is_empty() {

@@ -20,7 +20,7 @@ pub struct Setting {
     pub description: Option<String>,
     /// Whether the values are secret.
     pub secret: bool,
-    /// Whether a value must be given, because the document has neither a default nor a sealed value.
+    /// Whether the user must pass a value, because the document has neither a default nor a sealed value.
     pub required: bool,
 }
 
@@ -88,11 +88,12 @@ impl fmt::Display for SettingType {
 pub(super) struct Declaration {
     pub(super) setting: Setting,
     place: Place,
-    given: Given,
+    source: ValueSource,
 }
 
-enum Given {
-    Nothing,
+/// The value of a setting in the document.
+enum ValueSource {
+    Absent,
     Default(Json),
     /// An encrypted value that only the stack's key decrypts, and its position.
     Sealed(String, Place),
@@ -115,7 +116,7 @@ pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Probl
     let sealed = fields.text("sealed");
     let secret = fields.choice("secret");
     let in_default = path.member("default");
-    let given = match (fields.get("default"), sealed) {
+    let source = match (fields.get("default"), sealed) {
         (Some(node), Some(_)) => {
             let reason = "`default` and `sealed` can't be combined: remove one of them";
             Err(Problem::at(node.place, &in_default, reason))
@@ -131,31 +132,31 @@ pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Probl
         (Some(node), None) => {
             let json = json(node).filter(|_| kind.takes(&node.value));
             let wrong_type = || other(node, &in_default, &format!("of type {kind}"));
-            json.map(Given::Default).ok_or_else(wrong_type)
+            json.map(ValueSource::Default).ok_or_else(wrong_type)
         }
         (None, Some(sealed)) => {
             if secret == Some(false) {
                 let reason = "a sealed value is always secret: remove `secret: false`";
                 fields.problem(Problem::at(sealed.place, &path.member("sealed"), reason));
             }
-            Ok(Given::Sealed(sealed.text.trim().to_owned(), sealed.place))
+            Ok(ValueSource::Sealed(sealed.text.trim().to_owned(), sealed.place))
         }
-        (None, None) => Ok(Given::Nothing),
+        (None, None) => Ok(ValueSource::Absent),
     };
-    let given = given.unwrap_or_else(|problem| {
+    let source = source.unwrap_or_else(|problem| {
         fields.problem(problem);
-        Given::Nothing
+        ValueSource::Absent
     });
     Some(Declaration {
         setting: Setting {
             name: member.name.clone(),
             kind,
             description: fields.prose("description"),
-            secret: secret == Some(true) || matches!(given, Given::Sealed(..)),
-            required: matches!(given, Given::Nothing),
+            secret: secret == Some(true) || matches!(source, ValueSource::Sealed(..)),
+            required: matches!(source, ValueSource::Absent),
         },
         place: member.place,
-        given,
+        source,
     })
 }
 
@@ -178,7 +179,7 @@ fn json(node: &Node) -> Option<Json> {
     Json::parse(&node.json()).ok()
 }
 
-/// Returns the values of the settings: given values take precedence over the document.
+/// Returns the values of the settings. The values in `given`, which the user passed, take precedence over the document.
 pub(super) fn values(
     declarations: &[Declaration],
     given: &BTreeMap<String, String>,
@@ -229,9 +230,9 @@ impl Declaration {
             let given = kind.of_text(given);
             return given.ok_or_else(|| wrong_type("the given value", self.place));
         }
-        match &self.given {
-            Given::Default(json) => Ok(json.clone()),
-            Given::Sealed(sealed, place) => {
+        match &self.source {
+            ValueSource::Default(json) => Ok(json.clone()),
+            ValueSource::Sealed(sealed, place) => {
                 let crypter = crypter.ok_or_else(|| {
                     let hint = format!(
                         "pass `--config {name}=VALUE`, or use an identity that is a recipient of the stack"
@@ -247,7 +248,7 @@ impl Declaration {
                 let value = text.and_then(|text| kind.of_text(&text));
                 value.ok_or_else(|| wrong_type("the sealed value", *place))
             }
-            Given::Nothing => {
+            ValueSource::Absent => {
                 let hint = format!("pass `--config {name}=VALUE`");
                 Err(
                     Problem::at(self.place, path, format!("a value of type {kind} is required"))

@@ -1,4 +1,4 @@
-//! A private copy of a state on which a plan is made. It changes by the same rules as the stored state.
+//! A private copy of a state on which a plan is made. The copy changes by the same rules as the stored state.
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};

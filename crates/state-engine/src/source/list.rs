@@ -9,7 +9,7 @@ use state_core::Address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Computes inputs from the outputs of committed dependencies.
+/// Computes inputs from the outputs of planned or committed dependencies.
 type Resolve = Box<dyn Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync>;
 
 /// One resource of a list, with a function that resolves its inputs.
@@ -25,8 +25,8 @@ impl DeclaredResource {
     }
 
     /// A resource whose inputs are resolved when the outcomes of all dependencies ([`Goal::needs`]) are known: once for
-    /// the plan, with the planned entries, and once for the run, with the committed ones. Resolving must not change the
-    /// dependencies.
+    /// the plan, with the planned entries, and once for the run, with the committed ones. `resolve` must not change the
+    /// dependencies of the goal.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
@@ -63,7 +63,7 @@ pub struct ListSource {
     ready: BTreeSet<usize>,
     /// List positions of waiting resources, by the first uncommitted dependency.
     waiting: BTreeMap<Address, Vec<usize>>,
-    /// Number of ended resources of the ledger that were processed.
+    /// Number of ended resources in the ledger that `mark_ready` has handled.
     seen: usize,
     outputs: Option<Outputs>,
 }
@@ -113,7 +113,7 @@ impl ListSource {
         left.map(|declared| &declared.goal.address)
     }
 
-    /// Adds the resources whose awaited dependency has ended to `ready`.
+    /// Adds to `ready` the resources whose awaited dependency has ended.
     fn mark_ready(&mut self, ledger: &Ledger) {
         for ended in ledger.ended(self.seen) {
             self.seen += 1;
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(ready(&mut source, &mut ledger).await, ["r1", "r0"]);
         ledger.set("r0".parse().unwrap(), ResourceStatus::Failed);
         let Next::Blocked { address, reason } = source.next(&ledger).await.unwrap() else {
-            panic!("the resource that depends on r0 must be first");
+            panic!("the first listed resource that depends on r0 must be blocked");
         };
         assert_eq!((address.as_str(), &*reason), ("r4", "its dependency r0 failed"));
         assert!(matches!(

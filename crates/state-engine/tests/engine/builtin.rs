@@ -26,7 +26,7 @@ struct ProviderHarness {
     stack: Stack,
     name: StackName,
     environment: Environment,
-    /// What the programs of earlier runs declared, as a client that ran them remembers it.
+    /// Commands that the programs of earlier runs declared, as a client remembers them.
     approvals: CommandApprovals,
     /// All events as text.
     messages: Arc<Mutex<Vec<String>>>,

@@ -1,4 +1,4 @@
-//! Checks every durable point as a reader would: replays the stored records, verifies the state, and compares it
+//! Checks the state after every append as a reader would: replays the stored records, verifies the state, and compares it
 //! with the simulated cloud.
 
 use crate::cloud::SimulatedCloud;
@@ -18,7 +18,8 @@ pub(crate) struct DurabilityChecker {
     next: Slot,
     pub(crate) state: State,
     pub(crate) complaints: Vec<String>,
-    /// Ids of objects that the stack may leave behind, because they are retained or external.
+    /// Ids of objects that need no further check: the stack may leave them behind, because they are retained or external,
+    /// or they were reported already.
     released: BTreeSet<String>,
     /// The last entry that recorded each object, by the id of the object.
     holders: BTreeMap<String, SharedEntry>,
@@ -77,7 +78,8 @@ impl DurabilityChecker {
         }
     }
 
-    /// Only counts bytes from now on: checking a large state at every point takes too long.
+    /// From now on applies records and counts bytes, without checks: checking a large state at every point takes too
+    /// long.
     pub(crate) fn only_count(&mut self) {
         self.checks = false;
     }
@@ -121,7 +123,7 @@ impl DurabilityChecker {
                     "{id} of {} is neither recorded nor pending",
                     thing.address
                 ));
-                // Reports each object once.
+                // So that each object is reported once.
                 self.released.insert(id);
             }
         }

@@ -1,5 +1,5 @@
 //! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break Pulumi's engine, named by
-//! issue number. Each class has one simple test here: no durable point violates an invariant, and the state converges
+//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and converges
 //! to the program.
 
 use crate::cloud::CallMode;

@@ -70,9 +70,7 @@ async fn create_that_returns_a_used_id_stays_pending() {
     let failure = &report.failures[0];
     assert_eq!(
         failure.reasons,
-        [
-            "its provider returned the id i-1, which belongs to a: check which of the two resources the object is"
-        ]
+        ["its provider returned the id i-1, which belongs to a: check to which resource the object belongs"]
     );
     assert_eq!(
         failure.pending,

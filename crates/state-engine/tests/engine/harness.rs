@@ -1,4 +1,4 @@
-//! The test harness: a store, an engine, a simulated cloud, and a checker of every durable point.
+//! The test harness: a store, an engine, a simulated cloud, and a checker of the stored state after every append.
 
 use crate::cloud::SimulatedCloud;
 use crate::{checker::DurabilityChecker, now};
@@ -90,7 +90,7 @@ impl Harness {
         watch(&self.faults, &self.checker, Some(trap));
     }
 
-    /// Removes the callback and only checks durable points.
+    /// Removes the callback. The stored state is still checked after every append.
     pub(crate) fn check_only(&self) {
         watch(&self.faults, &self.checker, None);
     }
@@ -168,7 +168,7 @@ impl Harness {
         state.entries().map(|entry| entry.key().to_string()).collect()
     }
 
-    /// Checks the current durable point, and returns all complaints of the checker.
+    /// Checks the stored state, and returns all complaints of the checker.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut checker = self.checker.lock().unwrap();
         checker.check_durable_point();

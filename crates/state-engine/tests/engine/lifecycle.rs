@@ -1,10 +1,10 @@
 //! The lifecycle fuzzer: random snapshots, programs, call modes, operations and crashes, checked against these
-//! invariants:
+//! invariants. A *durable point* is the stored state after an acknowledged append.
 //!
 //! - The snapshot at every durable point verifies, and is in topological order.
 //! - At every durable point each created object is recorded, or an operation that may have created it is
 //!   pending.
-//! - No object is deleted that another one still needs.
+//! - No object is deleted while another object still needs it.
 //! - A run without faults converges to the program; the next run changes nothing; a destroy leaves nothing.
 //!
 //! Unlike Pulumi's fuzzer, the generators exclude no pattern that breaks the engine. `STATE_ENGINE_LIFECYCLES` sets
@@ -39,7 +39,7 @@ const FAILED_ONCE: [u64; 9] = [
     10_011_200,
     // A pending create that had succeeded couldn't be settled, because its tombstone preceded its dependencies.
     10_019_647,
-    // A dependency was deleted for a replacement that was to depend on the old dependent.
+    // A dependency was deleted for a replacement that would depend on the old dependent.
     10_079_954, 40_009_220,
     // A dependency was deleted because the entry of a settled operation had lost its reference to the dependency.
     20_010_001, 20_014_437,

@@ -1,4 +1,4 @@
-//! Tests of plans: which results of provider calls a run reuses, which calls it repeats, and when a plan is refused.
+//! Tests of plans: which provider results a run reuses, which calls a run repeats, and when `apply` refuses a plan.
 
 use crate::cloud::SimulatedCloud;
 use crate::harness::Harness;

@@ -11,10 +11,15 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
+    /// Whether the kind is `solo`, whose objects are replaced by deleting first.
     pub(crate) solo: bool,
+    /// Input that an update changes in place.
     pub(crate) size: u64,
+    /// Input whose change replaces the object.
     pub(crate) fixed: u64,
+    /// Names of resources whose ids are the input `uses`.
     pub(crate) uses: Vec<String>,
+    /// Names of resources whose ids are the input `needs`; a change replaces the object.
     pub(crate) needs: Vec<String>,
     pub(crate) depends_on: Vec<String>,
     pub(crate) parent: Option<String>,
@@ -205,8 +210,7 @@ impl Spec {
         goal
     }
 
-    /// Returns the inputs, and the names of inputs that are omitted because `id` doesn't know the id of a referenced
-    /// resource.
+    /// Returns the inputs, and the names of inputs that are omitted because `id` returns None for a referenced resource.
     pub(crate) fn inputs(&self, id: impl Fn(&str) -> Option<String>) -> (Properties, BTreeSet<String>) {
         let mut text = String::new();
         let mut unknown = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Reads a document in two passes. The first pass checks the whole document, so that errors can name positions in the
-//! whole text. The second pass reads the resources from the last to the first, and truncates the text after each one,
-//! so that the text and the entries are never completely in memory together.
+//! whole text. The second pass reads the resources from the last to the first, and cuts each one off the text once it
+//! is read, so that the text and the entries are never completely in memory together.
 
 use super::envelope::Envelope;
 use super::facts::StateFacts;
@@ -179,8 +179,8 @@ fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mu
 /// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked document from the last to the first, and truncates the text after
-/// each one. Returns the entries in the order of the document.
+/// The second pass: reads the resources of a checked document from the last to the first, and cuts each
+/// resource off the text once it is read. Returns the entries in the order of the document.
 pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
     let mut shared = Interner::default();
     let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());

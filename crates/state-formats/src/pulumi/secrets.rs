@@ -44,17 +44,21 @@ pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSe
     for entry in &mut entries {
         opener.open_entry(entry, &mut opened)?;
     }
+    let mut stack_outputs = None;
     let lifted = resolve::root(&entries).filter(|_| facts.stack_outputs);
     if let Some(root) = lifted {
         let outputs = resolve::root_outputs(snapshot);
         let mut list = Vec::new();
         if let Some(open) = opener.open_side(&outputs, Side::Outputs, &mut list, &mut opened)? {
             let members = open.view().members().into_iter().flatten();
-            snapshot.outputs = members
-                .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
-                .collect();
+            let members = members.map(|(name, value)| (name.into_owned(), Json::from_view(value)));
+            stack_outputs = Some(members.collect());
             record_opened(&mut entries[root], list)?;
         }
+    }
+    // Assigned after the last step that can fail, so that an error changes nothing.
+    if let Some(outputs) = stack_outputs {
+        snapshot.outputs = outputs;
     }
     snapshot.entries = entries;
     Ok(opened)
@@ -67,7 +71,7 @@ fn refuse(reason: String) -> Error {
     }
 }
 
-/// An error that a different passphrase can't fix.
+/// An error that occurs before the passphrase is used.
 fn refuse_any(reason: String) -> Error {
     Error::Secrets {
         reason,
@@ -172,7 +176,7 @@ impl SecretOpener {
         }
         let mut replacements = Vec::new();
         for (pointer, view) in found {
-            // `check` ensured that the envelope has exactly one of `ciphertext` and `plaintext`.
+            // `value::check` ensured that the secret object has exactly one of `ciphertext` and `plaintext`.
             let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
             let (ciphertext, plaintext) = match text("ciphertext") {
                 None => (None, text("plaintext").unwrap_or_default()),

@@ -12,7 +12,7 @@ use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-/// Number of a group. A `u32` suffices, because a state of at most 1 GiB has fewer groups.
+/// Index of a group. A `u32` suffices, because a state of at most 1 GiB has fewer groups.
 type Node = u32;
 
 /// Lists of numbers, stored in two arrays. A state may have one list for each instance, and a vector for each list
@@ -43,11 +43,12 @@ impl Lists {
 /// The dependency graph of the groups.
 struct Graph {
     nodes: usize,
-    /// Lists of dependencies; consecutive drafts with equal lists share one.
+    /// Lists of dependencies. Consecutive drafts (instances that are being imported) with equal lists share one list.
     lists: Lists,
-    /// The index of the list, and the group, of each draft.
+    /// For each draft: the index of its list in `lists`, and its group.
     of_each: Vec<(usize, Option<Node>)>,
-    /// The edges: each is a group and the index of the list of a live member. Sorted, without duplicates.
+    /// Pairs of a group and the index of a list of one of its live instances. A pair represents the edges from the
+    /// group to all members of the list. Sorted, without duplicates.
     edges: Vec<(Node, usize)>,
 }
 
@@ -197,8 +198,8 @@ impl ReducedLists {
 fn reduce(drafts: &[Draft]) -> Option<ReducedLists> {
     let graph = Graph::new(drafts);
     let rank = graph.ranks()?;
-    // Reduce the lists in topological order of the groups, because a list is reduced along the reduced edges of its
-    // members. Deposed objects add no edges, so their lists are reduced last.
+    // Reduce the lists in topological order of the groups, because reducing a list follows the already reduced edges
+    // of its members. Deposed objects add no edges, so their lists are reduced last.
     let mut sequence: Vec<u32> = (0..drafts.len() as u32).collect();
     sequence.sort_by_key(|&at| {
         let own = graph.of_each[at as usize].1;

@@ -2,7 +2,7 @@
 //!
 //! Text and entries of a large state don't fit into memory together, so a state is read twice. The first pass checks
 //! everything on the whole text, so that errors can name positions. The second pass reads the resources from the last
-//! to the first, and truncates the text after each one.
+//! to the first, and cuts each resource off the text once it is read.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
@@ -160,8 +160,8 @@ fn read_resource<'a>(
 /// Minimum number of bytes of the text that are freed at once.
 const STRIDE: usize = 4 << 20;
 
-/// The second pass: reads the resources of a checked state from the last to the first, and truncates the text after
-/// each one. Returns the instances in the order of the text.
+/// The second pass: reads the resources of a checked state from the last to the first, and cuts each
+/// resource off the text once it is read. Returns the instances in the order of the text.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);

@@ -68,7 +68,9 @@ fn token_of<'a>(step: &View<'a>) -> Result<String, Rejection<'a>> {
             ));
         }
     };
-    token.ok_or((*step, "invalid `value` of a path step: must be a name for `get_attr`, a whole number or string with its type for `index`"))
+    let reason = "invalid `value` of a path step: for `get_attr` it must be a string, for `index` an object with \
+                  `type` (`number` or `string`) and a matching `value`";
+    token.ok_or((*step, reason))
 }
 
 fn index_of(index: &View<'_>) -> Option<String> {

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `stack`, `deployment-id` | `factory`, `stack` |
 //! | `type` | `entry-kind`, which can also be `data-source`: imported as a leaf with `external` |
-//! | `kind`, or `library` and `library-type` | `category`, and `binding` with `alias` and `kind` |
+//! | `kind`, with the form `alias.kind` | `alias` and `kind` of `binding` |
+//! | `library`, `library-type` | `alias` and `kind` of `binding` |
+//! | – | `category` |
 //!
 //! An import keeps the category and the binding in `extensions["unobin"]` of the entry. An export takes the alias and
 //! the kind of a binding from the entry: from its `kind`, which has the form `alias.kind`, or from `library` and
-//! `library-type`. The other members of the binding are exported as they were kept. The category is exported as it was
-//! kept, or derived from the type of an entry that wasn't imported.
+//! `library-type`. The other members of the binding are exported as they were kept. The kept category is exported. For
+//! an entry that wasn't imported, the category is derived from its type.
 
 use crate::error::{Error, Result};
 use crate::extension::Extension;
@@ -26,7 +28,7 @@ pub(super) const EXTENSION: Extension = Extension {
 /// The categories that a library call may have.
 const CATEGORIES: [&str; 3] = ["resource", "data-source", "action"];
 
-/// Fields of a native entry that an entry of a later release doesn't have.
+/// Fields of an entry in the form of 0.4.0 that an entry of a later release doesn't have.
 const REPLACED: [&str; 6] = [
     "type",
     "kind",
@@ -66,7 +68,8 @@ pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// The kind, category and binding of an entry of a later release.
+/// The fields `entry-kind` and `category` of an entry of a later release, and the `alias` and `kind` (`bound`) of its
+/// `binding`.
 struct Binding {
     kind: String,
     category: String,

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// when they are done. (Tools that record each step use [`Session`] instead.)
 ///
 /// Persisting needs the writer lock: either the one that [`StateManager::lock`] took, or one that is taken and released
-/// for the call. Lineage and serial, compared under that lock, decide whether another client persisted meanwhile.
+/// for the call. A persist fails if the stack's current revision isn't the one that this manager last read or wrote:
+/// another client has then persisted in the meantime.
 ///
 /// ```
 /// use state_core::persistent::{Persister, Refresher, Transient};
@@ -121,7 +122,7 @@ impl StateManager {
         session
             .import_onto(request, snapshot.clone(), expected.as_ref())
             .await?;
-        // Read back to learn the id of the new revision. If this fails, the next persist finds it by comparing content.
+        // The new revision is read back to learn its id. If this fails, the next persist finds it by comparing content.
         let stored = self.stack.current_revision().await?;
         self.memory().known = stored;
         Ok(())

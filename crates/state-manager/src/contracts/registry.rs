@@ -1,6 +1,6 @@
 //! Registry of backend types: the built-in ones, and those that an embedder registers.
 
-use crate::contracts::store_url::{StoreUrl, without_userinfo};
+use crate::contracts::store_url::{self, StoreUrl, without_userinfo};
 use state_core::backend::{BackendType, OpenRequest, Opening};
 use state_core::configuration::{ConfigurationType, FieldKind, FieldType};
 use state_core::{Backend, Crypter, Error, MemoryBackend, Result};
@@ -122,7 +122,7 @@ impl BackendRegistry {
         self.types.values()
     }
 
-    /// The backend type with this name.
+    /// The backend type with this name; none if it isn't registered.
     pub fn get(&self, name: &str) -> Option<&BackendType> {
         self.types.get(name)
     }
@@ -137,7 +137,7 @@ impl BackendRegistry {
         let kind = self
             .get(&url.scheme)
             .ok_or_else(|| self.no_such_type(&url.scheme))?;
-        let given = url.given(kind.location())?;
+        let given = url.field_values(kind.location())?;
         kind.open(
             given.into_iter().chain(store.config.iter().cloned()),
             opening,
@@ -154,7 +154,7 @@ impl BackendRegistry {
         let kind = self
             .get(&url.scheme)
             .ok_or_else(|| self.no_such_type(&url.scheme))?;
-        Ok(url.given(kind.location())?.into_iter().collect())
+        Ok(url.field_values(kind.location())?.into_iter().collect())
     }
 
     /// A URL as it may be printed: without user name and password, and without its secret or unknown parameters.
@@ -165,9 +165,14 @@ impl BackendRegistry {
         };
         let kind = bare.split_once("://").and_then(|(scheme, _)| self.get(scheme));
         let is_open = |part: &&str| {
-            let name = part.split_once('=').map(|(name, _)| name);
-            let field = name.and_then(|name| kind?.configuration().field(name));
-            field.is_some_and(|field| !field.is_secret())
+            let Some((name, value)) = part.split_once('=') else {
+                return false;
+            };
+            let field = kind.and_then(|kind| kind.configuration().field(name));
+            // An endpoint may hold a user and a password, although none is accepted there.
+            let holds_user =
+                store_url::decode(value).map_or(true, |plain| plain.contains("://") && plain.contains('@'));
+            !holds_user && field.is_some_and(|field| !field.is_secret())
         };
         let kept: Vec<&str> = query.split('&').filter(is_open).collect();
         if kept.is_empty() {
@@ -200,7 +205,7 @@ fn clouds() -> Vec<BackendType> {
     Vec::new()
 }
 
-/// The backend type of stores in memory, by name. Stores are shared by the clones of one registry.
+/// The backend type for named stores in the memory of this process. The clones of one registry share its stores.
 fn memory() -> Result<BackendType> {
     let fields = vec![FieldType::new(
         "name",

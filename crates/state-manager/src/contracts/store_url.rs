@@ -54,7 +54,7 @@ impl StoreUrl {
     }
 
     /// The configuration values in the URL: its parameters, and its location as the values of the fields in `location`.
-    pub(crate) fn given(self, location: &[String]) -> Result<Vec<(String, String)>> {
+    pub(crate) fn field_values(self, location: &[String]) -> Result<Vec<(String, String)>> {
         let object = format!("backend {}://", self.scheme);
         if location.is_empty() && !self.location.is_empty() {
             return Err(Error::invalid(
@@ -79,8 +79,8 @@ impl StoreUrl {
     }
 }
 
-/// A URL without user name and password. No built-in backend takes them there, but people write them, and messages must
-/// not repeat them. The path of a file may contain any of these characters.
+/// A URL without user name and password. No built-in backend reads them from the URL, but people write them there, and
+/// messages must not repeat them. A `file` URL is returned unchanged, because `@` and `:` may be part of its path.
 pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| *scheme != "file") else {
         return Cow::Borrowed(url);
@@ -104,7 +104,8 @@ fn shown(url: &str) -> String {
     bare.escape_debug().to_string()
 }
 
-fn decode(text: &str) -> std::result::Result<String, String> {
+/// Decodes the percent-encoded characters of a part of a URL.
+pub(crate) fn decode(text: &str) -> std::result::Result<String, String> {
     let wrong =
         || "`%` must be followed by two hexadecimal digits; write `%25` for a percent sign".to_owned();
     let mut bytes = Vec::with_capacity(text.len());
@@ -134,7 +135,7 @@ mod tests {
 
     fn given(url: &str, location: &[&str]) -> Result<Vec<(String, String)>, String> {
         let location: Vec<String> = location.iter().map(|&name| name.to_owned()).collect();
-        let parsed = StoreUrl::parse(url).and_then(|url| url.given(&location));
+        let parsed = StoreUrl::parse(url).and_then(|url| url.field_values(&location));
         parsed.map_err(|error| error.to_string())
     }
 

@@ -90,7 +90,7 @@ impl SnapshotMutation for WholeMutation {
             return Err(Error::closed(&*self.object, "it has ended: begin a new mutation"));
         };
         let broken = update.replace_state(snapshot, true).await?;
-        // Taken only after the save: a failed `end` may be called again.
+        // The session is taken only after the save, so that a failed `end` can be called again.
         if let Some((session, _)) = self.open.take() {
             session.close().await?;
         }

@@ -45,9 +45,9 @@ pub struct CollectionReport {
     pub held_back: usize,
     /// The oldest remaining revision.
     pub oldest: Option<RevisionId>,
-    /// The items that were deleted.
+    /// Number and size of the items that this collection deletes.
     pub deleted: Amount,
-    /// The items that were dropped and wait for the end of their grace period.
+    /// The dropped items that wait for the end of their grace period; none if no item waits.
     pub waiting: Option<PendingDeletion>,
 }
 
@@ -129,7 +129,8 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     let plan = Plan::new(stack, &survey, retention, &now).await?;
     let before = &survey.tip.head.history;
     if plan.earlier.iter().any(is_page) {
-        // A swap whose answer was lost could still take effect and name one of these pages. After this one it can't.
+        // An earlier swap whose answer was lost could still take effect and name one of these pages. After the
+        // following swap it can't.
         locked
             .swap_head(&|head| session_history::require(&stack.object(), head, before))
             .await?;
@@ -168,8 +169,9 @@ async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     Ok(stack.now())
 }
 
-/// The change of the head that drops revisions. A base below the floor would lead readers to deleted frames, so it is
-/// raised to the floor. Replay from there yields the same states: the floor precedes the tip and the current revision.
+/// Changes the head so that it drops revisions. A base below the floor would lead readers to deleted frames, so it is
+/// raised to the floor. Replay from the floor yields the same states, because the floor precedes the tip and the
+/// current revision.
 fn raise_floor(head: &mut Head, collection: &Collection) {
     for base in std::iter::once(&mut head.base).chain(&mut head.rev_base) {
         if base.start < collection.base.start {
@@ -181,7 +183,13 @@ fn raise_floor(head: &mut Head, collection: &Collection) {
 }
 
 fn is_page(item: &StoredItem) -> bool {
-    matches!(item.name, StoredItemName::Object(ObjectName::HistoryPage { .. }))
+    let StoredItemName::Object(name) = &item.name else {
+        return false;
+    };
+    matches!(
+        name,
+        ObjectName::HistoryPage { .. } | ObjectName::HistoryIndex { .. }
+    )
 }
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {

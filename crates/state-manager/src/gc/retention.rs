@@ -31,8 +31,8 @@ impl Default for Retention {
 /// The index of the oldest revision that is kept. `made` contains the time of each revision, oldest first; none if it
 /// is unknown. `current` is the index of the current revision.
 ///
-/// All revisions after a kept one are kept too. A revision of unknown age counts as young as the next one with a known
-/// age, so that in doubt too much is kept rather than too little.
+/// All revisions after a kept one are kept too. A revision of unknown age is assumed to be as young as the next one
+/// with a known age: a collection keeps too many revisions rather than too few.
 pub(super) fn oldest_kept(
     made: &[Option<&Timestamp>],
     current: Option<usize>,

@@ -4,7 +4,7 @@ use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::{history_page, snapshots};
+use crate::objects::{history_index, history_page, snapshots};
 use crate::read::history_floor::whole_journal;
 use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
@@ -29,8 +29,8 @@ pub(super) struct Survey {
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to, by the frame's slot. The revision is given if no other revision needs
-    /// the snapshot.
+    /// The stored snapshots that frames refer to: the frame's slot, the snapshot, and the detached revision that the
+    /// frame made of it. Without a revision, replay resets the state to the snapshot.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
@@ -71,8 +71,9 @@ impl Survey {
         let journal = whole_journal(stack).await?;
         let tip = Tip::of(stack, &journal).await?;
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
-        for page in &tip.head.history.pages {
-            let read = authenticate::page(stack, &tip.head, page).await?;
+        let named = authenticate::pages(stack, &tip.head).await?;
+        for page in named.as_slice() {
+            let read = authenticate::page(stack, &named, page).await?;
             pages.push((
                 *page,
                 read.iter().map(|document| document.revision.clone()).collect(),
@@ -120,7 +121,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// The latest slot at which the journal can be cut without losing a revision that is to be kept.
+    /// The latest cut of the journal that loses no revision that the retention keeps.
     pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<HistoryCut> {
         let made: Vec<Option<&Timestamp>> = self.documents.iter().map(|document| moment(document)).collect();
         let current = self.tip.replayed.state.current();
@@ -158,7 +159,7 @@ impl Survey {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
         let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
-        // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
+        // A fence contains the chain before it, so replay can start at a fence. Other frames can't be verified alone.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
@@ -193,7 +194,8 @@ impl Survey {
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
-        // Dated by the replayed records, not by the clock: a repeated run then writes identical bytes.
+        // The snapshot is dated by the replayed records, not by the clock, so that a repeated run writes identical
+        // bytes.
         let mut snapshot = led_to
             .state
             .snapshot(self.journal.head.name.to_string(), led_to.moment);
@@ -228,7 +230,7 @@ impl Survey {
         cut.forgotten = forgotten.into_iter().take(MAX_FORGOTTEN).collect();
     }
 
-    /// The items among these that no reader can refer to once the cut is made.
+    /// Returns those of the stored items that no reader needs after the cut.
     pub(super) fn unused_after(&self, stored_items: Vec<StoredItem>, cut: &HistoryCut) -> Vec<StoredItem> {
         let serials: BTreeSet<Serial> = cut.forgotten.iter().map(RevisionId::serial).collect();
         let is_forgotten = |revision: &RevisionId| cut.forgotten.contains(revision);
@@ -244,6 +246,11 @@ impl Survey {
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)
+            }
+            // The index that the head names is kept until the next collection, also if the cut makes a new one.
+            StoredItemName::Object(name @ ObjectName::HistoryIndex { .. }) => {
+                let index = self.tip.head.history.index;
+                index.is_none_or(|index| index.object() != *name)
             }
             StoredItemName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
                 *serial < cut.serial || serials.contains(serial)
@@ -262,34 +269,33 @@ impl Survey {
         unused_after
     }
 
-    /// The pages of which a cut removes nothing.
+    /// The pages from which a cut removes no revision.
     fn kept_pages<'a>(&'a self, cut: &'a HistoryCut) -> impl Iterator<Item = &'a HistoryPageRef> {
         let is_kept = |revisions: &[RevisionId]| !revisions.iter().any(|revision| cut.removes(revision));
         let kept = self.pages.iter().filter(move |(_, revisions)| is_kept(revisions));
         kept.map(|(page, _)| page)
     }
 
-    /// The pages that remain after a cut. Those of which it removes a part are stored again without that part.
+    /// The history after a cut. A page from which the cut removes revisions is stored again without these revisions.
     pub(super) async fn history_after(
         &self,
         stack: &StackContext,
         writer: &dyn Writer,
         cut: &HistoryCut,
     ) -> Result<History> {
-        let mut history = History::default();
+        let named = authenticate::pages(stack, &self.tip.head).await?;
+        let mut pages = Vec::new();
         for (page, revisions) in &self.pages {
             if !revisions.iter().any(|revision| cut.removes(revision)) {
-                history.pages.push(*page);
+                pages.push(*page);
                 continue;
             }
-            let kept = authenticate::page(stack, &self.tip.head, page).await?.into_iter();
+            let kept = authenticate::page(stack, &named, page).await?.into_iter();
             let kept = kept.filter(|document| !cut.removes(&document.revision));
             let kept = kept.map(Authenticated::into_value).collect();
-            history
-                .pages
-                .extend(history_page::store(stack, writer, kept).await?);
+            pages.extend(history_page::store(stack, writer, kept).await?);
         }
-        Ok(history)
+        history_index::history_of(stack, writer, pages).await
     }
 
     /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.

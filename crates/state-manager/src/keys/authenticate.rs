@@ -8,9 +8,13 @@
 //! ```
 
 mod history;
+mod name;
 mod session_head;
 
-pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
+pub(crate) use history::{
+    HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
+};
+pub(crate) use name::named;
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
@@ -27,7 +31,7 @@ use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot,
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value from a store with the proof of its origin.
+/// A value that was read from a store, and how this client knows who wrote it.
 #[derive(Clone, Debug)]
 pub(crate) struct Authenticated<T> {
     value: T,
@@ -73,7 +77,8 @@ impl<T> Deref for Sealed<T> {
     }
 }
 
-/// A head as the store returned it. It names a stack, and says nothing else before it is opened.
+/// A head as the store returned it. Until it is authenticated, callers can read only which stack it describes, and
+/// whether that stack is being renamed or was removed.
 #[derive(Debug)]
 pub(crate) struct UncheckedHead(Head);
 
@@ -102,13 +107,13 @@ impl UncheckedHead {
             .is_some_and(|moving| moving.nonce == nonce)
     }
 
-    /// The head itself, for a report on a stack that this client may not trust.
+    /// Returns the head without authenticating it, for a report on a stack that this client may not trust.
     pub(crate) fn into_untrusted(self) -> Head {
         self.0
     }
 }
 
-/// A head that this client accepts, and its data key if an available identity opens it.
+/// A head that this client accepts, and the stack's data key if an available identity opens the key.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenedHead {
     pub(crate) head: Authenticated<Head>,
@@ -134,12 +139,12 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     if head.lineage != stack.lineage() {
         return Err(Error::corrupt(object, 0, "it belongs to another stack"));
     }
-    let key = match head.key_id {
-        None => None,
+    let (key, unopened) = match head.key_id {
+        None => (None, None),
         Some(id) => match wrapped::unwrap(stack, id).await {
-            // Reading needs no key. The pin decides whether this client must have it.
-            Err(Error::Sealed { .. }) => None,
-            other => Some(other?),
+            // A client can read without the key. The pin decides whether this client must have the key.
+            Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
+            other => (Some(other?), None),
         },
     };
     if let Some(key) = &key {
@@ -151,7 +156,7 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
     }
-    trust::require_key(stack, &head, key.as_deref()).await?;
+    trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),
@@ -171,7 +176,7 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
 pub(crate) struct UncheckedJournal(JournalView);
 
 impl UncheckedJournal {
-    /// Reads the journal from a slot on; none: from the head's base on.
+    /// Reads the head and the journal. The journal begins at slot `from`, or at the head's base if `from` is none.
     pub(crate) async fn read(stack: &StackContext, from: Option<Slot>) -> Result<Self> {
         stack
             .backend()
@@ -180,12 +185,12 @@ impl UncheckedJournal {
             .map(Self)
     }
 
-    /// The base of the head, to find out whether it changed since.
+    /// The base in the head. A reader compares it with a later head to detect a checkpoint during its read.
     pub(crate) const fn base(&self) -> &Base {
         &self.0.head.base
     }
 
-    /// The end of the journal and the last collection, to find out whether they changed since.
+    /// The end of the journal and the last collection. A reader compares both with a later read to detect a change.
     pub(crate) fn end(&self) -> (Tail, Option<Collection>) {
         (self.0.tail, self.0.head.collection.clone())
     }
@@ -225,7 +230,7 @@ impl OpenedJournal {
         &self.frames[before..]
     }
 
-    /// The documents among these that describe a frame of this journal.
+    /// Returns the documents in `made` that describe a frame of this journal, with the proof of the journal.
     pub(crate) fn documents(&self, made: &[RevisionDocument]) -> Vec<Authenticated<RevisionDocument>> {
         let is_of_frame = |document: &&RevisionDocument| {
             let at = self.frames.binary_search_by_key(&document.slot, Frame::slot);
@@ -236,7 +241,7 @@ impl OpenedJournal {
         documents.map(|value| Authenticated { value, proof }).collect()
     }
 
-    /// The head with its key, for the session that goes on from it.
+    /// Returns a copy of the head and the key, with which a session begins.
     pub(crate) fn opened_head(&self) -> OpenedHead {
         OpenedHead {
             head: self.head.clone(),
@@ -244,8 +249,9 @@ impl OpenedJournal {
         }
     }
 
-    /// The head for a copy of the stack in another store, which names the store of the original. It is signed again if
-    /// this client has the key; otherwise the origin is left out, because the tag covers it.
+    /// Returns the head for a copy of the stack in another store. It names `origin`, the URL of the source store, and
+    /// is signed again if this client has the key. On a sealed stack whose key this client can't open, the origin is
+    /// left out: the head's tag covers the origin, and this client can't sign.
     pub(crate) fn head_of_copy(&self, origin: String, nonce: Nonce) -> Head {
         let mut copy = Head::clone(&self.head);
         // The compaction describes the storage layout of the source, and the other store may use another one.
@@ -262,7 +268,7 @@ impl OpenedJournal {
         copy
     }
 
-    /// The position of the stack at the end of this journal; `serial` is the highest one in the state there.
+    /// Returns the position of the stack at the end of this journal; `serial` is the highest serial in the state.
     pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
         StackPosition {
             proof: self.head.proof(),
@@ -275,12 +281,16 @@ impl OpenedJournal {
     }
 }
 
-/// Reads head and journal from a slot on, and authenticates them; none: from the head's base on.
+/// Reads head and journal, and authenticates them. The journal begins at slot `from`, or at the head's base if `from`
+/// is none.
 pub(crate) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<OpenedJournal> {
     UncheckedJournal::read(stack, from).await?.open(stack).await
 }
 
-/// Authenticates what was read under a new lock. A sealed stack must be opened: without its key nothing can be signed.
+/// Authenticates the head and the journal that were read under a new lock.
+///
+/// # Errors
+/// `Sealed` if the stack has a data key that this client can't open: a session must sign every head and frame.
 pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     if let Some(id) = view.head.key_id {
         wrapped::unwrap(stack, id).await?;

@@ -5,11 +5,11 @@ use state_core::KeyId;
 /// How this client knows that a holder of the data key wrote a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// By a MAC under the stack's data key.
+    /// The value has a valid MAC under the stack's data key with this id.
     Mac(KeyId),
-    /// It doesn't: the stack has no data key. Digests detect damage, not malice.
+    /// The client doesn't know the writer, because the stack has no data key. Digests detect damage, but not forgery.
     Plain,
-    /// It doesn't: no available identity opens the stack's data key. Such a value is shown as unchecked; it is never
-    /// remembered and never signed.
+    /// The client doesn't know the writer, because no available identity opens the stack's data key. Such a value is
+    /// shown as unchecked. It is never remembered in a pin and never signed.
     Unchecked,
 }

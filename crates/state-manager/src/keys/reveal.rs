@@ -8,13 +8,14 @@ use state_core::{Crypter, Error, KeyId, Result, Snapshot, codec, sealed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with. A removed recipient can
-/// so still open what they could read before; each value is authenticated by its own seal.
+/// Returns the snapshot with all values opened, whichever key of the stack they are sealed with. A removed recipient
+/// can therefore still open a snapshot whose values were all sealed before the removal. Each value is authenticated by its own seal.
 pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
     let head = authenticate::head(stack).await?.head;
-    if head.keys.is_none() {
-        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
-        // state.
+    let known = wrapped::keys_of(&head);
+    if known.is_empty() {
+        // The stack never had a key, so no value is sealed, even if one looks sealed. Returning here saves a pass over
+        // the state.
         return Ok(snapshot);
     }
     let (found, same) = snapshots::blocking(move || {
@@ -29,10 +30,9 @@ pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Resu
         let id = id.to_string();
         found.iter().any(|short| id.starts_with(short.as_str()))
     };
-    let files = wrapped::files(stack).await?;
-    let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
+    let ids: BTreeSet<KeyId> = known.into_iter().filter(is_found).collect();
     if let (Some(short), true) = (found.first(), ids.is_empty()) {
-        let reason = format!("it is sealed with key {short}…, and the store has no file of that key");
+        let reason = format!("it is sealed with key {short}…, which was never a key of this stack");
         return Err(Error::sealed(stack.object(), reason));
     }
     for id in ids {
@@ -43,7 +43,7 @@ pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Resu
     Ok(snapshot)
 }
 
-/// The crypter for single values, with the key in use.
+/// Returns a crypter that seals single values with the key in use.
 pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
     let opened = authenticate::head(stack).await?;
     let missing = |reason: &str| Error::sealed(stack.object(), reason);

@@ -31,9 +31,9 @@ use std::time::Duration;
 pub struct Rekey {
     /// Recipients of the new key. Default: the recipients of the old key, or those of the provider for a first key.
     pub recipients: Option<Vec<String>>,
-    /// Recipients of the published outputs; none: unchanged.
+    /// Recipients of the published outputs; none keeps the present recipients.
     pub outputs: Option<Vec<String>>,
-    /// Sealing policy from now on; none: unchanged.
+    /// Sealing policy from now on; none keeps the present policy.
     pub policy: Option<SealingPolicy>,
     /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A client that reads one
     /// of them at that moment fails.
@@ -93,7 +93,7 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
 
 async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
     let locked = lock::lock(stack, operation, None).await?;
-    // Zero grace: the caller asked to delete these revisions because the old key must open nothing any more.
+    // The grace period is zero: the caller asked to delete these revisions so that the old key opens nothing any more.
     let retention = Retention {
         keep_for: Duration::ZERO,
         keep_last: 1,
@@ -103,7 +103,8 @@ async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Re
     locked.close_after(collected).await.map(drop)
 }
 
-/// Makes a revision of the present state, under the keys and for the recipients that the stack has now.
+/// Makes a revision of the present state, sealed with the present key for the present recipients. A `base` is recorded
+/// as a checkpoint.
 async fn mark_rekeyed(
     stack: &StackContext,
     operation: &str,
@@ -122,7 +123,8 @@ async fn mark_rekeyed(
     Ok(revision)
 }
 
-/// Changes the key. Then releases the lock, because the session still has the old key.
+/// Changes the key. Then releases the lock, because the session still has the old key. Returns the new base and the
+/// recipients of the new key.
 async fn rotate(
     locked: LockedStack,
     provider: &dyn KeyProvider,
@@ -168,6 +170,8 @@ async fn rotate(
         });
         Ok(())
     };
+    // Before the head names the key: a client that reads the name in between finds a tag under either key.
+    locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
     trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
     stack.keyring().keep(&key);
@@ -186,7 +190,7 @@ async fn resealed(
     snapshot.continuation = Some(state.continuation());
     let new = Arc::clone(new);
     snapshots::blocking(move || {
-        // Opened with the old key first: the new key can't open values that the old key sealed.
+        // The old key opens the snapshot first: the new key can't open values that the old key sealed.
         let open = match old {
             Some(old) => old.open_snapshot(&snapshot)?,
             None => snapshot,
@@ -206,8 +210,8 @@ pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
     Ok(authenticate::head(stack).await?.head.into_value().keys)
 }
 
-/// Wraps the stack's data key to more recipients, and makes a revision that records them. Sealed values are not sealed
-/// again.
+/// Wraps the stack's data key to more recipients, under `name` if one is given, and makes a revision that records them.
+/// Sealed values are not sealed again. Returns all recipients of the key.
 pub(crate) async fn add_recipients(
     stack: &StackContext,
     operation: &str,
@@ -226,7 +230,7 @@ pub(crate) async fn add_recipients(
     Ok(recipients)
 }
 
-/// Wraps the key, and gives the added recipients a name.
+/// Wraps the key to more recipients, and stores `name` for each recipient in `more`. Returns all recipients.
 async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>) -> Result<Vec<String>> {
     let stack = &locked.stack;
     let provider = require_provider(stack)?;
@@ -237,7 +241,7 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
     let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
     let recipients = with_more(known.unwrap_or_default(), more);
     let wrapped = provider.wrap(id, Some(&recipients))?;
-    // Named as the head spells the recipient, which may differ from the argument.
+    // The name is stored under the recipient's spelling in the head, which may differ from the argument.
     let spelled = recipients.iter().zip(&wrapped.recipients);
     let added = spelled.filter(|(given, _)| more.contains(given));
     let named = added.filter_map(|(_, recipient)| Some((recipient.clone(), name?.to_owned())));
@@ -256,7 +260,8 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
     Ok(wrapped.recipients)
 }
 
-/// Adds recipients of the stack's outputs, and makes a revision whose outputs are published to them.
+/// Adds recipients of the stack's outputs, and makes a revision whose outputs are published to them. Returns all
+/// recipients of the outputs.
 pub(crate) async fn add_output_recipients(
     stack: &StackContext,
     operation: &str,
@@ -276,7 +281,7 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
     };
     let known = head.keys.as_ref().map(|keys| keys.outputs.clone());
     let outputs = with_more(known.unwrap_or_default(), more);
-    // Tried first with an empty document: a malformed recipient must be refused before the head changes.
+    // An empty document is sealed first: a malformed recipient must be refused before the head changes.
     head.key().outputs_document(
         head.policy,
         &head.name,

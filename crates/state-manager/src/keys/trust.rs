@@ -1,5 +1,5 @@
-//! Compares a stack with what this client remembers of it: the pinned key or one that it endorses, and a position that
-//! is not before the last one seen.
+//! Checks a stack against this client's pin: the stack's key must be the pinned key or endorsed by it, and the stack's
+//! position must not lie before the pinned position.
 
 use crate::context::StackContext;
 use crate::keys::proof::Proof;
@@ -10,21 +10,31 @@ use state_core::journal::Frame;
 use state_core::sealing::StackKey;
 use state_core::{Base, Digest, Epoch, Error, Head, KeyId, Result, Serial, Slot};
 
-/// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
-/// be opened here. A client without any identity may read on when the endorsement can't be verified: it sees no sealed
-/// value, remembers nothing and signs nothing.
+/// Checks the epoch, the policy and the data key of a head against the pin. `key` is the head's key, if this client can
+/// open it, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed value,
+/// remembers nothing and signs nothing.
 ///
 /// # Errors
-/// `Distrusted` if the head names no key, or a key that the pinned key doesn't endorse.
-pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&dyn StackKey>) -> Result<()> {
+/// `Distrusted` in these cases:
+/// - the epoch is further ahead of the pinned one than takeovers can have raised it
+/// - no key is pinned, the head names none, and the policy differs from the pinned policy
+/// - a key is pinned, and the head names none
+/// - the head names another key, and this client can't verify that the pinned key endorses it
+/// - this client has identities, opened the pinned key before, and can't open the head's key
+pub(crate) async fn require_key(
+    stack: &StackContext,
+    head: &Head,
+    key: Option<&dyn StackKey>,
+    unopened: Option<&str>,
+) -> Result<()> {
     let Some(pin) = pin(stack).await? else {
         return Ok(());
     };
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
         let (was, is) = (pin.epoch, head.epoch);
         let reason = format!(
-            "its epoch was {was} when this client last saw it and is {is} now, further than takeovers can lead: its head was \
-             forged or damaged"
+            "its epoch rose from {was} to {is} since this client last saw it, more than takeovers can raise it: \
+             its head was forged or damaged"
         );
         return Err(distrusted(stack, reason));
     }
@@ -38,13 +48,14 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     let replaced = now != pinned;
     if replaced {
         match endorsement(stack, head, pinned, now).await? {
-            Endorsement::Given => {}
+            Endorsement::Verified => {}
             // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to
             // it.
             Endorsement::Unknown if key.is_none() => {}
             Endorsement::Unknown | Endorsement::Missing => {
                 let reason = format!(
-                    "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the pinned key"
+                    "its data key is {now} now, and this client can't verify that {pinned} endorses it: the key was \
+                     replaced without the pinned key, or a key between the two can't be opened"
                 );
                 return Err(distrusted(stack, reason));
             }
@@ -53,23 +64,24 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     if key.is_some() || stack.keyring().provider().is_none() {
         return Ok(());
     }
-    // This client has identities and opened the pinned key once. Reading on would show content that it can't
-    // authenticate as if it never could.
+    // This client has identities and opened the pinned key once. If it read on, it would accept unauthenticated
+    // content, like a client that never had the key.
+    let cause = unopened.map_or_else(String::new, |cause| format!(" ({cause})"));
     let reason = match replaced {
         true => format!(
             "this client opened its data key {pinned} before, and none of your identities opens {now}, which replaced it: \
-             you were removed from its recipients, or its key files were changed"
+             you were removed from its recipients, or its key files were changed{cause}"
         ),
         false => format!(
             "this client opened its data key {pinned} before, and can't open it now: its key file is missing, damaged or \
-             wrapped to other recipients, or another identity is in use"
+             wrapped to other recipients, or another identity is in use{cause}"
         ),
     };
     Err(distrusted(stack, reason))
 }
 
-/// Checks the policy of a stack that had no data key when this client last saw it. The policy of such
-/// a stack changes only when the stack gets a key.
+/// Checks the policy of a stack that had no data key when this client last saw it. The policy of such a stack changes
+/// only when the stack gets a key.
 fn require_policy(stack: &StackContext, head: &Head, pin: &StackPin) -> Result<()> {
     match &pin.sealing {
         Some(sealing) if head.key_id.is_none() && sealing.policy != head.policy => {
@@ -91,11 +103,11 @@ async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
     }
 }
 
-/// Whether each key from the pinned one on endorses the next key, up to the key in use.
+/// Whether each key, from the pinned key to the key in use, endorses the key that replaced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endorsement {
     /// Each key endorses the next one.
-    Given,
+    Verified,
     /// One of the keys in between can't be opened with any available identity.
     Unknown,
     /// A link is missing, or was not made with the key before it.
@@ -109,8 +121,7 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     let mut endorsed = pinned;
     for link in &keys.succession {
         if link.old != endorsed || endorsed == now {
-            // Skip the links before the pinned key, which this client trusts without them, and those after the key in
-            // use.
+            // Skip links before the pinned key, because that key is trusted already, and links after the key in use.
             continue;
         }
         let old = match wrapped::unwrap(stack, link.old).await {
@@ -123,60 +134,106 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
         endorsed = link.new;
     }
     Ok(match endorsed == now {
-        true => Endorsement::Given,
+        true => Endorsement::Verified,
         false => Endorsement::Missing,
     })
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
-/// regression if the stack was rolled back. A change of policy or recipients that a holder of the key signed is reported
-/// once.
+/// The position of a stack compared with the pinned one.
+pub(crate) enum PinComparison {
+    /// The position is not before the pinned one, and is pinned now.
+    Advanced,
+    /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
+    RolledBack(String),
+    /// A holder of the key changed policy or recipients. The position is pinned when the change is reported.
+    Changed(UnreportedChange),
+}
+
+/// A change of policy or recipients that wasn't reported to the user yet.
+pub(crate) struct UnreportedChange {
+    /// The change, without its origin.
+    pub(crate) change: SealingChange,
+    /// The serial at which this client last saw the stack before the change.
+    pub(crate) since: Serial,
+    was: SealingPin,
+    now: StackPin,
+}
+
+impl UnreportedChange {
+    /// Reports the change to the user and pins the position. A change that couldn't be shown is reported again later.
+    pub(crate) async fn report(self, stack: &StackContext) {
+        let Some(known_stacks) = stack.known_stacks() else {
+            return;
+        };
+        let mut now = self.now;
+        if !known_stacks.report(stack.name(), &self.change) {
+            now.sealing = Some(self.was);
+            now.unreported_since = Some(self.since);
+        }
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
+    }
+}
+
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead.
 ///
 /// # Errors
 /// When the known stacks can't be read.
-pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<Option<String>> {
+pub(crate) async fn advance_pin(stack: &StackContext, point: &StackPosition<'_>) -> Result<PinComparison> {
     let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(None);
+        return Ok(PinComparison::Advanced);
     };
     let before = known_stacks.seen(stack.lineage()).await?;
     if let Some(before) = &before
         && let Some(regression) = point.regression(before)
     {
-        return Ok(Some(regression));
+        return Ok(PinComparison::RolledBack(regression));
     }
-    // What wasn't authenticated isn't remembered: a forged position would make this client refuse the true one.
-    let Some(now) = point.seen(before.as_ref()) else {
-        return Ok(None);
+    // A position that wasn't authenticated isn't remembered: a forged one would make this client refuse the true one.
+    let Some(now) = point.to_pin(before.as_ref()) else {
+        return Ok(PinComparison::Advanced);
     };
-    // A regression returns above without a write: the pin must stay at the highest position that was seen.
-    let mut now = now;
-    if let Some(was) = before.as_ref().and_then(|before| before.sealing.clone())
-        && let Some(change) = SealingChange::between(&was, &point.sealing)
-        && !known_stacks.report(stack.name(), &change)
+    if let Some(before) = &before
+        && let Some(was) = &before.sealing
+        && let Some(change) = SealingChange::between(was, &point.sealing)
     {
-        now.sealing = Some(was);
+        return Ok(PinComparison::Changed(UnreportedChange {
+            change,
+            since: before.unreported_since.unwrap_or(before.serial),
+            was: was.clone(),
+            now,
+        }));
     }
     if before.as_ref() != Some(&now) {
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
-    Ok(None)
+    Ok(PinComparison::Advanced)
 }
 
 /// Pins the position at which a session ended.
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
-        && let Some(now) = point.seen(before.as_ref())
+        && let Some(mut now) = point.to_pin(before.as_ref())
     {
+        // A change that wasn't shown when the session began is still to be reported.
+        if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
+            now.sealing = before.sealing;
+            now.unreported_since = before.unreported_since;
+        }
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
 }
 
-/// Pins the policy and the recipients that this client has just set, so that they aren't reported to it as a change.
+/// Pins the policy and the recipients that this client has just set, so that its next read doesn't report them as a
+/// change.
 pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(Some(before)) = known_stacks.seen(stack.lineage()).await
     {
+        // Otherwise a change by another user that wasn't shown yet would never be.
+        if before.unreported_since.is_some() {
+            return;
+        }
         let now = StackPin {
             sealing: Some(sealing),
             ..before
@@ -185,18 +242,8 @@ pub(crate) async fn remember_sealing(stack: &StackContext, sealing: SealingPin) 
     }
 }
 
-/// As [`advance_pin`], for a client that is about to write: a regression is an error.
-///
-/// # Errors
-/// `Distrusted`.
-pub(crate) async fn require_no_regression(stack: &StackContext, point: &StackPosition<'_>) -> Result<()> {
-    match advance_pin(stack, point).await? {
-        None => Ok(()),
-        Some(regression) => Err(distrusted(stack, regression)),
-    }
-}
-
-fn distrusted(stack: &StackContext, reason: String) -> Error {
+/// The error for a client that would write to a stack that it doesn't trust.
+pub(crate) fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
@@ -209,13 +256,13 @@ pub(crate) struct StackPosition<'a> {
     pub(crate) epoch: Epoch,
     pub(crate) serial: Serial,
     pub(crate) tail: Tail,
-    /// The live journal and the base at which it begins; none where only its end is known.
+    /// The base, and the journal from that base on; none if only the end of the journal is known.
     pub(crate) journal: Option<(&'a Base, &'a [Frame])>,
 }
 
 impl StackPosition<'_> {
-    /// The pin for this position, based on the previous pin; none for a position that wasn't authenticated.
-    fn seen(&self, before: Option<&StackPin>) -> Option<StackPin> {
+    /// Returns the pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
         let key = match self.proof {
             Proof::Mac(id) => Some(id),
             Proof::Plain => before.and_then(|before| before.key),
@@ -224,6 +271,7 @@ impl StackPosition<'_> {
         Some(StackPin {
             key,
             sealing: Some(self.sealing.clone()),
+            unreported_since: None,
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,
@@ -245,7 +293,8 @@ impl StackPosition<'_> {
             .or_else(|| self.fork(before))
     }
 
-    /// Describes a journal whose part before the pinned position differs from the one that this client saw.
+    /// Describes a fork: the journal before the pinned position isn't the one that this client saw. None if there is no
+    /// fork, or if it can't be detected.
     fn fork(&self, before: &StackPin) -> Option<String> {
         // A fork can't be detected if one of the digests is unknown: the pin may have none, and a checkpoint or a
         // collection may have removed the frames before the pinned slot.
@@ -253,12 +302,13 @@ impl StackPosition<'_> {
         (was != is).then(|| {
             let next = before.next;
             format!(
-                "the store's history was replaced: its journal differs from the one seen before slot {next}"
+                "the store's history was replaced: the part of its journal before slot {next} isn't the one that \
+                 this client saw"
             )
         })
     }
 
-    /// The chain digest before a slot; none where this view of the journal doesn't contain it.
+    /// Returns the chain digest before a slot; none if this part of the journal doesn't contain it.
     fn chain_at(&self, next: Slot) -> Option<Digest> {
         if next == self.tail.next {
             return Some(self.tail.chain);

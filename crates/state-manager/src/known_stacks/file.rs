@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum size of a file in bytes: several thousand recipients.
+/// Maximum size of a file in bytes, enough for several thousand recipients.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Configuration fields that distinguish stores with the same URL, with the environment variables that set them.
@@ -108,8 +108,8 @@ impl FileKnownStacks {
         }
     }
 
-    /// The same, with a function that tells the user about a change of policy or recipients: see
-    /// [`KnownStacks::report`].
+    /// The same, with a function that shows the user a change of policy or recipients, and returns whether it was
+    /// shown: see [`KnownStacks::report`].
     #[must_use]
     pub fn with_report(mut self, report: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.report = Box::new(report);

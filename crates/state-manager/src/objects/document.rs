@@ -14,7 +14,7 @@ pub struct Revision {
     pub kind: RevisionKind,
     /// Number of resources in the revision.
     pub entries: u64,
-    /// Whether it is the current revision.
+    /// Whether this is the current revision.
     pub current: bool,
     /// The slot of the journal frame that made the revision.
     pub slot: Slot,
@@ -29,8 +29,8 @@ pub enum RevisionKind {
     Detached,
 }
 
-/// A revision with the record that made it. A document comes from an authenticated frame, or from a page of the history
-/// that an authenticated head names by digest; nothing else in a store counts as a revision.
+/// A revision with the record that made it. Readers accept a document only from an authenticated frame, or from a page
+/// of the history that an authenticated head names by digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RevisionDocument {
@@ -49,7 +49,8 @@ pub(crate) enum RevisionRecord {
 }
 
 impl RevisionDocument {
-    /// The revision that a frame makes; none if its last record makes none.
+    /// Returns the document of the revision that a frame makes; none if the frame makes no revision. `object` names the
+    /// frame in errors.
     pub(crate) fn of_frame(object: &str, frame: &Frame) -> Result<Option<Self>> {
         if frame.kind() != FrameKind::Data {
             return Ok(None);
@@ -64,7 +65,7 @@ impl RevisionDocument {
             .and_then(|record| Self::of_record(frame, record)))
     }
 
-    /// The revision that this record of the frame makes; none if the record makes none.
+    /// Returns the document of the revision that `record`, a record of `frame`, makes; none if it makes no revision.
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
             Record::UpdateEnd(mark) => (mark.serial, RevisionRecord::UpdateEnd(Box::new(mark))),

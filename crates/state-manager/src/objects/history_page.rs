@@ -6,17 +6,34 @@ use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
 use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
 
-/// The most revisions on one page.
-pub(crate) const MAX_REVISIONS: u64 = 2048;
+/// The sizes at which pages are divided and an index is made. Readers accept any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageLimits {
+    /// The most revisions on one page.
+    pub(crate) revisions: u64,
+    /// The most bytes of documents on one page. Only a page with a single document may be larger.
+    pub(crate) length: u64,
+    /// The most pages that a head names. Beyond them, the older ones are in the index.
+    pub(crate) most_in_head: usize,
+}
 
-/// A page of this size in bytes gets no further revisions.
-pub(crate) const MAX_LENGTH: u64 = 4 << 20;
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            revisions: 2048,
+            length: 4 << 20,
+            // Merging leaves at most 12 pages that aren't full.
+            most_in_head: 16,
+        }
+    }
+}
 
 /// The body of a page.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistoryPage {
-    /// Makes the bytes unique. A delayed deletion of an unused page can then never hit one that a head names.
+    /// Makes the digest, and so the object name, unique. A delayed deletion of an unused page therefore can't delete a
+    /// page that a head names.
     nonce: Nonce,
     /// The documents of the page, oldest first.
     revisions: Vec<RevisionDocument>,
@@ -26,14 +43,15 @@ impl Enveloped for HistoryPage {
     const KIND: &'static str = "history";
 }
 
-/// Stores consecutive documents, oldest first, on as many pages as they need. The pages count once a head names them.
+/// Stores consecutive documents, oldest first, on as many pages as they need. Readers ignore these pages until the head
+/// names them.
 pub(crate) async fn store(
     stack: &StackContext,
     writer: &dyn Writer,
     documents: Vec<RevisionDocument>,
 ) -> Result<Vec<HistoryPageRef>> {
     let mut stored = Vec::new();
-    for revisions in split(documents) {
+    for revisions in split(documents, stack.store().page_limits) {
         let Some(first) = revisions.first().map(|document| document.revision.serial()) else {
             continue;
         };
@@ -52,14 +70,14 @@ pub(crate) async fn store(
     Ok(stored)
 }
 
-/// Documents in groups that respect the limits of a page. A document that is larger than a page has one of its own.
-fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
+/// Splits documents into groups that each fit on a page. A document that is larger than a page gets a page of its own.
+fn split(documents: Vec<RevisionDocument>, limits: PageLimits) -> Vec<Vec<RevisionDocument>> {
     let mut pages: Vec<Vec<RevisionDocument>> = Vec::new();
     let mut length = 0;
     for document in documents {
         let more = document.encoded_length();
         match pages.last_mut() {
-            Some(page) if (page.len() as u64) < MAX_REVISIONS && length + more <= MAX_LENGTH => {
+            Some(page) if (page.len() as u64) < limits.revisions && length + more <= limits.length => {
                 page.push(document);
                 length += more;
             }
@@ -75,7 +93,7 @@ fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
 /// Decodes a page and checks it against its reference in the head.
 ///
 /// # Errors
-/// `Corrupt` if it differs.
+/// `Corrupt` if the page doesn't match its reference.
 pub(crate) fn decode(
     object: &str,
     bytes: &[u8],
@@ -92,7 +110,8 @@ pub(crate) fn decode(
         let id = &document.revision;
         RevisionId::new(id.serial(), &document.chain) == *id
     };
-    // The digest matches, so a holder of the key wrote these bytes. Callers rely on the order and on the ids.
+    // The bytes are the ones that the head names, but the writer may have been faulty. Callers rely on the order and
+    // ids.
     let in_order = page
         .revisions
         .windows(2)

@@ -81,7 +81,7 @@ impl Packer {
 
 fn not_packed(source: std::io::Error) -> Error {
     Error::NotApplied {
-        // Nothing was sent to the store yet.
+        // `NotApplied`, because nothing was sent to the store yet.
         object: "snapshot".to_owned(),
         source: source.into(),
     }
@@ -127,8 +127,8 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
     codec::decode(object, &whole)
 }
 
-/// Decompresses a snapshot line by line. Lines are verified only when this function succeeds; before, they may be
-/// anything.
+/// Decompresses a snapshot and calls `each` with every line. The lines are verified only when this function succeeds;
+/// until then any of them may be damaged or forged.
 fn for_each_line(
     object: &str,
     packed: &[u8],
@@ -137,7 +137,7 @@ fn for_each_line(
 ) -> Result<()> {
     let unpacked = |_| damaged(object, "it can't be decompressed");
     let decoder = zstd::Decoder::with_buffer(packed).map_err(unpacked)?;
-    // One byte more than expected reveals a longer content, and bounds the work on a decompression bomb.
+    // Reading at most one byte more than expected detects longer content, and limits the work on a decompression bomb.
     let mut lines = BufReader::with_capacity(BUFFER, decoder.take(reference.length + 1));
     let (mut digester, mut length, mut line) = (Digester::default(), 0, Vec::new());
     loop {

@@ -38,7 +38,7 @@ pub struct Blame {
 pub struct BlameLine {
     /// The property and its value.
     pub property: Property,
-    /// The revision that last changed the property; none while no revision contains it, for instance in an open update.
+    /// The revision that last changed the property; none if only the open update changed it.
     pub revision: Option<Revision>,
 }
 
@@ -61,7 +61,7 @@ pub struct MaskedBlameLine {
     pub value: Json,
     /// Whether the value contains a secret.
     pub sensitive: bool,
-    /// The revision that last changed the property; none while no revision contains it.
+    /// The revision that last changed the property; none if only the open update changed it.
     pub revision: Option<RevisionId>,
     /// Kind of the update that made the revision. This field and those below are none for a detached revision.
     pub kind: Option<UpdateKind>,
@@ -131,11 +131,12 @@ impl fmt::Display for MaskedBlame {
     }
 }
 
-/// Walks from the newest revision to the oldest, and stops when all properties are attributed. Each part of the journal
-/// between two bases is replayed once.
+/// Returns the blame of a resource in the revision `at`, or in the tip without `at`. Walks from the newest revision to
+/// the oldest, and stops when all properties are attributed. Each part of the journal between two bases is replayed
+/// once.
 ///
-/// Detached revisions that never became current don't count as changes. A change in a deleted revision is attributed to
-/// the next remaining revision.
+/// Skips detached revisions, which never were current. Attributes a change in a deleted revision to the next remaining
+/// revision.
 pub(crate) async fn blame(stack: &StackContext, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
     reading!(stack, tip => blame_from(stack, &tip, address, at).await)
 }
@@ -212,7 +213,7 @@ fn same_object<'a>(state: &'a State, entry: &Entry) -> Option<&'a SharedEntry> {
 }
 
 struct BlameWalk {
-    /// The resource at the revision that was reached.
+    /// The resource at the oldest revision that the walk has reached.
     entry: SharedEntry,
     lines: Vec<BlameLine>,
     is_settled: Vec<bool>,

@@ -6,11 +6,12 @@ use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::read::history_floor::whole_journal;
 use state_core::{Error, Frame, Result, RevisionId};
 
-/// Requires that the end of this journal is the expected revision of the context, or a descendant of it. The frame of
-/// the revision must lie on the digest chain that leads there; documents and names prove nothing.
+/// Requires that this journal contains the expected revision of the context, so that its end is this revision or a
+/// descendant. The frame that made the revision must lie on the digest chain of the journal: stored documents and names
+/// are no proof.
 ///
 /// # Errors
-/// `Conflict` if it isn't, or if the revision was collected.
+/// `Conflict` if the revision isn't in the history, if it was collected, or if the journal changed during the check.
 pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Result<()> {
     let Some(expected) = &stack.expectations().revision else {
         return Ok(());
@@ -20,7 +21,7 @@ pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Re
     }
     let whole = whole_journal(stack).await?;
     if !passes(&whole, journal) {
-        // Read twice, and the second read doesn't continue the first: a collection ran, or the store shows two histories.
+        // The second read doesn't contain the end of the first one: a collection ran, or the store shows two histories.
         let reason = format!("its journal changed while revision {expected} was looked up; try again");
         return Err(Error::conflict(stack.object(), reason));
     }
@@ -52,7 +53,7 @@ fn makes(stack: &StackContext, frames: &[Frame], revision: &RevisionId) -> Resul
     Ok(false)
 }
 
-/// Whether a journal contains the end of another one.
+/// Whether the journal `whole` contains the end of `journal`.
 fn passes(whole: &OpenedJournal, journal: &OpenedJournal) -> bool {
     let end = journal.tail;
     let is_end = |frame: &Frame| frame.slot().next() == end.next && *frame.chain() == end.chain;

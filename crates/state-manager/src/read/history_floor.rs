@@ -18,7 +18,7 @@ impl HistoryFloor {
         Self(head.collection.clone())
     }
 
-    /// The serial of the oldest revision that may remain.
+    /// The serial at which the remaining history begins; zero if nothing was collected.
     pub(crate) fn serial(&self) -> Serial {
         self.0
             .as_ref()

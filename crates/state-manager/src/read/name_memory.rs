@@ -1,17 +1,17 @@
-//! Compares a name with the stack that this client remembers under it. The names of a store are files that anyone with
-//! write access can delete or exchange, so a remembered stack must not vanish, or make room for another one, without a
-//! proof by its own head.
+//! Compares a name with the stack that this client remembers under it. Anyone with write access to the store can delete
+//! or exchange its name pointers. So when a name no longer leads to the remembered stack, that stack's own head must
+//! prove that the stack was removed or renamed.
 //!
 //! | the name leads to | the head of the remembered stack says | |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
-//! | nothing | removed, or renamed | accepted; a name of a sealed stack isn't forgotten |
+//! | nothing | removed, or renamed | accepted; a sealed stack stays remembered under the name |
 //! | nothing | it still has this name, or it is missing | refused |
 //! | another stack | removed, or renamed | accepted if this client also knows the other stack's key |
 //! | another stack | anything else | refused |
 //!
-//! The head of a sealed stack counts only with its tag. A plain stack proves nothing: its head is believed, and a plain
-//! stack without a head is forgotten.
+//! The head of a sealed stack is accepted only with a valid tag. The head of a plain stack has no tag and is accepted
+//! as it is. A plain stack whose head is missing is forgotten.
 
 use crate::context::StoreContext;
 use crate::keys::authenticate;
@@ -19,10 +19,11 @@ use crate::keys::proof::Proof;
 use crate::known_stacks::{KnownStacks, StackPin};
 use state_core::{Error, ErrorKind, Lineage, Result, StackName};
 
-/// Checks the stack to which a name leads now (none: to no stack), and remembers it.
+/// Checks the stack to which a name leads, and remembers it. `now` is none if the name leads to no stack.
 ///
 /// # Errors
-/// `Distrusted` when the remembered stack didn't give up the name.
+/// `Distrusted` when it isn't proven that the remembered stack was removed or renamed, or when an unknown stack has
+/// taken the name of a sealed one.
 pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Lineage>) -> Result<()> {
     let Some(known_stacks) = store.known_stacks() else {
         return Ok(());
@@ -37,7 +38,8 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
         if pin.key.is_some() {
             match now {
                 Some(now) => require_known_key(known_stacks, name, before, now).await?,
-                // Not forgotten: the next stack with this name must be accepted by the user, or made by this client.
+                // This client keeps the sealed stack in memory under its name: the user must accept the next stack with
+                // this name, or this client must create it.
                 None => return Ok(()),
             }
         }
@@ -78,7 +80,8 @@ async fn require_released(
                 true => Err(refused(
                     name,
                     before,
-                    "the store doesn't contain that stack any more: it was deleted without its key, or a foreign store replaced it",
+                    "the store doesn't contain that stack any more: it was deleted without a signed removal, or \
+                     another store replaced this one",
                 )),
                 false => Ok(()),
             };
@@ -89,18 +92,18 @@ async fn require_released(
         return Err(refused(
             name,
             before,
-            "no identity at hand can authenticate what became of that stack",
+            "none of your identities can authenticate its head, so a removal or a rename is not proven",
         ));
     }
     if head.removed || head.name.folded() != name.folded() {
-        // A removal and a rename take the lock, which raises the epoch. A head that isn't newer than the last one that was
-        // seen under this name may be the one from before the name was given.
+        // A removal and a rename take the lock, which raises the epoch. A head whose epoch isn't above the pinned one
+        // may be an old head, from before the stack got this name.
         return match head.epoch > pin.epoch {
             true => Ok(()),
             false => Err(refused(
                 name,
                 before,
-                "the head that names that stack otherwise is not newer than the last one that was seen here",
+                "the head that shows its removal or its new name is not newer than the head that this client last saw",
             )),
         };
     }
@@ -111,8 +114,8 @@ async fn require_released(
     ))
 }
 
-/// Refuses another stack in the place of a sealed one, unless this client opened the other stack as well. Otherwise
-/// anyone could make a stack of their own under a name that became free.
+/// Refuses another stack under the name of a sealed one, unless this client has opened the other stack's key before.
+/// Otherwise anyone with write access could put their own stack under a name that became free.
 async fn require_known_key(
     known_stacks: &dyn KnownStacks,
     name: &StackName,

@@ -22,7 +22,8 @@ pub struct PublishedOutputs {
     pub outputs: StackOutputs,
 }
 
-/// The latest outputs that a stack published. Reads the name pointer and the outputs document only.
+/// The latest outputs that a stack published; none if it published none. Reads the name pointer and the outputs
+/// document only.
 pub(crate) async fn published_outputs(
     store: &StoreContext,
     name: &StackName,
@@ -78,8 +79,8 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// Requires that the name leads to the stack whose outputs this client read under it before. A reader of outputs can't
-/// authenticate a head, so that a removal or a rename proves nothing to it.
+/// Requires that the name leads to the stack whose outputs this client read under it before. Refuses
+/// even if that stack was removed or renamed, because a reader of outputs can't authenticate the head that records it.
 async fn require_same_stack(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
@@ -104,7 +105,8 @@ async fn require_same_stack(
 }
 
 /// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the
-/// pin. A new key is refused, because recipients of outputs can't open the data keys that verify an endorsement.
+/// pin. A new key is refused: only a record that the old key endorsed could prove it, and recipients of outputs can't open
+/// the data keys that verify the record.
 async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,

@@ -1,4 +1,4 @@
-//! Turns stored bytes into a state: base snapshot, frames, replay.
+//! Turns stored bytes into a state: loads the base snapshot and replays the frames after it.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::frame_object;
@@ -44,7 +44,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut ends_with_mark = false;
     for frame in frames {
         // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
-        // Checked before the update end of the same frame, because an update end is the last record of its frame.
+        // This comes before the check for an update end, because an update end is the last record of its frame.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
@@ -95,11 +95,11 @@ pub(crate) async fn at_marks<T>(
         else {
             continue;
         };
-        // Snapshots are loaded for one stretch at a time, so that those of the whole history are never in memory at
-        // once.
-        let stretch = &frames[from..=at];
-        let loaded = load_rebases(stack, stretch).await?;
-        state = replay(state, stretch, &loaded)?;
+        // Snapshots are loaded for the frames of one revision at a time, so that the snapshots of the whole history are
+        // never in memory at once.
+        let update_frames = &frames[from..=at];
+        let loaded = load_rebases(stack, update_frames).await?;
+        state = replay(state, update_frames, &loaded)?;
         from = at + 1;
         // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
         if state.current() == Some(&document.revision) {
@@ -132,7 +132,7 @@ pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef
     Ok(snapshots.collect())
 }
 
-/// The checkpoints that are noted in a frame.
+/// The bases of the checkpoints that a frame records.
 pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> {
     let records = records(lineage, frame, br#"{"checkpoint":"#)?.into_iter();
     let bases = records.filter_map(|record| match record {

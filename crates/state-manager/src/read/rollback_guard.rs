@@ -10,7 +10,7 @@ use state_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A move between stacks that a rollback would revert on this side only.
+/// A move between stacks that a rollback would revert in this stack but not in the other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrossedMove {
     /// The revision that made the move.
@@ -22,7 +22,8 @@ pub struct CrossedMove {
     pub entries: Vec<EntryKey>,
 }
 
-/// The moves that a rollback to this revision would revert on this side only, newest first.
+/// Returns the moves that a rollback from the state `now` to the revision `to` would revert in this stack but not in
+/// the other one, newest first.
 pub(crate) async fn crossed_moves(
     stack: &StackContext,
     now: &State,
@@ -32,7 +33,10 @@ pub(crate) async fn crossed_moves(
     crossed(stack, now, to, &then).await
 }
 
-/// Refuses a rollback that would revert a move on this side only.
+/// Refuses a rollback that would revert a move in this stack but not in the other one. `then` is the content of `to`.
+///
+/// # Errors
+/// `Conflict`, which names the newest of these moves.
 pub(crate) async fn refuse(
     stack: &StackContext,
     now: &State,
@@ -45,7 +49,7 @@ pub(crate) async fn refuse(
     };
     let reason = match moved {
         StackMove::Out(there) => format!(
-            "it would restore {} of this stack that moved to {there}",
+            "it would restore {} that moved from this stack to {there}",
             counted(entries)
         ),
         StackMove::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
@@ -84,8 +88,8 @@ async fn crossed(
         let after = content_of(stack, Some(&revision.id)).await?;
         let sides = before.as_ref().zip(after.as_ref());
         if sides.is_none() && revision.id <= *to {
-            // The revision before the move was collected, so resources that a forced rollback restored since can't be
-            // detected.
+            // The revision before the move was collected. Resources that a later forced rollback restored can't be
+            // detected then.
             continue;
         }
         let mut entries = match &moved {
@@ -108,7 +112,7 @@ async fn crossed(
     Ok(crossed)
 }
 
-/// The content of a revision; none when the revision was deleted.
+/// The content of a revision; none if it was deleted. Without a revision, the content of an empty stack.
 async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Result<Option<Snapshot>> {
     let Some(revision) = revision else {
         let nothing = State::new(stack.lineage());

@@ -2,11 +2,12 @@
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal};
-use crate::keys::trust;
+use crate::keys::trust::{self, PinComparison};
 use crate::objects::document::RevisionDocument;
 use crate::read::descent;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
 use crate::read::replay::{self, ReplayResult};
+use crate::read::sealing_changes;
 use state_core::{Error, Head, Result, RevisionId};
 
 /// Head and state of a stack at one moment.
@@ -57,8 +58,14 @@ pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> 
             other => {
                 let (journal, tip) = other?;
                 let point = journal.position(tip.replayed.state.serial());
-                let regression = trust::advance_pin(stack, &point).await?;
-                return Ok((tip, regression));
+                return match trust::advance_pin(stack, &point).await? {
+                    PinComparison::Advanced => Ok((tip, None)),
+                    PinComparison::RolledBack(regression) => Ok((tip, Some(regression))),
+                    PinComparison::Changed(change) => {
+                        sealing_changes::report(stack, &tip, change).await;
+                        Ok((tip, None))
+                    }
+                };
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::read::tip::Tip;
 use serde::Serialize;
 use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
+use state_core::history::page_of;
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +28,8 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Number of resources in the tip.
     pub entries: u64,
-    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or a
-    /// merge of pages left them, or another client of the store added them. Only a deep verification lists them.
+    /// Stored history pages that the head doesn't name, by path below the stack's folder. They are ignored: a crash or
+    /// a merge of pages left them, or another client of the store added them. Only a deep verification lists them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreferenced: Vec<String>,
     /// Violations of integrity rules, and notes.
@@ -104,7 +105,7 @@ fn compare_documents(
     revisions: &[Authenticated<RevisionDocument>],
 ) -> Result<()> {
     let differs = |id: &RevisionId, reason: &str| {
-        let page = tip.head.history.page_of(id);
+        let page = page_of(&tip.head.history.pages, id);
         let object = page.map_or_else(|| format!("revision {id}"), |page| page.object().to_string());
         let object = format!("stack {}: {object}", stack.lineage());
         Err(Error::corrupt(object, 0, reason))
@@ -128,8 +129,9 @@ fn compare_documents(
 
 /// The stored history pages that the head doesn't name.
 async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<String>> {
+    let named = authenticate::pages(stack, &tip.head).await?;
     let pages = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let pages = pages.iter().filter(|page| !tip.head.history.names(page));
+    let pages = pages.iter().filter(|page| !named.names(page));
     Ok(pages.map(ToString::to_string).collect())
 }
 
@@ -149,7 +151,7 @@ async fn compare_checkpoints(
         checkpoints.extend(noted.map(|base| (base.start, base)));
     }
     checkpoints.insert(base.start, base.clone());
-    // A note may name a checkpoint from before the beginning of history.
+    // A checkpoint record may name a checkpoint from before the beginning of history.
     let begins = from.start;
     for checkpoint in checkpoints
         .into_values()

@@ -2,12 +2,12 @@
 //!
 //! Order: objects, journal and head, a comparison of both stacks by object digests and by the chain, and then the name.
 //! Without its head the copy doesn't exist for readers, and without its name it can't be found. Each step can be
-//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a key,
-//! head and journal are authenticated.
+//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a
+//! key, head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
-use crate::keys::trust;
+use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
+use crate::keys::trust::{self, PinComparison};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
 use crate::read::names;
 use crate::read::tip::Tip;
@@ -15,6 +15,7 @@ use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_core::sealing::StackKey;
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
@@ -58,8 +59,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
-        // Objects without a head read as `Corrupt`: they are left from an interrupted copy. A damaged head counts as
-        // missing here too, and `adopt_stack` then refuses to replace it.
+        // A stack with objects and without a head reads as `Corrupt`: an interrupted copy left the objects. A damaged
+        // head is treated as missing too, and `adopt_stack` then refuses to replace it.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
@@ -70,11 +71,11 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     } else {
         copy_contents(store, source).await?
     };
-    // Read back from the destination: the copy counts only if its stored bytes equal the source.
+    // The copy is read back from the destination: it is complete only if its stored bytes equal those of the source.
     let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
-    point_to(store, &name, source.lineage()).await?;
+    point_to(store, source, whole.journal.key.as_deref()).await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
@@ -89,7 +90,11 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
 async fn require_newest(source: &StackContext, journal: &OpenedJournal) -> Result<()> {
     let tip = Tip::of(source, journal).await?;
     let point = journal.position(tip.replayed.state.serial());
-    trust::require_no_regression(source, &point).await
+    match trust::advance_pin(source, &point).await? {
+        PinComparison::RolledBack(regression) => Err(trust::distrusted(source, regression)),
+        // The next read reports a change of the recipients: it remains unpinned until then.
+        PinComparison::Advanced | PinComparison::Changed(_) => Ok(()),
+    }
 }
 
 /// Copies objects, then adopts journal and head in the destination.
@@ -121,32 +126,41 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
 }
 
 /// Binds the name to the copy. From here on the copy can be found.
-async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> Result<()> {
+async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn StackKey>) -> Result<()> {
+    let (name, lineage) = (source.name(), source.lineage());
     let known = store.backend().read_name(name).await?;
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         return Ok(());
     }
-    let target = NameTarget::Lineage(lineage);
-    naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
+    let mut pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
+    if key.is_none()
+        && let Some(original) = source.backend().read_name(name).await?
+        && original.lineage() == Some(lineage)
+    {
+        // Without the key nothing can be signed, and the original's tags are valid in any store.
+        pointer = original;
+    }
+    naming::swap_pointer(store.backend(), known, pointer, key).await
 }
 
-/// Reads the whole stack. If `to` is given, each object is also written to it. Objects are listed after the journal was
-/// read: each object that the journal names existed by then.
+/// Reads the whole stack. With `to`, also writes each object to that backend. Objects are listed after the journal was
+/// read, because each object that the journal names exists by then.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
     let journal = whole_journal(stack).await?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
+    let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
         // A page that the head doesn't name is no part of the stack.
-        names.retain(|name| kind != ObjectKind::Update || journal.head.history.names(name));
+        names.retain(|name| kind != ObjectKind::Update || pages.names(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
     }
     require_bases(&journal.head, &objects)?;
-    require_pages(&journal.head, &objects)?;
+    require_pages(lineage, &pages, &objects)?;
     Ok(StackContents {
         journal,
         before: Tail {
@@ -157,7 +171,7 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
     })
 }
 
-/// Number of objects of a kind that are in flight at once. Snapshots are limited further, because each may be large.
+/// Number of objects of a kind that are copied at once. It is lower for snapshots, because each of them may be large.
 const fn concurrency(kind: ObjectKind) -> usize {
     match kind {
         ObjectKind::Snapshot => 2,
@@ -202,26 +216,26 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Checks that the pages of the history are among the objects, as the head names them.
-fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
-    for page in &head.history.pages {
+/// Checks that the pages of the history are among the objects, as head and index name them.
+fn require_pages(
+    lineage: Lineage,
+    pages: &HistoryPages,
+    objects: &BTreeMap<ObjectName, Digest>,
+) -> Result<()> {
+    for page in pages.as_slice() {
         let name = page.object();
         let reason = match objects.get(&name) {
             Some(digest) if *digest == page.digest => continue,
             Some(_) => "its content doesn't match the digest in the head",
             None => "the head names it, and it is missing",
         };
-        return Err(Error::corrupt(
-            format!("stack {}: {name}", head.lineage),
-            0,
-            reason,
-        ));
+        return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
     }
     Ok(())
 }
 
-/// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may
-/// have been changed since.
+/// Compares source and copy; the chain covers every byte of the journal. A difference is a `Conflict` if the copy
+/// existed before, because either stack may have been changed since. In a new copy it is `Corrupt`.
 fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {

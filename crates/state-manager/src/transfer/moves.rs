@@ -27,8 +27,8 @@ pub struct MoveReport {
     pub destination: RevisionId,
 }
 
-/// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source is
-/// the commit point.
+/// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
+/// source is the commit point.
 pub(crate) async fn move_to(
     source: &LockedStack,
     destination: &LockedStack,
@@ -51,7 +51,8 @@ pub(crate) async fn move_to(
         entries,
         at: Some(source.stack.now()),
     };
-    // The commit point: before this record the move has no effect, after it every owner completes the move.
+    // The commit point: before this record the move has no effect, after it, the next owner of each stack's lock
+    // completes the move.
     let left = commit_departure(source, leaving, request.clone(), planned.cloned()).await;
     let left = match left {
         Ok(revision) => revision,
@@ -67,7 +68,7 @@ pub(crate) async fn move_to(
     };
     let arrived = complete_arrival(destination, id, request).await;
     let arrived = arrived.map_err(|error| arrival_outstanding(id, source, destination, &error))?;
-    // Needs no sync of its own: without this record the next lock of the source confirms the move.
+    // This record needs no sync of its own: if it is lost, the next lock of the source confirms the move.
     let confirmed = Record::MoveEnd(MoveEnd {
         id,
         outcome: MoveOutcome::Confirmed,
@@ -80,8 +81,8 @@ pub(crate) async fn move_to(
     })
 }
 
-/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash
-/// after the commit point can't lose them.
+/// Records the entries as waiting at the destination. The record is durable before any entry leaves the source, so that
+/// a crash after the commit point can't lose them.
 async fn announce_arrival(
     destination: &LockedStack,
     incoming: MoveIn,
@@ -135,7 +136,7 @@ pub(super) async fn withdraw(destination: &LockedStack, id: MutationId) -> Resul
     record_move_end(destination, id, MoveOutcome::Withdrawn).await
 }
 
-/// Records the end of a move on one of its sides.
+/// Records the end of a move in one of its two stacks.
 pub(super) async fn record_move_end(
     locked: &LockedStack,
     id: MutationId,
@@ -169,12 +170,12 @@ fn arrival_outstanding(
     }
 }
 
-/// Checks that the stack still has the revision for which the move was planned.
+/// Checks that the stack still has the revision for which the move was planned, and that no update is open.
 fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) -> Result<()> {
     if state.current() == planned && state.update().is_none() {
         return Ok(());
     }
-    let reason = "another revision was made in the meantime; nothing was moved";
+    let reason = "another revision was made in the meantime, or an update is open; nothing was moved";
     Err(Error::conflict(object, reason))
 }
 

@@ -51,7 +51,8 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
     }
 }
 
-/// Settles by hand a move whose entries wait at this stack, when its source can't be read any more.
+/// Settles by hand a move whose entries wait at this stack, when its source can't be read any more. `left` states
+/// whether the entries left the source.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
     if let Ok((source, _)) = authenticate::sibling(&locked.stack, incoming.from.lineage).await
@@ -161,7 +162,7 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
-    // Read without a lock first: a committed move needs no lock of the source, which another process may hold.
+    // The source is read without a lock first: a reader can see a committed move while another process holds the lock.
     let (source, opened) = authenticate::sibling(&locked.stack, incoming.from.lineage).await?;
     if has_departed(&view::tip(&source).await?.state, incoming.id) {
         return Ok(SourceStatus::Left);
@@ -171,7 +172,8 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
         return Ok(SourceStatus::Stayed(None));
     }
     let source = opening::acquire(&source, "settle a move", None).await?;
-    // Read again under the lock: the move's writer may have committed between the read and the acquisition.
+    // The source is read again under the lock: the move's writer may have committed between the read and the
+    // acquisition.
     if has_departed(&source.state(), incoming.id) {
         source.close().await?;
         return Ok(SourceStatus::Left);
@@ -179,7 +181,8 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
     Ok(SourceStatus::Stayed(Some(Box::new(source))))
 }
 
-/// Whether the destination has recorded the entries that left this stack; completes the move there if it can be locked.
+/// Whether the destination has recorded the entries that left this stack. If they still wait, tries to lock the
+/// destination and to complete the move.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
     let Ok((destination, _)) = authenticate::sibling(&locked.stack, to.lineage).await else {

@@ -21,14 +21,15 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// A checkpoint is due when the journal after the base is larger than this and larger than the base's snapshot.
+/// A checkpoint is due when the frames since the last started checkpoint have more bytes than this and more than the
+/// base's snapshot.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// Handle of the queue to the background task.
 pub(crate) struct Checkpointer {
     tasks: mpsc::UnboundedSender<Task>,
     base: watch::Receiver<Base>,
-    /// Bytes of frames since the last rotation for a checkpoint.
+    /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
     running: Option<JoinHandle<()>>,
     publishes: bool,
@@ -53,20 +54,20 @@ pub(crate) struct CheckpointTask {
     /// Name of the stack in snapshots.
     pub(crate) name: String,
     pub(crate) history: SessionHistory,
-    /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
-    /// alive.
+    /// Channel on which the task queues the record of a stored checkpoint. Weak, because the task must not keep the
+    /// queue alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// The key and the policy with which published outputs are sealed.
+    /// Provides the key that seals published outputs. The policy is that of `publication`.
     pub(crate) seal: SessionSealer,
     pub(crate) head: Arc<SessionHead>,
     /// Recipients of the published outputs; none if nothing is published.
     pub(crate) publication: Option<Publication>,
 }
 
-/// The recipients for whom a session publishes outputs, and the policy with which these are sealed.
+/// The recipients for whom a session publishes outputs, and the policy with which the outputs are sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
-    /// Name of the stack, for which alone the documents count.
+    /// Name of the stack. Readers accept an outputs document only under this name.
     stack: StackName,
     policy: SealingPolicy,
     recipients: Vec<String>,
@@ -97,7 +98,7 @@ impl Publication {
 }
 
 impl Checkpointer {
-    /// Starts the background task. Its first work are the outputs that the previous owner left unpublished, if any.
+    /// Starts the background task. It first publishes the outputs that the previous owner left unpublished, if any.
     pub(crate) fn start(
         task: CheckpointTask,
         base: Base,
@@ -151,14 +152,14 @@ impl Checkpointer {
             .snapshot
             .as_ref()
             .map_or(0, |reference| reference.length);
-        // Not before the journal is as large as the snapshot: otherwise checkpoints of a large state would write far
-        // more than its mutations do.
+        // The journal must be larger than the snapshot: otherwise checkpoints of a large state would write far more
+        // bytes than its mutations.
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
     /// Starts a checkpoint of an acknowledged state; `start` is the end of the journal after that state.
     pub(crate) fn checkpoint(&mut self, state: Arc<State>, start: Tail) {
-        // One permit: while a checkpoint is being written, another one would only repeat most of its work.
+        // There is one permit: while a checkpoint is being written, another one would repeat most of its work.
         if let Ok(permit) = Arc::clone(&self.checkpointing).try_acquire_owned() {
             self.journal_bytes = 0;
             let _ = self.tasks.send(Task::Checkpoint { state, start, permit }).ok();
@@ -171,7 +172,7 @@ impl Checkpointer {
         // Replacing the sender closes the channel, so that the task ends after its last item.
         drop(std::mem::replace(&mut self.tasks, tasks));
         if let Some(running) = self.running.take() {
-            // A panic of the task can only have left out outputs, which the next owner publishes, or a checkpoint.
+            // If the task panicked, at most a checkpoint is missing, or outputs, which the next owner publishes.
             let _ = running.await.ok();
         }
     }
@@ -186,8 +187,8 @@ impl CheckpointTask {
                     let _ = self.publish(serial, &outputs).await.ok();
                 }
                 Task::Checkpoint { state, start, permit } => {
-                    // A failed checkpoint changes nothing: the old base stays, and the next checkpoint is due after the
-                    // same number of bytes.
+                    // A failed checkpoint changes nothing: the old base stays, and the bytes that make the next
+                    // checkpoint due are counted from zero.
                     if let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
                         self.note(made);
@@ -224,7 +225,8 @@ impl CheckpointTask {
             // An open update began before the new base. Readers of the current revision must therefore replay from the
             // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
-            // With the base, so that each revision is in the live journal or on a page at any moment.
+            // The pages and the base change in one swap, so that each revision is always in the live journal or on a
+            // page.
             history.apply(head)?;
             head.base = made.clone();
             Ok(())

@@ -33,8 +33,8 @@ pub(crate) async fn edit(
     let object = locked.stack.object();
     let id = MutationId::random(locked.entropy());
     let build = move |state: &State| {
-        // Compared only when the queue reaches the job: otherwise a revision made between the caller's read and this
-        // point would be overwritten.
+        // The revisions are compared when the queue reaches the job: otherwise a revision made between the caller's
+        // read and this point would be overwritten.
         if state.current() != current.as_ref() {
             let reason = "another revision was made in the meantime; nothing was changed";
             return Err(Error::conflict(object, reason));
@@ -80,11 +80,12 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
     Ok(Resolution::Done(Some(Arc::new(sealed))))
 }
 
-/// Records that the state is right although a crashed writer had marked it as unreliable.
+/// Records that the state matches the real resources although a crashed writer had marked it as unreliable.
 pub(crate) async fn mark_reliable(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
     let object = locked.stack.object();
     let build = move |state: &State| {
-        // Counted when the queue reaches the job: another task of this session may begin a mutation until then.
+        // Operations are counted when the queue reaches the job: another task of this session may begin one before
+        // that.
         let pending = state.pending().count();
         if pending > 0 {
             let noun = if pending == 1 {

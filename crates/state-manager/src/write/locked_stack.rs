@@ -6,13 +6,14 @@ use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::known_stacks::SealingPin;
-use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
+use crate::write::log_buffer::UnsavedLogs;
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
 use crate::write::session_history::SessionHistory;
+use bytes::Bytes;
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
-use state_core::journal::{CompletionReason, Record, UpdateEnd};
+use state_core::journal::{CompletionReason, LogRef, Record, UpdateEnd};
 use state_core::state::LoadedSnapshots;
 use state_core::{
     Base, Entropy, Error, Head, PendingOperation, Result, RevisionId, Slot, State, Timestamp, UpdateId,
@@ -48,7 +49,8 @@ impl LockedStack {
 
     /// The state after the last acknowledged batch, and the end of the journal after that batch.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
-        // One borrow for both: a batch acknowledged between two borrows would pair an old state with a newer end.
+        // Both are read with one borrow: a batch acknowledged between two borrows would pair an old state with a newer
+        // end.
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
     }
@@ -96,17 +98,32 @@ impl LockedStack {
 
     /// Ends the open update, which makes a revision.
     pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
+        self.end_update_with_log(result, None).await
+    }
+
+    /// As [`Self::end_update`]; the revision names the log, which is stored after the revision is durable.
+    pub(crate) async fn end_update_with_log(
+        &self,
+        result: UpdateResult,
+        log: Option<LogRef>,
+    ) -> Result<RevisionId> {
         let end = self.stack.now();
         let build = move |state: &State, base: &Base| {
-            with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())
+            let mut records =
+                with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())?;
+            if let Some(Record::UpdateEnd(end)) = records.last_mut() {
+                end.log = log;
+            }
+            Ok(records)
         };
         let answer = self.built(LoadedSnapshots::new(), build).await?;
         self.require_revision(answer)
     }
 
     /// Stores the log of an ended update. A log that can't be stored now is stored at the close.
-    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: &LogBuffer) {
-        if self.logs.add(revision.serial(), log).is_ok() && self.logs.store(&*self.writer).await.is_err() {
+    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: Bytes) {
+        self.logs.add(revision.serial(), log);
+        if self.logs.store(&*self.writer).await.is_err() {
             // The log stays in `logs`; the close stores it again and returns the error.
         }
     }
@@ -178,8 +195,9 @@ impl LockedStack {
         closed.map(|()| value)
     }
 
-    /// Records the end of the journal, in the head and in the known stacks. From the head the next owner detects a
-    /// truncated journal; from the known stacks this client detects a store that was rolled back.
+    /// Records the end of the journal, in the head and in the known stacks. The next owner compares the journal with
+    /// the head to detect a truncated journal. This client compares it with its known stacks to detect a rolled-back
+    /// store.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
@@ -224,13 +242,13 @@ impl LockedStack {
 
 /// The record that starts an update.
 pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record {
-    // Set when the queue reaches the job: the revision that was current when the job was queued may be outdated.
+    // The parent is set when the queue reaches the job: the revision that was current earlier may be outdated by then.
     info.parent = state.current().cloned();
     Record::UpdateStart(info)
 }
 
-/// The records, followed by the record that ends their update. The last record describes the state after the others, so
-/// the others are applied to a copy of the state first.
+/// Returns the records, followed by the record that ends their update. The last record describes the state after the
+/// others, so the others are applied to a copy of the state first.
 pub(crate) fn with_update_end(
     state: &State,
     base: &Base,
@@ -239,7 +257,7 @@ pub(crate) fn with_update_end(
     end: &Timestamp,
     loaded: &LoadedSnapshots,
 ) -> Result<Vec<Record>> {
-    // Applied to a copy only: the queue applies the records to its own state when it adds the job.
+    // The records are applied to a copy only: the queue applies them to its own state when it adds the job.
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);
@@ -261,6 +279,7 @@ pub(crate) fn with_update_end(
         update,
         base: base.clone(),
         entries: after.len() as u64,
+        log: None,
     };
     records.push(Record::UpdateEnd(mark));
     Ok(records)

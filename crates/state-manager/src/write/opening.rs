@@ -4,20 +4,21 @@
 use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
-use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, StackPosition};
+use crate::keys::trust::{self, PinComparison, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
 use crate::read::descent;
 use crate::read::replay::{self, ReplayResult};
+use crate::read::sealing_changes;
+use crate::read::tip::Tip;
 use crate::read::view;
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
-use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName};
+use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
 use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
 use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
@@ -30,10 +31,11 @@ pub(crate) async fn acquire(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    // Checked before the acquisition too: a client that may not write must not raise the epoch, let alone break a lock.
+    // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
+    // a lock.
     client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
-    // Checked again under the lock: a client lock may have been set between the read above and the acquisition.
+    // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         writer.release().await?;
         return Err(refused);
@@ -47,7 +49,7 @@ pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Re
     open(stack, writer, journal).await
 }
 
-/// Takes the writer lock, and authenticates what was read under it.
+/// Takes the writer lock, and authenticates the head and the journal that were read under it.
 async fn acquire_writer(
     stack: &StackContext,
     operation: &str,
@@ -97,7 +99,7 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     let task = CheckpointTask {
         writer: Arc::clone(&writer),
         stack: stack.clone(),
-        name: head.name.to_string(),
+        name: checked.head.current().name.to_string(),
         history: history.clone(),
         queue: sender.downgrade(),
         seal: checked.seal.clone(),
@@ -133,18 +135,17 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
         logs: Arc::default(),
         storing: Arc::default(),
     };
-    // Before the queue starts: the first job must not run while the stack's name is undecided.
-    naming::finish_rename(&locked).await?;
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
-        // Recorded under the new epoch, so that the history shows the crashed update as interrupted.
+        // The end is recorded under the new epoch, so that the history shows the crashed update as interrupted.
         locked.end_update(UpdateResult::Interrupted).await?;
     }
     Ok(locked)
 }
 
-/// Requires that the stack was not rolled back. Then finds the outputs that the previous writer left unpublished.
+/// Requires that the stack was not rolled back. Then gives a stack without a data key its first one, and finds the
+/// outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
     writer: &Arc<dyn Writer>,
@@ -153,11 +154,22 @@ async fn check(
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     let point = journal.position(replayed.state.serial());
-    // Before the first write: a stack that went back must not get a key either.
-    trust::require_no_regression(stack, &point).await?;
-    let opened = with_key(stack, &**writer, journal).await?;
+    // This check precedes the first write: a stack that was rolled back must not get a key either.
+    match trust::advance_pin(stack, &point).await? {
+        PinComparison::Advanced => {}
+        PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
+        PinComparison::Changed(change) => {
+            let tip = Tip::of(stack, journal).await?;
+            sealing_changes::report(stack, &tip, change).await;
+        }
+    }
+    let session = SessionHead::new(stack.object(), journal.opened_head());
+    // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
+    // not run while the name is undecided.
+    naming::finish_rename(stack, &**writer, &session).await?;
+    let opened = with_key(stack, &**writer, session, journal.tail).await?;
     if opened.head.proof() != journal.head.proof() {
-        // Pinned at once: after a crash, this client would otherwise accept another first key.
+        // The first key is pinned at once: otherwise this client would accept another first key after a crash.
         let sealed = StackPosition {
             proof: opened.head.proof(),
             sealing: SealingPin::of(&opened.head),
@@ -181,32 +193,32 @@ async fn check(
 }
 
 /// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
-/// plaintext.
-async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJournal) -> Result<OpenedHead> {
-    let opened = journal.opened_head();
-    let provider = match (
-        opened.head.policy,
-        opened.head.proof(),
-        stack.keyring().provider(),
-    ) {
-        (SealingPolicy::Plaintext, Proof::Plain, _) | (_, Proof::Plain, None) => return Ok(opened),
-        (_, Proof::Mac(_) | Proof::Unchecked, _) => return Ok(opened),
-        (_, Proof::Plain, Some(provider)) => provider,
+/// plaintext or this client has no key provider.
+async fn with_key(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    head: SessionHead,
+    tail: Tail,
+) -> Result<OpenedHead> {
+    let policy = head.current().policy;
+    let provider = match (policy, head.key(), stack.keyring().provider()) {
+        (SealingPolicy::Plaintext, None, _) | (_, None, None) | (_, Some(_), _) => return Ok(head.opened()),
+        (_, None, Some(provider)) => provider,
     };
     // The key files are durable before the head names the key: a crash between the two leaves unused files, never a
     // head whose key can't be read.
     let key = provider.generate(stack.lineage())?;
     let wrapped_key = provider.wrap(key.id(), None)?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
-    let head = SessionHead::new(stack.object(), opened);
-    let next = journal.tail.next;
+    let next = tail.next;
     let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
     // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
     // binds base and history by their digests.
     let written = next.get().checked_sub(1).map(|last| Watermark {
         slot: Slot(last),
-        chain: journal.tail.chain,
+        chain: tail.chain,
     });
+    head.sign_pointer(stack, &*key).await?;
     let change = |head: &mut Head| {
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());

@@ -57,8 +57,8 @@ impl ProviderResult {
         }
     }
 
-    /// The result sealed for storage, and the reason why parts of it are left out. If an entry can't be sealed, its id
-    /// is recorded with the values of the intent, which were sealed before the provider call.
+    /// Returns the result sealed for storage, and the reason if parts of it are left out. If an entry can't be sealed,
+    /// its id is recorded with the values of the intent, which were sealed before the provider call.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {

@@ -2,7 +2,8 @@
 //! of them.
 //!
 //! - A job that breaks a rule is refused alone; none of its records is written.
-//! - While a batch is being synced, the next one is prepared on the state after it. Exactly one append is in flight.
+//! - While a batch is being synced, the next batch is prepared on the state after it. There is only one append at a
+//!   time.
 //! - Jobs that don't need a sync of their own are written with the next durable job, in a full batch, or at the close.
 //! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest after
 //!   that frame.
@@ -48,7 +49,9 @@ pub(crate) struct Queue {
 /// Whether further requests can arrive.
 #[derive(Default)]
 struct IntakeState {
+    /// Whether the channel is closed and empty.
     ended: bool,
+    /// The reply channel of the close request, once one has arrived.
     closing: Option<oneshot::Sender<Result<Tail>>>,
 }
 
@@ -78,12 +81,13 @@ impl Queue {
                 }
             }
         }
-        // The published state has the failure before the channel closes: a caller whose send fails reads the reason
-        // there.
+        // The failure is published before the channel closes: a caller whose send fails reads the reason from the
+        // published state.
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
-        // Stopped before the reply: the caller releases the lock next, and the task must not swap the head after that.
+        // The checkpointer stops before the reply: the caller then releases the lock, after which no task may swap the
+        // head.
         self.checkpointer.stop().await;
         if let Some(reply) = intake.closing {
             let _ = reply
@@ -133,7 +137,8 @@ impl Queue {
                 return Err(error);
             }
         };
-        // Settled before the append: the next batch is built on this state and must see the id of the new revision.
+        // The batch is settled before the append: the next batch is built on its state and must see the new revision's
+        // id.
         let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
@@ -174,7 +179,8 @@ impl Queue {
         Ok(next)
     }
 
-    /// The frame of a batch. Before it, a due checkpoint is started: no append is in flight at this point.
+    /// Returns the frame of a batch. Starts a checkpoint first if one is due, because no append is running at this
+    /// point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
         if self.checkpointer.wants_checkpoint() {
             // A base can start only at a segment: the rotation begins a segment right after the state of the

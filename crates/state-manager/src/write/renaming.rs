@@ -21,7 +21,8 @@ pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &Stack
     Ok(())
 }
 
-/// Makes a revision after a rename. Published outputs count for one name only, and each revision publishes them again.
+/// Makes a revision under the new name, which publishes the outputs again: readers accept a published document only
+/// under the name that it contains.
 async fn publish_under(stack: &StackContext, from: &StackName) -> Result<()> {
     let locked = lock::lock(stack, "stack rename", None).await?;
     let request =

@@ -1,30 +1,31 @@
 //! The history of a locked stack: the pages that its head names, and the documents that are on no page yet.
 //!
-//! A document moves to a page when the base moves past its frame, with the same head swap. So every revision is in the
-//! live journal or on a page that the head names, whatever crashes in between.
+//! One head swap moves the base past a frame and names the page with the frame's document. So every revision is in the
+//! live journal or on a page that the head names, even after a crash.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, SessionHead};
 use crate::objects::document::RevisionDocument;
-use crate::objects::history_page::{self, MAX_LENGTH, MAX_REVISIONS};
+use crate::objects::history_index;
+use crate::objects::history_page::{self, PageLimits};
 use state_core::history::{History, HistoryPageRef};
 use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync as async_sync;
 
-/// Shared by the queue, which adds documents, and by the head swaps that move the base.
+/// The history of a locked stack, shared by the queue, which adds documents, and by the head swaps that move the base.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionHistory {
     head: Arc<SessionHead>,
     /// Documents of the live journal, oldest first.
     unpaged: Arc<Mutex<Vec<RevisionDocument>>>,
-    /// Held while pages are written and until the head names them. A collection holds it too: it deletes pages that no
-    /// head names.
+    /// Held from the first write of a page until the head names the page. A collection holds it too, because it deletes
+    /// pages that the head doesn't name.
     paging: Arc<async_sync::Mutex<()>>,
 }
 
 impl SessionHistory {
-    /// The history of a head, and the documents of the journal from its base on.
+    /// Starts with the pages that `head` names, and with `live`: the documents of the journal from the head's base on.
     pub(crate) fn new(head: Arc<SessionHead>, live: Vec<RevisionDocument>) -> Self {
         Self {
             head,
@@ -33,12 +34,12 @@ impl SessionHistory {
         }
     }
 
-    /// Adds the document of a durable frame. Documents of other frames could name a revision that never came to be.
+    /// Adds the document of a durable frame. A frame that isn't durable may be lost, and its revision with it.
     pub(crate) fn add(&self, document: RevisionDocument) {
         self.unpaged().push(document);
     }
 
-    /// Begins a change of the pages; waits for the end of another one.
+    /// Begins a change of the pages. Waits while another change is in progress.
     pub(crate) async fn begin(&self) -> Paging<'_> {
         Paging {
             history: self,
@@ -51,7 +52,7 @@ impl SessionHistory {
     }
 }
 
-/// A change of the pages, until the head is swapped.
+/// A change of the pages in progress. The caller keeps it until the head is swapped.
 #[derive(Debug)]
 pub(crate) struct Paging<'a> {
     history: &'a SessionHistory,
@@ -59,8 +60,8 @@ pub(crate) struct Paging<'a> {
 }
 
 impl Paging<'_> {
-    /// Stores the pages for a head whose base starts at a slot. `state` is the state at that slot: revisions that were
-    /// deleted by then get no document.
+    /// Stores the pages for a head whose base starts at slot `start`. `state` is the state before that slot: revisions
+    /// that are deleted in it get no document.
     pub(crate) async fn up_to(
         &self,
         stack: &StackContext,
@@ -71,7 +72,7 @@ impl Paging<'_> {
         let head = self.history.head.current();
         let due = {
             let mut unpaged = self.history.unpaged();
-            // Those before the base came to the pages, or were collected, with an earlier swap.
+            // An earlier swap has moved the documents before the base to pages, or a collection has dropped them.
             unpaged.retain(|document| document.slot >= head.base.start);
             let is_due = |document: &&RevisionDocument| {
                 document.slot < start && !state.is_forgotten(&document.revision)
@@ -86,7 +87,7 @@ impl Paging<'_> {
     }
 }
 
-/// The pages that a head gets, and those that it must have before.
+/// The pages that a head names after a change, and the pages that it must name before.
 #[derive(Debug)]
 pub(crate) struct HistoryChange {
     object: String,
@@ -109,28 +110,31 @@ impl HistoryChange {
 /// Requires that a head names the pages on which a change is based.
 ///
 /// # Errors
-/// `Conflict` if an earlier swap took effect although it was reported as failed.
+/// `Conflict` if the head names other pages: an earlier swap took effect although it was reported as failed.
 pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()> {
     if head.history == *before {
         return Ok(());
     }
-    let reason = "the pages of its history changed meanwhile: lock the stack again";
+    let reason = "its head names other history pages than this session expects: lock the stack again";
     Err(Error::conflict(object, reason))
 }
 
-/// Adds documents, oldest first. They are merged with pages that aren't much larger, so that a few pages hold a long
-/// history, and a document is copied only a few times.
+/// Stores documents, oldest first, on new pages, and returns the history that a head must then name. Merges them with
+/// the last pages, as long as these aren't much larger: a few pages then hold a long history, and each document is
+/// copied only a few times.
 async fn extend(
     stack: &StackContext,
     writer: &dyn Writer,
     head: &Authenticated<Head>,
     mut documents: Vec<RevisionDocument>,
 ) -> Result<History> {
+    let limits = stack.store().page_limits;
+    let latest = authenticate::latest_pages(head);
     let mut history = head.history.clone();
     while let Some(last) = history.pages.last()
-        && is_merged(last, documents.len() as u64)
-        // A damaged page stays in the head, where it is reported, and is never replaced by a part of it.
-        && let Ok(merged) = authenticate::page(stack, head, last).await
+        && is_merged(limits, last, documents.len() as u64)
+        // The head keeps naming a damaged page, so that readers report it. A merge would hide the lost documents.
+        && let Ok(merged) = authenticate::page(stack, &latest, last).await
     {
         let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
         merged.append(&mut documents);
@@ -140,14 +144,24 @@ async fn extend(
     history
         .pages
         .extend(history_page::store(stack, writer, documents).await?);
-    Ok(history)
+    if history.pages.len() <= limits.most_in_head {
+        return Ok(history);
+    }
+    // A damaged index stays too: the head then names more pages, until the index is restored.
+    let Ok(known) = authenticate::pages(stack, head).await else {
+        return Ok(history);
+    };
+    let indexed = known.as_slice().len() - head.history.pages.len();
+    let mut pages = known.as_slice()[..indexed].to_vec();
+    pages.append(&mut history.pages);
+    history_index::history_of(stack, writer, pages).await
 }
 
-/// Whether a page is replaced by a larger one when this many revisions follow it. Each page then has at least twice as
-/// many revisions as the next one, or both together are too large for a page.
-const fn is_merged(page: &HistoryPageRef, following: u64) -> bool {
+/// Whether a page is merged with the `following` revisions after it. After all merges, each page has at least twice as
+/// many revisions as the next one, or both together are too large for one page.
+const fn is_merged(limits: PageLimits, page: &HistoryPageRef, following: u64) -> bool {
     following > 0
         && page.revisions < 2 * following
-        && page.revisions + following <= MAX_REVISIONS
-        && page.length < MAX_LENGTH / 2
+        && page.revisions + following <= limits.revisions
+        && page.length < limits.length / 2
 }

@@ -16,7 +16,8 @@ use state_core::{
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Replaces all entries by those of a snapshot, as one revision. With a `parent`, only while that revision is current.
+/// Replaces all entries by those of a snapshot, as one revision. With a `parent`, fails unless that revision is
+/// current; `Some(None)` requires that the stack has no current revision.
 pub(crate) async fn replace(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -24,8 +25,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
-    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete it as
-    // unused.
+    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete the
+    // snapshot as unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
@@ -38,7 +39,7 @@ pub(crate) async fn replace(
     let object = locked.stack.object();
     let build = move |state: &State| {
         if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
-            // Compared when the queue reaches the job, so that no other revision can be made in between.
+            // The parent is compared when the queue reaches the job, so that no other revision can be made in between.
             let reason = "another revision was made in the meantime";
             return Err(Error::conflict(object, reason));
         }
@@ -52,8 +53,8 @@ pub(crate) async fn replace(
     locked.commit(request, loaded, build).await
 }
 
-/// Replaces all entries by those of an exported state. Unless the request is forced, the export must match the stack's
-/// present revision.
+/// Replaces all entries by those of an exported state. Unless the request is forced, the export must have the
+/// stack's lineage, no older serial than the current revision, and no pending operation that the stack doesn't know.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -66,7 +67,7 @@ pub(crate) async fn import_exported(
     replace(locked, request, snapshot, cause, None).await
 }
 
-/// Checks that an exported state matches the stack's present revision.
+/// Checks lineage, serial and pending operations of an exported state against the current revision.
 async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     let conflict = |reason: String| Err(Error::conflict(locked.stack.object(), reason));
     let known: BTreeSet<_> = locked.state().pending().map(|operation| operation.id).collect();
@@ -158,8 +159,8 @@ pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
 }
 
 /// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the
-/// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end` the
-/// update also ends.
+/// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end`, the update
+/// also ends at that time.
 pub(crate) async fn save(
     locked: &LockedStack,
     snapshot: Snapshot,
@@ -207,8 +208,8 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries
-/// that they refer to.
+/// The pending operations of a snapshot from another system, as this stack stores them: sealed, each with a uid. An
+/// update or a read gets the uid of its existing entry.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,
@@ -227,7 +228,8 @@ fn adopted(
         let Some(entry) = &mut operation.entry else {
             continue;
         };
-        // An update or a read keeps its object and so the uid; every other operation concerns another object.
+        // The entry of an update or a read is the recorded resource with its uid. The entry of any other operation is
+        // a different resource, so it keeps its own uid or gets a new one.
         let is_same = matches!(operation.op, Op::Update | Op::Read);
         let uid = uids.get(&operation.target).copied().filter(|_| is_same);
         let mut open = Entry::clone(entry);
@@ -256,9 +258,10 @@ async fn store_as(
     let entropy = Arc::clone(&locked.stack.environment().entropy);
     let object = format!("snapshot for {}", locked.stack.object());
     let seal = locked.seal.clone();
-    // Stored on a blocking thread: verification and sealing of a large snapshot would delay all other tasks.
+    // Verification and sealing run on a blocking thread: on a large snapshot they would delay all other tasks.
     let (snapshot, broken) = stored::blocking(move || {
-        // Uids of the snapshot take precedence. If present uids replaced them, two entries could get the same one.
+        // Uids in the snapshot take precedence. If the stack's present uids replaced them, two entries could get the
+        // same uid.
         identify(&mut snapshot, &*entropy, |entry| {
             let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
             known.and_then(|old| old.uid)

@@ -22,7 +22,7 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
     let since = info.start.clone();
     let build = move |state: &State, _: &Base| {
         let mut records = vec![update_start_record(state, info)];
-        // In the same job: a crash between two jobs would leave an open update without the mark.
+        // Both records are in one job: a crash between two jobs would leave an open update without the mark.
         if marked {
             records.push(Record::Invalidate(Invalidation { update: id, since }));
         }
@@ -42,7 +42,7 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
     }
     let (id, entry) = (begin.id, begin.entry.clone());
     let record = Prepared::checked(Record::Begin(begin), entry.as_deref())?;
-    // Durable before the provider is called: a crash during the call then leaves a pending operation.
+    // The record is durable before the provider is called, so that a crash during the call leaves a pending operation.
     locked.submit(vec![record], true).await?;
     Ok((id, uid))
 }
@@ -59,7 +59,7 @@ pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     step(locked, change, Some(&*entry), !unchanged).await
 }
 
-/// Records an entry as the provider reports it; none when the resource no longer exists.
+/// Records the entry of a resource as the provider reports it. `entry` is none if the resource no longer exists.
 pub(crate) async fn refresh(locked: &LockedStack, target: EntryKey, entry: Option<Entry>) -> Result<()> {
     let state = locked.state();
     let sealed = |entry| sealed_as(&locked.seal, entry, state.entry(&target));
@@ -106,7 +106,8 @@ pub(crate) async fn outputs(
     step(locked, change, None, true).await
 }
 
-/// Records a step that changes no real resource. The size of `entry` is checked, if it is given.
+/// Records a step that changes no real resource. Checks the size of `entry`, if there is one. Returns once the record
+/// is durable, or once it is queued if `durable` is false.
 pub(crate) async fn step(
     locked: &LockedStack,
     change: StepChange,

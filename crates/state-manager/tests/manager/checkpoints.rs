@@ -4,7 +4,7 @@ use super::*;
 use state_core::{Backend, Json, Properties};
 
 /// An entry of about this many bytes.
-fn heavy(name: &str, bytes: usize) -> Entry {
+pub(crate) fn heavy(name: &str, bytes: usize) -> Entry {
     let outputs = Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
     Entry {
         outputs: Properties::new(outputs),
@@ -26,7 +26,7 @@ async fn checkpoint_of_a_long_journal_keeps_history() {
     let head = backend.read_head(stack.lineage()).await.unwrap();
     assert!(
         head.base.snapshot.is_some(),
-        "4.8 MB of journal must cause a checkpoint"
+        "4.8 MB of journal must cause a checkpoint: each entry is in its begin and in its end"
     );
     assert_eq!(
         stack.list().await.unwrap(),
@@ -78,7 +78,7 @@ async fn close_writes_a_watermark() {
     assert_eq!(head.watermark.unwrap().chain, tail.chain);
 }
 
-/// Makes revisions in one session until a call fails. Returns those that were acknowledged.
+/// Makes up to four large revisions in one session; stops at the first failed call. Returns the acknowledged revisions.
 async fn deploy_heavy(stack: &Stack, prefix: &str) -> Vec<state_core::RevisionId> {
     let mut made = Vec::new();
     let Ok(session) = stack.lock("deploy").await else {
@@ -131,7 +131,7 @@ async fn checkpoint_after_a_collection_keeps_the_history() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Keeps all revisions and deletes what nothing names.
+/// A retention that keeps all revisions and has no grace period.
 fn retention_of_all() -> state_manager::Retention {
     let mut retention = state_manager::Retention::default();
     retention.grace = std::time::Duration::ZERO;

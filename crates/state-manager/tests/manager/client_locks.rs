@@ -107,7 +107,7 @@ async fn client_lock_protects_its_writer_from_break_lock() {
 }
 
 #[tokio::test]
-async fn expired_client_lock_excludes_no_one() {
+async fn expired_client_lock_refuses_only_its_own_holder() {
     let clock = Arc::new(ManualClock::default());
     let environment = Environment {
         clock: clock.clone(),

@@ -294,7 +294,7 @@ async fn objects_of_a_deleted_revision_are_collected() {
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (1, 0)
     );
-    // The next session must not write its document again.
+    // The next session must not store anything of the deleted revision again.
     deploy(&driver.stack, &["d"]).await;
     assert!(driver.collect(&keep(100, 100, DAY)).await.is_idle());
     assert_eq!(

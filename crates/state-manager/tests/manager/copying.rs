@@ -21,7 +21,7 @@ fn folder() -> (tempfile::TempDir, Stacks) {
     (folder, over(Arc::new(store), 50))
 }
 
-/// Everything that can be read of a stack.
+/// The revisions of a stack, their content, and the resources in its tip.
 async fn all_of(stack: &Stack) -> (Vec<RevisionId>, Vec<state_core::Snapshot>, Vec<String>) {
     let revisions = stack.list().await.unwrap();
     let mut snapshots = Vec::new();
@@ -38,7 +38,7 @@ async fn copied(to: &Stacks, from: &Stack) -> Stack {
 }
 
 /// A stack with updates, a pending operation, a detached revision and a rollback.
-async fn lived_in() -> (MemoryBackend, Stack) {
+async fn stack_with_history() -> (MemoryBackend, Stack) {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
     deploy(&stack, &["c"]).await;
@@ -57,7 +57,7 @@ async fn lived_in() -> (MemoryBackend, Stack) {
 
 #[tokio::test]
 async fn copy_equals_its_source_and_can_be_updated() {
-    let (_backend, stack) = lived_in().await;
+    let (_backend, stack) = stack_with_history().await;
     let (_folder, files) = folder();
     let memory = over(Arc::new(MemoryBackend::new()), 60);
     let on_files = copied(&files, &stack).await;
@@ -89,7 +89,7 @@ async fn every_prefix_of_a_journal_is_copied_unchanged() {
         let session = stack.lock("work").await.unwrap();
         let update = start(&session).await;
         create(&update, entry(&format!("e{round}"), &[])).await;
-        // Also in the middle of an update.
+        // The stack is copied while the update is open, and again after its end.
         for at in ["open", "closed"] {
             let (_folder, files) = folder();
             let memory = over(Arc::new(MemoryBackend::new()), 70);
@@ -108,7 +108,7 @@ async fn every_prefix_of_a_journal_is_copied_unchanged() {
 
 #[tokio::test]
 async fn interrupted_copy_is_finished_by_copying_again() {
-    let (_backend, stack) = lived_in().await;
+    let (_backend, stack) = stack_with_history().await;
     let operations = [
         Operation::ReadName,
         Operation::ReadHead,
@@ -154,11 +154,11 @@ async fn interrupted_copy_is_finished_by_copying_again() {
 
 #[tokio::test]
 async fn diverged_copy_is_not_overwritten() {
-    let (backend, stack) = lived_in().await;
+    let (backend, stack) = stack_with_history().await;
     let here = stacks(&backend, 5);
     assert!(
         here.copy_from(&stack).await.unwrap().was_there,
-        "source and destination are the same store"
+        "a copy from a store to itself must find the stack"
     );
 
     let (_folder, files) = folder();
@@ -188,7 +188,7 @@ async fn diverged_copy_is_not_overwritten() {
 }
 
 /// Duration of each read from a remote store.
-const FAR: Duration = Duration::from_millis(100);
+const READ_LATENCY: Duration = Duration::from_millis(100);
 
 #[tokio::test(start_paused = true)]
 async fn remote_objects_are_read_concurrently_and_once() {
@@ -207,7 +207,7 @@ async fn remote_objects_are_read_concurrently_and_once() {
         session.close().await.unwrap();
     }
     let throttled = ThrottleConfig {
-        wait_get_per_call: FAR,
+        wait_get_per_call: READ_LATENCY,
         ..ThrottleConfig::default()
     };
     let far = FaultyStore::new(Arc::new(ThrottledStore::new(near, throttled)));
@@ -223,7 +223,7 @@ async fn remote_objects_are_read_concurrently_and_once() {
         gets <= read + 8,
         "{gets} reads of {read} items: each may be read once, the head a few times"
     );
-    let one_by_one = FAR * u32::try_from(gets).unwrap();
+    let one_by_one = READ_LATENCY * u32::try_from(gets).unwrap();
     assert!(took * 5 < one_by_one, "{took:?}, one by one {one_by_one:?}");
 }
 

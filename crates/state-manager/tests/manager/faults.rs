@@ -197,7 +197,7 @@ async fn state_manager_contract_holds_over_a_faultless_wrapper() {
 }
 
 #[tokio::test]
-async fn failed_persist_is_invisible_or_complete_and_repeatable() {
+async fn failed_persist_can_be_repeated_without_a_second_revision() {
     use state_core::persistent::{Persister, Refresher, Transient};
     use state_manager::StateManager;
     let mut failed = 0;

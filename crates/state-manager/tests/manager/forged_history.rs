@@ -1,12 +1,12 @@
-//! Forged histories: a revision counts on a page that the head names by digest, or as the end of a live frame, and
-//! nowhere else.
+//! Forged histories: readers accept a revision only from a page that the head names by digest, or from a frame of the
+//! live journal.
 
 use super::*;
 use state_core::history::HistoryPageRef;
 use state_core::sealing::KeyProvider;
 use state_core::{
-    Digest, Enveloped, ErrorKind, FactoryInfo, Head, RevisionId, Serial, Slot, Snapshot, SnapshotRef,
-    Timestamp,
+    Digest, Enveloped, Error, ErrorKind, FactoryInfo, Head, Result, RevisionId, Serial, Slot, Snapshot,
+    SnapshotRef, Timestamp,
 };
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{MemoryKnownStacks, Rekey};
@@ -63,11 +63,20 @@ impl Attacked {
 
     /// The stack in a new process of the victim.
     async fn stack(&self) -> Stack {
+        self.found().await.unwrap().unwrap()
+    }
+
+    async fn found(&self) -> Result<Option<Stack>> {
         let stacks = Stacks::open(&self.url, environment(2)).unwrap();
         let stacks = stacks
             .with_keys(keys(2, &self.anna))
             .with_known_stacks(self.known_stacks.clone());
-        stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+        stacks.get(&"shop".parse().unwrap()).await
+    }
+
+    /// The error that the victim gets for a forged head, before anything else is read.
+    async fn refusal(&self) -> Error {
+        self.found().await.map(drop).unwrap_err()
     }
 
     fn head(&self) -> Head {
@@ -153,7 +162,8 @@ async fn planted_document_with_an_earlier_slot_is_ignored() {
     let attacked = Attacked::new().await;
     let (revision, document) = attacked.forged_document(1, 0);
     let path = format!("updates/{:020}-{}.json", 1, revision.short());
-    // As format 1 stored documents: one without a tag from before the first key, and one under each key of the stack.
+    // Documents in the layout of format 1: one without a tag, as before the first key, and one with a tag for each key
+    // of the stack.
     let keys = attacked.head();
     let replaced = keys.keys.unwrap().succession[0].old;
     let tag = "00".repeat(32);
@@ -216,7 +226,10 @@ async fn exchanged_page_is_named_and_hides_no_revision() {
             Err(error) => errors.push(error),
         }
     }
-    assert_eq!(listed, attacked.made, "the journal has all revisions of the page");
+    assert_eq!(
+        listed, attacked.made,
+        "the journal must supply the revisions of the page"
+    );
     let [error] = &errors[..] else {
         panic!("{errors:?}")
     };
@@ -248,7 +261,7 @@ async fn forged_page_reference_in_the_head_is_refused() {
     let mut head = attacked.head();
     head.history.pages.insert(0, page);
     attacked.write("head.json", &head.encode());
-    let refused = attacked.stack().await.list().await.unwrap_err();
+    let refused = attacked.refusal().await;
     assert_eq!(refused.kind(), ErrorKind::Sealed, "{refused}");
     assert!(refused.to_string().contains("shop"), "{refused}");
 }
@@ -274,7 +287,7 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
         head.key_id = named;
         head.sign(&*old);
         attacked.write("head.json", &head.encode());
-        let refused = attacked.stack().await.list().await.unwrap_err();
+        let refused = attacked.refusal().await;
         assert!(
             matches!(refused.kind(), ErrorKind::Sealed | ErrorKind::Distrusted),
             "{refused}"
@@ -309,7 +322,7 @@ async fn sealing_signs_the_chain_of_the_plain_journal() {
     assert_eq!(
         watermark.slot.next(),
         since,
-        "all frames before the key are bound"
+        "the watermark must cover all frames before the key"
     );
     session.close().await.unwrap();
 }
@@ -327,7 +340,11 @@ async fn long_history_is_on_a_few_pages() {
     }
     let pages = stack.tip().await.unwrap().head.history.pages;
     let revisions: Vec<u64> = pages.iter().map(|page| page.revisions).collect();
-    assert_eq!(revisions.iter().sum::<u64>(), 39, "all but the live one");
+    assert_eq!(
+        revisions.iter().sum::<u64>(),
+        39,
+        "all revisions but the last must be on pages"
+    );
     assert!(
         revisions.windows(2).all(|pair| pair[0] >= 2 * pair[1]),
         "{revisions:?}"
@@ -359,8 +376,8 @@ async fn deleted_revision_leaves_its_page_with_the_next_collection() {
     assert_eq!((before[0].revisions, after[0].revisions), (2, 1));
     let pages = state_core::Backend::list(&backend, stack.lineage(), state_core::backend::ObjectKind::Update);
     let pages = pages.await.unwrap();
-    assert_eq!(pages, [after[0].object()], "the page before is deleted");
-    // Later changes of the history start from the collected one.
+    assert_eq!(pages, [after[0].object()], "the replaced page must be deleted");
+    // Later changes of the history must start from the collected history.
     session.close().await.unwrap();
     rekey(&stack, &[&anna]).await;
     let listed = stack.list().await.unwrap();

@@ -1,4 +1,5 @@
-//! Names: a stack that a client knows doesn't vanish, and makes no room for another one, without a proof.
+//! Names: a client refuses a name that no longer leads to the stack that it knows, unless the head of that stack proves
+//! a removal or a rename.
 
 use super::known_stacks::{Client, change_head, copy, make};
 use super::*;
@@ -9,7 +10,7 @@ use state_manager::KnownStacks;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A store with the sealed stack `shop`, a client who knows it, and another one who works there as well.
+/// A store with the sealed stack `shop`, and two clients that know the stack.
 struct Shop {
     _folder: TempDir,
     root: PathBuf,
@@ -42,7 +43,7 @@ impl Shop {
         self.root.join("names/default").join(format!("{name}.json"))
     }
 
-    /// Requires that the known name counts neither as free nor as gone.
+    /// Requires that finding and creating a stack with the known name, and listing all names, are refused.
     async fn refuses(&self, what: &str) {
         let stacks = self.client.stacks();
         let found = stacks.get(&shop()).await.map(|stack| stack.map(|_| ()));
@@ -63,11 +64,7 @@ fn kind<T>(result: Result<T>) -> Result<T, ErrorKind> {
 }
 
 fn write_pointer(path: &Path, name: &str, target: NameTarget) {
-    let pointer = NamePointer {
-        name: name.parse().unwrap(),
-        target,
-        nonce: Nonce::from_bytes([9; 16]),
-    };
+    let pointer = NamePointer::new(name.parse().unwrap(), target, Nonce::from_bytes([9; 16]));
     std::fs::write(path, pointer.encode()).unwrap();
 }
 
@@ -81,8 +78,12 @@ async fn deleted_name_of_a_known_stack_is_refused() {
 #[tokio::test]
 async fn forged_tombstones_of_a_known_stack_are_refused() {
     let shop = Shop::open().await;
-    let moved = NameTarget::MovedTo("elsewhere".parse().unwrap());
-    for target in [NameTarget::Removed, moved] {
+    let lineage = shop.lineage().await;
+    let moved = NameTarget::MovedTo {
+        lineage,
+        name: "elsewhere".parse().unwrap(),
+    };
+    for target in [NameTarget::Removed(lineage), moved] {
         write_pointer(&shop.pointer("shop"), "shop", target);
         shop.refuses("a forged tombstone").await;
     }
@@ -98,7 +99,7 @@ async fn forged_removal_in_the_head_is_refused() {
         }
         let found = shop.client.stacks().get(&"shop".parse().unwrap()).await;
         assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Sealed));
-        // A client that never saw the stack notices it as well, as long as the name leads there.
+        // A client that never saw the stack also detects the forgery, as long as the name leads to the stack.
         if !deleted {
             let anna = Client {
                 known_stacks: Arc::default(),
@@ -121,13 +122,13 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn vanished_store_is_no_free_name() {
+async fn name_in_a_deleted_store_is_refused_until_forgotten() {
     let shop = Shop::open().await;
     std::fs::remove_dir_all(&shop.root).unwrap();
     let stacks = shop.client.stacks();
     let created = stacks.new_stack(&"shop".parse().unwrap()).await;
     assert_eq!(kind(created.map(|_| ())), Err(ErrorKind::Distrusted));
-    // Forgetting it is a decision of the user.
+    // The name is free again after the user has decided to forget the stack.
     let lineage = shop.lineage().await;
     let name = "shop".parse().unwrap();
     shop.client.known_stacks.remember_name(&name, None).await;

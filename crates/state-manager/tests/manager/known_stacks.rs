@@ -94,6 +94,14 @@ pub(crate) async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
     deploy(&stack, &["a"]).await;
 }
 
+/// A folder with the store of [`make`], and the identity of its only recipient, Anna.
+async fn made() -> (tempfile::TempDir, PathBuf, GeneratedIdentity) {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, anna) = (folder.path().join("store"), generate_identity());
+    make(&root, 1, keys(1, &anna)).await;
+    (folder, root, anna)
+}
+
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for item in std::fs::read_dir(from).unwrap() {
@@ -163,10 +171,7 @@ async fn forged_stack_is_refused_after_first_contact() {
 
 #[tokio::test]
 async fn out_of_band_key_is_pinned_before_first_contact() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     let view = client.stack().await.unwrap().tip().await.unwrap();
     let lineage = view.head.lineage;
@@ -184,10 +189,8 @@ async fn out_of_band_key_is_pinned_before_first_contact() {
 
 #[tokio::test]
 async fn new_key_is_followed_only_if_each_key_endorses_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let (anna, bob) = (generate_identity(), generate_identity());
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
+    let bob = generate_identity();
     let (client, other) = (Client::of(&root, &anna), Client::of(&root, &bob));
     client.write().await.unwrap();
     let stack = client.stack().await.unwrap();
@@ -260,10 +263,8 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
 
 #[tokio::test]
 async fn removed_recipient_reads_only_after_dropping_the_pin() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let (anna, bob) = (generate_identity(), generate_identity());
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
+    let bob = generate_identity();
     let (client, removed) = (Client::of(&root, &anna), Client::of(&root, &bob));
     let stack = client.stack().await.unwrap();
     let of_bob = [bob.recipient().to_owned()];
@@ -275,7 +276,7 @@ async fn removed_recipient_reads_only_after_dropping_the_pin() {
             ..Rekey::default()
         };
         stack.rekey("remove", without).await.unwrap();
-        // Bob opened the stack's key before. What he reads now could be made by anyone.
+        // Bob opened the stack's key before. He can't authenticate the new content, which anyone could have written.
         removed.refuses("a removed recipient").await;
     }
     removed.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
@@ -285,10 +286,7 @@ async fn removed_recipient_reads_only_after_dropping_the_pin() {
 
 #[tokio::test]
 async fn downgrade_of_a_sealed_stack_to_plaintext_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let lineage = client.stack().await.unwrap().lineage();

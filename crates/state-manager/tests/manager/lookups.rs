@@ -13,48 +13,48 @@ use state_manager::Error;
 /// Number of requests that fail, more than any caller retries.
 const FAILING_REQUESTS: usize = 300;
 
-struct Connection {
-    /// The connection between the first writer and the store.
-    line: FaultyStore,
+/// An open update of a first writer, and the same stack as a second client sees it.
+struct Fixture {
+    /// The store as the first writer reaches it.
+    faulty_store: FaultyStore,
     session: Session,
     update: Update,
-    /// The same stack through a second connection.
+    /// The same stack on the store without faults.
     direct: Stack,
 }
 
-/// A session, and a second connection to its store.
-async fn connection() -> Connection {
+async fn fixture() -> Fixture {
     let shared: Arc<InMemory> = Arc::default();
-    let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
+    let (faulty_store, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
     let clock = Arc::new(VirtualClock::start());
-    let stacks = |line: &FaultyStore, seed| {
+    let stacks = |store: &FaultyStore, seed| {
         let mut options = Options::new("s3://bucket", Path::default()).with_clock(clock.clone());
         options.proof = None;
-        let backend = ObjectBackend::new(Arc::new(line.clone()), options, Opening::Create);
+        let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
         Stacks::new(Arc::new(backend), environment(seed))
     };
     let name = "shop/production".parse().unwrap();
-    let first = stacks(&line, 1)
+    let first = stacks(&faulty_store, 1)
         .new_stack_with(&name, SealingPolicy::Plaintext)
         .await
         .unwrap();
     let session = first.lock("deploy").await.unwrap();
     let update = start(&session).await;
     let direct = stacks(&direct, 2).get(&name).await.unwrap().unwrap();
-    Connection {
-        line,
+    Fixture {
+        faulty_store,
         session,
         update,
         direct,
     }
 }
 
-impl Connection {
+impl Fixture {
     /// Makes the next append fail with this fault, and all requests after it fail before their effect.
     fn fail(&self, fault: StoreFault) {
-        self.line.fail(0, fault);
+        self.faulty_store.fail(0, fault);
         for after in 1..FAILING_REQUESTS {
-            self.line.fail(after, StoreFault::Before);
+            self.faulty_store.fail(after, StoreFault::Before);
         }
     }
 
@@ -75,7 +75,7 @@ fn unknown(error: &Error) -> MutationId {
     }
 }
 
-/// Faults, and whether the append takes effect. A late append is refused by the fence of the next owner.
+/// Faults, and whether the append takes effect. The fence of the next owner refuses a late append.
 const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),
@@ -86,40 +86,40 @@ const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
 
 #[tokio::test(start_paused = true)]
 async fn unknown_end_is_looked_up_after_a_takeover() {
-    for (fault, landed) in FAULT_OUTCOMES {
-        let connection = connection().await;
-        let step = connection
+    for (fault, applied) in FAULT_OUTCOMES {
+        let fixture = fixture().await;
+        let step = fixture
             .update
             .begin(Intent::create(entry("a", &[])))
             .await
             .unwrap();
         let id = step.id();
-        connection.fail(fault);
+        fixture.fail(fault);
         let error = step.succeed(Some(entry("a", &[]))).await.unwrap_err();
         assert_eq!(unknown(&error), id, "{fault:?}");
 
-        let next = connection.taken_over().await;
+        let next = fixture.taken_over().await;
         let answer = |session: &Session| {
             let state = session.state();
             let is_pending = state.pending().any(|operation| operation.id == id);
             (session.lookup(id), is_pending, state.entry(&key("a")).is_some())
         };
-        let truth = if landed {
+        let truth = if applied {
             (Some(true), false, true)
         } else {
             (None, true, false)
         };
         assert_eq!(answer(&next), truth, "{fault:?}");
 
-        // A request in flight takes effect now or is refused by the fence. The first writer writes nothing more.
-        connection.line.heal();
-        connection.line.deliver().await;
+        // A delayed append arrives now, and the fence refuses it. The first writer writes nothing more.
+        fixture.faulty_store.heal();
+        fixture.faulty_store.deliver().await;
         assert_eq!(
-            connection.session.check().await.unwrap_err().kind(),
+            fixture.session.check().await.unwrap_err().kind(),
             ErrorKind::Closed
         );
         next.close().await.unwrap();
-        let later = connection.direct.lock("later").await.unwrap();
+        let later = fixture.direct.lock("later").await.unwrap();
         assert_eq!(answer(&later), truth, "{fault:?}, later");
         later.close().await.unwrap();
     }
@@ -127,26 +127,26 @@ async fn unknown_end_is_looked_up_after_a_takeover() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_begin_is_pending_or_absent_after_a_takeover() {
-    for (fault, landed) in FAULT_OUTCOMES {
-        let connection = connection().await;
-        connection.fail(fault);
-        let error = connection
+    for (fault, applied) in FAULT_OUTCOMES {
+        let fixture = fixture().await;
+        fixture.fail(fault);
+        let error = fixture
             .update
             .begin(Intent::create(entry("a", &[])))
             .await
             .unwrap_err();
         let id = unknown(&error);
-        let next = connection.taken_over().await;
-        connection.line.heal();
-        connection.line.deliver().await;
+        let next = fixture.taken_over().await;
+        fixture.faulty_store.heal();
+        fixture.faulty_store.deliver().await;
         let is_pending = next.state().pending().any(|operation| operation.id == id);
-        assert_eq!(is_pending, landed, "{fault:?}");
+        assert_eq!(is_pending, applied, "{fault:?}");
         assert_eq!(next.lookup(id), None, "{fault:?}: the mutation had no end");
         next.close().await.unwrap();
-        let tip = connection.direct.tip().await.unwrap();
+        let tip = fixture.direct.tip().await.unwrap();
         assert_eq!(
             tip.state.pending().count(),
-            usize::from(landed),
+            usize::from(applied),
             "{fault:?}, later"
         );
     }

@@ -20,7 +20,8 @@ fn name(text: &str) -> StackName {
 }
 
 impl Pair {
-    /// Makes the two stacks; the name of the source sorts before or after the other one.
+    /// Makes the two stacks. `source` is the name of the source; stacks are locked in the order of their names, and the
+    /// other stack is named `shop/m`.
     pub(crate) async fn new(source: &str) -> Self {
         let backend = MemoryBackend::default();
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -155,8 +156,8 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
     } else {
         [&there, &source]
     };
-    // Twice: the first takeover of one stack can't settle its moves while the other stack is still locked; the second
-    // takeover can.
+    // Each stack is taken over twice: the first takeover can't settle the moves of a stack while the other stack is
+    // locked; the second one can.
     for stack in [order[0], order[1], order[0], order[1]] {
         takeover(stack).await;
     }
@@ -249,7 +250,7 @@ async fn move_is_withdrawn_only_when_it_cannot_be_committed() {
     assert_eq!(
         tip.state.incoming().count(),
         1,
-        "the move's writer still holds the source"
+        "entries must keep waiting while the move's writer holds the source"
     );
     assert!(!tip.is_reliable());
     let session = pair.there.lock("look").await.unwrap();
@@ -260,7 +261,8 @@ async fn move_is_withdrawn_only_when_it_cannot_be_committed() {
     );
     for left in [true, false] {
         let refused = session.resolve_move(id, left).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Conflict, "the source can be read");
+        let reason = "a move whose source can be read must not be resolved by hand";
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "{reason}");
     }
     drop(source);
     let seen = pair.source.lock_status().await.unwrap().epoch;

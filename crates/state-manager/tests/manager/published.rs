@@ -211,11 +211,11 @@ async fn malformed_output_recipient_changes_nothing() {
 
 /// Points a name to another stack, as anyone with write access to the store can.
 fn point(shop: &Shop, name: &str, lineage: state_core::Lineage) {
-    let pointer = state_core::backend::NamePointer {
-        name: name.parse().unwrap(),
-        target: state_core::backend::NameTarget::Lineage(lineage),
-        nonce: state_core::Nonce::from_bytes([9; 16]),
-    };
+    let pointer = state_core::backend::NamePointer::new(
+        name.parse().unwrap(),
+        state_core::backend::NameTarget::Lineage(lineage),
+        state_core::Nonce::from_bytes([9; 16]),
+    );
     let path = shop.root().join("names/default").join(format!("{name}.json"));
     std::fs::write(path, state_core::Enveloped::encode(&pointer)).unwrap();
 }
@@ -228,7 +228,7 @@ async fn outputs_of_another_stack_are_refused() {
     set_outputs(&other, "db://other").await;
     let carl = [shop.carl.recipient().to_owned()];
     other.add_output_recipients("add", &carl).await.unwrap();
-    // First without a memory of the name: the document names its stack. Then with one.
+    // A client that doesn't know the name compares it with the name in the document. The clients below know the name.
     point(&shop, "shop", other.lineage());
     assert_eq!(
         shop.read(&shop.carl).await.unwrap_err().kind(),

@@ -100,6 +100,9 @@ fn secrets_in_a_url_are_not_printed() {
         ("other://b?token=hunter2", "other://b"),
         ("picky://b?hunter2", "picky://b"),
         ("picky://b", "picky://b"),
+        ("picky://b?prefix=http://me:hunter2@host", "picky://b"),
+        ("picky://b?prefix=http%3A%2F%2Fme:hunter2%40host", "picky://b"),
+        ("picky://b?prefix=x%zz", "picky://b"),
     ] {
         assert_eq!(registry.shown(url), shown);
     }

@@ -94,7 +94,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
         assert!(stack.verify(true).await.unwrap().report.is_valid());
     }
 
-    // Rollback to a revision before the rotation: its content is sealed again with the present key.
+    // A rollback to a revision from before the rotation seals the content again, with the present key.
     let session = anna.lock("rollback").await.unwrap();
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let back = session.rollback(request, &first).await.unwrap();
@@ -219,7 +219,7 @@ async fn interrupted_rotation_leaves_a_stack_that_opens() {
             assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
         }
     }
-    assert!(failures > 20, "{failures} rotations failed");
+    assert!(failures > 20, "too few rotations failed: {failures}");
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
-//! Sealed stacks: no secret is stored in plaintext, no forgery is undetected, no value is readable without the key.
+//! Sealed stacks: secrets are stored sealed, forgeries are detected, and sealed values are readable only with the key.
 
 use super::*;
 use state_core::mutation::StackOutputs;
-use state_core::{ErrorKind, Json, Outcome, Properties};
+use state_core::{Error, ErrorKind, Json, Outcome, Properties};
 use state_encrypt::{AgeKeys, GeneratedIdentity, generate_identity};
 use state_manager::Authenticity;
 use std::path::Path;
@@ -35,11 +35,15 @@ async fn sealed_stack(root: &Path, identity: &GeneratedIdentity) -> Stack {
 }
 
 async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
+    found(root, keys).await.unwrap().unwrap()
+}
+
+async fn found(root: &Path, keys: Option<Arc<AgeKeys>>) -> Result<Option<Stack>, Error> {
     let mut stacks = Stacks::open(&format!("file://{}", root.display()), environment(2)).unwrap();
     if let Some(keys) = keys {
         stacks = stacks.with_keys(keys);
     }
-    stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+    stacks.get(&"shop".parse().unwrap()).await
 }
 
 /// All bytes below a folder, with snapshots decompressed.
@@ -60,7 +64,8 @@ fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Creates, updates, fails partly, leaves one operation pending, sets outputs, imports and rolls back.
+/// Creates resources, sets outputs, updates a resource with a partial failure, imports, rolls back, and leaves one
+/// operation pending.
 async fn work_hard(stack: &Stack) {
     let session = stack.lock("work").await.unwrap();
     let update = start(&session).await;
@@ -190,7 +195,7 @@ async fn sensitive_value_without_key_is_refused_and_not_written() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
-    // The result is recorded without its values: that the resource exists, and its id.
+    // The result is recorded without its values: only the id and the existence of the resource.
     let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
     let came_back = Entry {
         id: Some("i-1".to_owned()),
@@ -264,7 +269,7 @@ async fn forged_head_or_document_is_detected() {
     let stack = sealed_stack(&root, &identity).await;
     work_hard(&stack).await;
     make_a_checkpoint(&stack).await;
-    // Forged heads and documents have correct digests, but no valid tag.
+    // Forged heads have a correct digest, but no valid tag.
     let place = root.join("stacks").join(stack.lineage().to_string());
     let head_path = place.join("head.json");
     let honest = std::fs::read(&head_path).unwrap();
@@ -281,14 +286,17 @@ async fn forged_head_or_document_is_detected() {
         let mut forged = head.clone();
         change(&mut forged);
         std::fs::write(&head_path, state_core::Enveloped::encode(&forged)).unwrap();
-        let stack = opened(&root, Some(keys(9, &identity))).await;
-        let error = stack.tip().await.unwrap_err();
+        let found = found(&root, Some(keys(9, &identity))).await;
+        let error = found.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        // As well if the head is forged after the stack was found.
+        assert_eq!(stack.tip().await.unwrap_err().kind(), ErrorKind::Sealed);
     }
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
 
-    // A page of the history with another number of entries in a document, or with an unknown field.
+    // Forged pages have a correct digest of their own, but not the one that the head names. One forged document has
+    // another number of entries, the other one an unknown field.
     let updates = std::fs::read_dir(place.join("updates")).unwrap();
     let path = updates.map(|item| item.unwrap().path()).min().unwrap();
     let honest = std::fs::read_to_string(&path).unwrap();

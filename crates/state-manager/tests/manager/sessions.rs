@@ -108,7 +108,7 @@ async fn full_batch_is_written_without_a_durable_job() {
         update.same(Entry::clone(entry)).await.unwrap();
     }
     let written = read(&backend, &stack).await - before;
-    // 256 jobs fill a batch. The second frame may still be in flight.
+    // 600 jobs fill two batches of 256 jobs. The second frame may not be written yet.
     assert!((1..=2).contains(&written), "{written} frames");
     session.close().await.unwrap();
 }

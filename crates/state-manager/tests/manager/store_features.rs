@@ -71,7 +71,11 @@ async fn history_pages_concatenate_to_the_whole_history() {
     }
     assert_eq!(stack.history_page(None, 0).await.unwrap(), []);
     let objects = backend.list(stack.lineage(), ObjectKind::Update).await.unwrap();
-    assert_eq!(objects, [], "revisions from the base on are in the journal");
+    assert_eq!(
+        objects,
+        [],
+        "no history page is stored while all revisions are in the journal"
+    );
 }
 
 fn line(time: &str, level: LogLevel, about: Option<&str>, message: &str) -> LogLine {
@@ -170,9 +174,8 @@ async fn failure_to_store_a_log_does_not_hide_its_revision() {
         let session = faulty.lock("deploy").await.unwrap();
         let update = start(&session).await;
         update.log(&line("2026-01-01T00:00:00Z", LogLevel::Info, None, "said"));
-        // The log and the document of the update are created concurrently, and the close of the session creates the log
-        // again. With two faults, one of the two creates of the log may succeed, depending on the order of the calls.
-        // With four faults, both creates of the log fail.
+        // The end of the update creates the log, and the close of the session creates it again if that failed. Two
+        // faults fail both attempts, unless another object is created first; four faults fail both in any case.
         for call in 0..failures * 2 {
             plan.fail(Operation::Create, call, Fault::BeforeEffect);
         }

@@ -1,4 +1,4 @@
-//! Tasks that change a stack and report each acknowledgement.
+//! The workers `commit`, `hold` and `script`: tasks that change a stack and report each acknowledgement.
 
 use crate::{emit, open};
 use state_core::mutation::Resolution;
@@ -10,15 +10,16 @@ use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// A task deletes instead of creating once it has this many live entries.
+/// Number of live entries from which on a task only deletes.
 const ENTRIES: usize = 12;
 
-/// Number of pending operations that a new process leaves unresolved.
+/// Number of recovered operations that a new session leaves pending.
 const PENDING: usize = 4;
 
+/// How long the updates of a worker last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Updates and sessions end at random and are started again.
+    /// An update ends after a few steps, and a session after a few updates. Another update or session follows.
     Endless,
     /// One update that never ends.
     OneUpdate,
@@ -63,7 +64,8 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     Ok(())
 }
 
-/// Runs a short fixed workload: enough for a checkpoint, an update and a clean close.
+/// Runs a short fixed workload with an update, enough data for a checkpoint, and a clean close. `part` is the prefix of
+/// the tags, so that a second run creates other entries.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
     let session = stack.lock("script").await?;
@@ -100,7 +102,7 @@ pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for all tasks and reports every failure; returns the first.
+/// Waits for all tasks and reports the error of each failed task. Returns the first of these errors.
 async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result<()> {
     let mut failure = None;
     while let Some(joined) = tasks.join_next().await {
@@ -112,7 +114,8 @@ async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result
     failure.map_or(Ok(()), Err)
 }
 
-/// Resolves all but a few of the operations that earlier processes left pending.
+/// Resolves the operations that earlier processes left pending, except [`PENDING`] of them. Anchors are always
+/// resolved, because their tasks can't continue otherwise.
 async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     let recovered = session.recovered();
     let surplus = recovered.len().saturating_sub(PENDING);
@@ -141,6 +144,7 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     Ok(())
 }
 
+/// Returns the result of a pending create: its intended entry with the id and outputs of this tag.
 fn done(intended: &Entry, tag: &str) -> Result<Entry> {
     Ok(Entry {
         uid: intended.uid,
@@ -167,8 +171,8 @@ impl Task {
         Ok(())
     }
 
-    /// Records the anchor as unchanged before any other step: the entries that an update has recorded precede all
-    /// others in the state, and every other entry of the task depends on the anchor.
+    /// Records the anchor as unchanged before any other step. The entries that an update has recorded come first in the
+    /// state, and the anchor must come before all entries that depend on it.
     async fn see_anchor(&self) -> Result<()> {
         let anchor = EntryKey::live(anchor(self.number)?);
         match self.session.state().entry(&anchor) {
@@ -189,8 +193,8 @@ impl Task {
         self.step(op, address, tag, ending).await
     }
 
-    /// Chooses the next operation, on entries of this task only, so that the order of its lines is the order of its
-    /// operations.
+    /// Chooses the next operation, on an entry of this task. No two tasks change the same entry, so the model can apply
+    /// the lines of each task in their order.
     fn choose(&mut self, tag: &str) -> Result<(Op, Address)> {
         let state = self.session.state();
         let anchor = anchor(self.number)?;

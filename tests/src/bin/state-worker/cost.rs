@@ -21,10 +21,10 @@ const WARM_UP: usize = 6;
 /// Number of measured mutations.
 const COUNTED: usize = 50;
 
-/// Number of large mutations after the measured ones, enough to make a checkpoint due.
+/// Number of large mutations after the measured mutations. They write enough for a checkpoint.
 const LARGE: usize = 5;
 
-/// Prints the counts for a stack with this many entries.
+/// Measures the mutations of a stack with this many entries, and prints the counts as one line of JSON.
 pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     let backend = Arc::new(FsBackend::create(dir)?);
     let entropy = Arc::new(SeededEntropy::new(7));
@@ -42,8 +42,8 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
         .await?;
-    // Draw the same random bits for every size. Ids are keys of sorted maps, so only equal ids lead to equal
-    // allocations.
+    // From here on, draw the same random bits for every size. Ids are keys of sorted maps, so only equal ids lead to
+    // equal allocations.
     entropy.reseed(8);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -91,12 +91,12 @@ struct Meter {
     session: Session,
     update: Update,
     stack: Stack,
-    /// Readers that keep old states alive, which mutations must then copy.
+    /// The states before each mutation. Keeping them alive forces the mutations to copy shared nodes of the state.
     readers: Vec<Arc<state_core::State>>,
 }
 
 impl Meter {
-    /// Makes and measures one mutation: creates, updates and deletes take turns.
+    /// Performs one mutation and returns its counts. Three consecutive steps are a create, an update and a delete.
     async fn mutate(&mut self, step: usize, tag: &str) -> Result<serde_json::Value> {
         self.readers.push(self.session.state());
         let created = || Address::new(format!("s{:06}", step / 3));
@@ -126,7 +126,7 @@ impl Meter {
         Ok(counts)
     }
 
-    /// Returns the size of each frame of the journal, and the size of its payload.
+    /// Returns the size of each frame of the journal and the size of its payload, both in bytes.
     async fn overheads(&self) -> Result<Vec<(usize, usize)>> {
         use state_core::Backend;
         let view = self.backend.read_journal(self.stack.lineage(), None).await?;
@@ -137,6 +137,7 @@ impl Meter {
     }
 }
 
+/// Returns the I/O between two readings of the counters.
 fn since(before: IoCounts, after: IoCounts) -> serde_json::Value {
     serde_json::json!({
         "writes": after.writes - before.writes,
@@ -155,7 +156,7 @@ fn small(number: u64) -> Option<Properties> {
         .and_then(Properties::new)
 }
 
-/// Returns a snapshot with this many entries, of which those after number 150 depend on an earlier one.
+/// Returns a snapshot with this many entries. Each entry after number 150 depends on an earlier entry.
 fn snapshot(entries: u64) -> Result<Snapshot> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),

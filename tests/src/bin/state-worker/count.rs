@@ -1,4 +1,4 @@
-//! A counter that several processes share: the sum shows whether an update was lost.
+//! The worker `count`: a counter that several processes share. Its final value shows whether an update was lost.
 
 use crate::{emit, open};
 use state_core::{EntryKey, Error, Result, UpdateKind, UpdateResult};
@@ -10,7 +10,8 @@ use std::time::Duration;
 /// The address of the counter.
 const COUNTER: &str = "counter";
 
-/// Adds one to the counter this many times.
+/// Adds one to the counter `times` times. Each addition takes the writer lock, and is retried while another process
+/// holds the lock.
 pub(crate) async fn run(dir: &str, times: u64) -> Result<()> {
     let stack = open(dir).await?;
     let mut done = 0;

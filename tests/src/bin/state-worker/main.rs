@@ -1,14 +1,16 @@
-//! A process that tests start, stop, kill and measure. It reports each event as a [`Line`].
+//! A process that tests start, suspend, kill and measure. It reports each event as a [`Line`].
 //!
-//! | command | does |
+//! | command | effect |
 //! |---|---|
-//! | `commit DIR SEED` | eight tasks change the stack, until killed |
+//! | `commit DIR SEED` | eight tasks change the stack until the process is killed |
 //! | `hold DIR SEED` | the same in one update that never ends |
-//! | `script DIR PART` | one task, a short fixed workload, then ends |
-//! | `count DIR TIMES` | adds one to a counter under the writer lock, repeatedly |
-//! | `move DIR STEP` | moves entries to another stack and blocks at a step: before or after a call that writes |
-//! | `cost DIR ENTRIES` | prints the cost of mutations at a size, as JSON |
+//! | `script DIR PART` | one task runs a short fixed workload and closes its session |
+//! | `count DIR TIMES` | adds one to a counter `TIMES` times, each time under the writer lock |
+//! | `move DIR STEP` | moves entries to another stack and blocks at a step, before or after a call that writes |
+//! | `cost DIR ENTRIES` | prints the cost of mutations of a stack with this many entries, as JSON |
 //! | `cli ARGUMENTS` | runs `statectl ARGUMENTS`, then prints its peak memory in KiB on stderr |
+//!
+//! `DIR` is a folder, or the URL of a store.
 
 mod commit;
 mod cost;
@@ -71,9 +73,12 @@ fn number(text: &str) -> u64 {
 }
 
 /// Writes a line. A worker that can't report an event must not continue, so this panics.
-#[expect(clippy::expect_used, reason = "only tests call a worker, and they listen")]
+#[expect(
+    clippy::expect_used,
+    reason = "only tests call a worker, and they read its output"
+)]
 fn emit(line: &Line) {
-    line.emit().expect("the test listens");
+    line.emit().expect("the test reads the output");
 }
 
 /// Opens the stack in a folder or at a URL, and creates it if it is missing.

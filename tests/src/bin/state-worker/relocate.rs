@@ -1,4 +1,5 @@
-//! A move between two stacks that blocks at a step, so that the test can kill the process there.
+//! The worker `move`: a move between two stacks that blocks at a step, so that the test can kill the process at that
+//! step.
 
 use crate::emit;
 use state_core::backend::Opening;
@@ -7,18 +8,19 @@ use state_core::testkit::fault::FaultyBackend;
 use state_core::{Result, UpdateKind};
 use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};
 use state_tests::line::Line;
-use state_tests::workload::{MOVED, SOURCE, THERE};
+use state_tests::workload::{DESTINATION, MOVED, SOURCE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Moves entries. A step is the moment before or after a call of the store that may write; the first is 1.
+/// Moves entries, and blocks at the step `stop`. A step is the moment before or after a call of the store that may
+/// write. The first step has number 1.
 pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let store = StoreRequest::new(format!("file://{dir}"));
     let backend = FaultyBackend::new(BackendRegistry::default().open(&store, Opening::Existing)?);
     let steps = AtomicU64::new(0);
     backend.plan().watch(move |operation, _| {
         if operation.writes() && steps.fetch_add(1, Ordering::SeqCst) + 1 == stop {
-            emit(&Line::Counted(stop));
+            emit(&Line::Blocked(stop));
             loop {
                 std::thread::park();
             }
@@ -34,9 +36,9 @@ pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
         let found = stacks.get(&name.parse()?).await?;
         found.ok_or_else(|| state_core::Error::not_found(format!("stack {name}")))
     };
-    let (source, there) = (find(SOURCE).await?, find(THERE).await?);
+    let (source, destination) = (find(SOURCE).await?, find(DESTINATION).await?);
     let lock = async |stack: &Stack| stack.lock("move").await;
-    let (source, there) = Stacks::lock_both(&source, &there, lock).await?;
+    let (source, destination) = Stacks::lock_both(&source, &destination, lock).await?;
     emit(&Line::Locked);
     let request = MoveRequest {
         addresses: MOVED
@@ -45,13 +47,13 @@ pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
             .collect::<Result<_>>()?,
         ..MoveRequest::default()
     };
-    let plan = MovePlan::new(&source.state(), &there.state(), &request)?;
+    let plan = MovePlan::new(&source.state(), &destination.state(), &request)?;
     let moved = source
-        .move_to(&there, UpdateRequest::new(UpdateKind::Edit), &plan)
+        .move_to(&destination, UpdateRequest::new(UpdateKind::Edit), &plan)
         .await?;
     emit(&Line::Finished(moved.source));
     source.close().await?;
-    there.close().await?;
+    destination.close().await?;
     emit(&Line::Closed);
     Ok(())
 }

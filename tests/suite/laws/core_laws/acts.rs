@@ -1,4 +1,4 @@
-//! Applies each action to a state as one or a few records.
+//! Applies each action of a history to the bench, as one or a few records.
 
 use super::super::actions::{Action, Intention, Report};
 use super::super::naive::Verdict;
@@ -65,13 +65,14 @@ impl Bench {
             | Action::Import(..)
             | Action::Write(..)
             | Action::Forget(_)
-            | Action::Save(..) => self.turn_back(action),
+            | Action::Save(..) => self.act_on_revisions(action),
             Action::Invalidate => self.invalidate(),
             Action::Validate => self.apply(Record::Validate(CompletionReason::Resolved)).map(drop),
             _ => self.step(action),
         }
     }
 
+    /// Applies an action that changes the manifest or the outputs of the stack.
     fn header(&mut self, action: &Action) -> Checked {
         match action {
             Action::Plugin(number) => {
@@ -128,7 +129,8 @@ impl Bench {
         self.apply(Record::Step(Step { id, change })).map(drop)
     }
 
-    fn turn_back(&mut self, action: &Action) -> Checked {
+    /// Performs an action that needs an earlier revision; does nothing if there is none.
+    fn act_on_revisions(&mut self, action: &Action) -> Checked {
         let count = self.revisions.len();
         if count == 0 {
             return Ok(());
@@ -174,7 +176,7 @@ impl Bench {
         self.apply(Record::Invalidate(mark)).map(drop)
     }
 
-    /// The first entries of an earlier revision, which are still in topological order.
+    /// Returns a revision's snapshot with only its first entries, which are still in topological order.
     fn first_of(&self, which: &Index, length: &Index) -> Arc<Snapshot> {
         let mut snapshot = Snapshot::clone(&self.revisions[which.index(self.revisions.len())].1);
         snapshot
@@ -183,10 +185,11 @@ impl Bench {
         snapshot.into()
     }
 
+    /// Replaces the base by a snapshot, with a `ResetBase` record.
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: ResetCause) -> Checked {
         let reference = self.store(snapshot);
-        // Only an import with a foreign serial keeps the pending operations of its snapshot, and drops their rejected
-        // results.
+        // An import with a foreign serial takes the pending operations of its snapshot, without their rejected results.
+        // All other resets take no pending operations.
         let mut pending = match cause {
             ResetCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
@@ -202,6 +205,7 @@ impl Bench {
         self.apply(Record::ResetBase(rebase)).map(drop)
     }
 
+    /// Makes a snapshot available to later records, and returns a reference to it.
     fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {
         let stored = codec::encode_stored(snapshot);
         let digest = Digest::of(&stored);
@@ -231,18 +235,21 @@ impl Bench {
             },
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            log: None,
         };
         self.apply(Record::UpdateEnd(mark)).map(drop)
     }
 
-    /// Writes the open records as a frame, and ends the update as the next writer does after a crash.
+    /// Writes the records since the last frame as a frame, and ends the update as interrupted, as the next writer does
+    /// after a crash.
     fn crash(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         self.finish(UpdateResult::Interrupted)
     }
 
+    /// Records a checkpoint, and continues with the state that a reader decodes from it.
     fn checkpoint(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         let note = CheckpointNote {
             base: Base::empty(lineage()),
         };
@@ -252,29 +259,29 @@ impl Bench {
     }
 
     fn begin(&mut self, intention: &Intention) -> Record {
-        let aimed = self.resolver().intention(intention);
+        let concrete = self.resolver().intention(intention);
         let id = match self.state.pending().next() {
             Some(begun) if intention.misfit => begun.id,
             _ => self.mutation(),
         };
-        let deposes = aimed.replaces.then(|| {
+        let deposes = concrete.replaces.then(|| {
             let key = format!("{:02x}", self.entropy.bits()[0]);
             DeposedKey::new(key).expect("two hexadecimal digits are a deposed key")
         });
         Record::Begin(Begin {
             id,
-            op: aimed.op,
-            target: aimed.target,
-            entry: aimed.entry.map(Arc::new),
+            op: concrete.op,
+            target: concrete.target,
+            entry: concrete.entry.map(Arc::new),
             deposes,
-            tombstone: aimed.tombstone,
+            tombstone: concrete.tombstone,
             at: None,
         })
     }
 
     fn end(&mut self, place: usize, report: &Report) -> Checked {
         let operation = self.state.pending().nth(place).cloned();
-        let operation = operation.expect("the place is below the count");
+        let operation = operation.expect("the index is below the number of pending operations");
         let result = self.resolver().report(&operation, report);
         let end = End {
             id: operation.id,

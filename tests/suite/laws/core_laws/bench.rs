@@ -1,4 +1,4 @@
-//! A state under test with the naive merge, and the journal of all applied records.
+//! The state under test, the naive merge to which it is compared, and the journal of all applied records.
 
 use super::super::naive::{Naive, Verdict};
 use super::super::resolver::Resolver;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(super) type Checked = Result<(), TestCaseError>;
 
-/// Maximum number of records in a frame; most frames have several.
+/// Maximum number of records in a frame.
 const BATCH: usize = 3;
 
 pub(crate) struct Bench {
@@ -24,10 +24,10 @@ pub(crate) struct Bench {
     pub(super) naive: Naive,
     pub(super) loaded: LoadedSnapshots,
     pub(super) entropy: SeededEntropy,
-    /// Records that aren't in a frame yet.
+    /// The records since the last frame.
     pub(super) open: Vec<Record>,
     pub(super) frames: Vec<Frame>,
-    /// The states after each frame.
+    /// The state after each frame.
     pub(super) shown: Vec<State>,
     pub(super) revisions: Vec<(RevisionId, Arc<Snapshot>)>,
 }
@@ -61,7 +61,7 @@ impl Bench {
         MutationId::random(&self.entropy)
     }
 
-    /// Applies a record to the state and to the naive merge, and compares them.
+    /// Applies a record to the state and to the naive merge, and asserts that both have the same verdict and content.
     pub(super) fn apply(&mut self, record: Record) -> Result<Verdict, TestCaseError> {
         let before = self.state.clone();
         let expected = self.naive.apply(&record, &self.loaded);
@@ -86,17 +86,17 @@ impl Bench {
         let ends = record.ends_frame();
         self.open.push(record);
         if ends || self.open.len() >= BATCH {
-            self.seal()?;
+            self.write_frame()?;
         }
         Ok(found)
     }
 
-    /// Writes the open records as a frame.
-    pub(super) fn seal(&mut self) -> Checked {
+    /// Writes the records since the last frame as a frame.
+    pub(super) fn write_frame(&mut self) -> Checked {
         let Some(last) = self.open.last() else {
             return Ok(());
         };
-        let marks = matches!(last, Record::UpdateEnd(_));
+        let ends_update = matches!(last, Record::UpdateEnd(_));
         let previous = self
             .frames
             .last()
@@ -111,7 +111,7 @@ impl Bench {
         )
         .map_err(|error| TestCaseError::fail(error.to_string()))?;
         if let Some(revision) = self.state.settle(frame.chain())
-            && marks
+            && ends_update
         {
             let snapshot = self.state.snapshot("s", moment());
             prop_assert_eq!(self.state.current(), Some(&revision));
@@ -123,7 +123,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Asserts that the full verifier finds no violation that the incremental checks had to refuse.
+    /// Asserts that the full verifier finds no violation in a state whose records passed the incremental checks.
     pub(crate) fn verify(&self) -> Checked {
         let mut snapshot = self.state.snapshot("s", moment());
         snapshot.continuation = Some(self.state.continuation());
@@ -132,26 +132,33 @@ impl Bench {
         Ok(())
     }
 
-    /// Replays each prefix of the journal from the empty state, and each suffix from a state in between.
+    /// Asserts that each prefix of the journal, applied to the empty state, gives the state after its last frame, and
+    /// that each suffix, applied to the state before its first frame, gives the last state.
     pub(crate) fn replay_every_prefix(&mut self) -> Checked {
-        self.seal()?;
+        self.write_frame()?;
         let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
         for (length, shown) in (1..).zip(&self.shown) {
             let from_start = State::new(lineage());
             let replayed = replay(from_start, &self.frames[..length], &self.loaded).map_err(failed)?;
-            prop_assert!(replayed == *shown, "replay of the first {length} frames");
+            prop_assert!(
+                replayed == *shown,
+                "the replay of the first {length} frames gives another state"
+            );
         }
         if let Some(last) = self.shown.last() {
             for (length, shown) in (1..).zip(&self.shown) {
                 let rest = &self.frames[length..];
                 let replayed = replay(shown.clone(), rest, &self.loaded).map_err(failed)?;
-                prop_assert!(replayed == *last, "replay from frame {length} on");
+                prop_assert!(
+                    replayed == *last,
+                    "the replay after the first {length} frames gives another state"
+                );
             }
         }
         Ok(())
     }
 
-    /// Encodes the state as a checkpoint and decodes it like a reader.
+    /// Encodes the state as a checkpoint, and decodes it as a reader does. Asserts that the states are equal.
     pub(super) fn reloaded(&self) -> Result<State, TestCaseError> {
         let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
         let mut snapshot = self.state.snapshot("s", moment());
@@ -164,9 +171,9 @@ impl Bench {
         Ok(state)
     }
 
-    /// A copy of the bench with the reloaded state.
+    /// Returns a copy of the bench whose state was reloaded from a checkpoint.
     pub(crate) fn resumed(&mut self) -> Result<Self, TestCaseError> {
-        self.seal()?;
+        self.write_frame()?;
         let mut resumed = Self {
             state: self.reloaded()?,
             naive: self.naive.clone(),
@@ -177,7 +184,7 @@ impl Bench {
             shown: self.shown.clone(),
             revisions: self.revisions.clone(),
         };
-        // Both benches continue with the same sequence of random bits.
+        // Continue with the same random bits in both benches, so that they apply equal records.
         self.entropy = SeededEntropy::new(2);
         resumed.open.clear();
         Ok(resumed)

@@ -1,5 +1,5 @@
-//! A reader beside the writer: it replays the store, follows the journal with the naive merge, and remembers the content
-//! of every revision.
+//! A second client that reads the store while the session writes. It compares the store with the session, applies every
+//! record of the journal to the naive merge, and remembers the content of every revision.
 
 use super::super::naive::{Naive, Verdict};
 use super::{Checked, equal_up_to_new_uids, failed, records};
@@ -13,25 +13,30 @@ use state_manager::Stack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The reader with everything that it has seen.
+/// The second client, with everything that it has read.
 pub(crate) struct Reader {
     backend: Arc<dyn Backend>,
     stack: Stack,
     naive: Naive,
     loaded: LoadedSnapshots,
+    /// The first slot that wasn't read yet.
     next: Slot,
-    /// The states that the session showed, by the slot after the last frame.
+    /// The acknowledged states of the session. The key is the first free slot of the journal when the state was
+    /// acknowledged.
     shown: BTreeMap<Slot, Arc<State>>,
     revisions: BTreeMap<RevisionId, StoredRevision>,
+    /// The revisions that were deleted.
     forgotten: Vec<RevisionId>,
+    /// The highest foreign serial of an export so far.
     exported: Option<u64>,
+    /// The foreign serial of an import whose revision isn't committed yet.
     imported: Option<u64>,
 }
 
 /// The content of a revision.
 struct StoredRevision {
     snapshot: Snapshot,
-    /// Whether the revision was current once; otherwise it was only stored.
+    /// Whether the revision was current at some time. A revision that `Session::write` made is never current.
     was_current: bool,
 }
 
@@ -51,18 +56,19 @@ impl Reader {
         }
     }
 
-    /// The states that the session showed, by the slot after the last frame.
+    /// Returns the acknowledged states of the session, each by the first free slot of the journal at the time of the
+    /// acknowledgement.
     pub(crate) const fn shown(&self) -> &BTreeMap<Slot, Arc<State>> {
         &self.shown
     }
 
-    /// All revisions that weren't deleted, oldest first.
+    /// Returns all revisions that weren't deleted, oldest first.
     pub(super) fn revisions(&self) -> Vec<RevisionId> {
         let all = self.revisions.keys();
         all.filter(|id| !self.forgotten.contains(id)).cloned().collect()
     }
 
-    pub(super) fn held(&self, revision: &RevisionId) -> &Snapshot {
+    pub(super) fn stored(&self, revision: &RevisionId) -> &Snapshot {
         &self.revisions[revision].snapshot
     }
 
@@ -70,12 +76,12 @@ impl Reader {
         self.forgotten.push(revision.clone());
     }
 
-    /// Compares the state in the store with the state that the writer shows.
+    /// Compares the state in the store, and the naive merge of its journal, with the acknowledged state of the session.
     pub(super) async fn inspect(&mut self, shown: &Arc<State>) -> Checked {
         let tip = self.stack.tip().await.map_err(failed)?;
         prop_assert!(
             *tip.state == **shown,
-            "the store holds another state than its writer shows"
+            "the state in the store differs from the state of the session"
         );
         let entries: Vec<_> = shown.entries().cloned().collect();
         prop_assert!(oracle::is_topological(&entries));
@@ -95,10 +101,11 @@ impl Reader {
         Ok(())
     }
 
+    /// Applies a record of the journal to the naive merge.
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // Only the end of the update may follow in the same frame: the shown state has the entries and outputs of
-            // the reset.
+            // After a reset, only the end of the update may follow in the same frame, which changes no entry and no
+            // output. So the state of the session has those of the snapshot that the reset names.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());
@@ -119,9 +126,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Remembers a newly committed revision, which must be current.
+    /// Remembers a newly committed revision. Asserts that it is current, and that its foreign serial is the imported
+    /// serial or higher than all serials before.
     pub(super) async fn remember_committed(&mut self, revision: RevisionId) -> Checked {
-        self.follows(&revision)?;
+        self.check_serial(&revision)?;
         let tip = self.stack.tip().await.map_err(failed)?;
         prop_assert_eq!(tip.state.current(), Some(&revision));
         let snapshot = tip.snapshot();
@@ -135,7 +143,10 @@ impl Reader {
             let exported = foreign.export(revision.serial());
             match self.imported.take() {
                 Some(imported) => prop_assert_eq!(exported, imported),
-                None => prop_assert!(Some(exported) > self.exported, "a foreign serial was used twice"),
+                None => prop_assert!(
+                    Some(exported) > self.exported,
+                    "a foreign serial must be higher than all before"
+                ),
             }
             self.exported = self.exported.max(Some(exported));
         }
@@ -147,9 +158,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Remembers a stored revision that isn't current.
+    /// Remembers a revision that was stored without becoming current.
     pub(super) fn remember_stored(&mut self, revision: RevisionId, written: &Snapshot) -> Checked {
-        self.follows(&revision)?;
+        self.check_serial(&revision)?;
         let mut snapshot = written.clone();
         snapshot.serial = Some(revision.serial());
         let was_current = false;
@@ -163,14 +174,19 @@ impl Reader {
         Ok(())
     }
 
-    fn follows(&self, revision: &RevisionId) -> Checked {
+    /// Asserts that the serial of a new revision is the highest serial plus one.
+    fn check_serial(&self, revision: &RevisionId) -> Checked {
         let highest = self.revisions.keys().map(RevisionId::serial).max();
         let next = highest.unwrap_or(Serial::ZERO).next();
-        prop_assert_eq!(revision.serial(), next, "serials increase by one");
+        prop_assert_eq!(
+            revision.serial(),
+            next,
+            "the serial must be the highest serial plus one"
+        );
         Ok(())
     }
 
-    /// Asserts that all revisions are unchanged and listed in order.
+    /// Asserts that all revisions are unchanged and listed in order, and that a deleted revision can't be read.
     pub(crate) async fn inspect_revisions(&self) -> Result<(), TestCaseError> {
         let stack = &self.stack;
         let left = self.revisions();
@@ -188,7 +204,10 @@ impl Reader {
         for (revision, held) in &self.revisions {
             let found = stack.get(revision).await;
             if self.forgotten.contains(revision) {
-                prop_assert!(found.is_err(), "{revision} was deleted");
+                prop_assert!(
+                    found.is_err(),
+                    "the deleted revision {revision} can still be read"
+                );
                 continue;
             }
             let found = found.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Actions of a single record, and actions on revisions.
+//! The actions of the driver that write a single record, and its actions on earlier revisions.
 
 use super::super::actions::Action;
 use super::super::resolver::number;
@@ -12,15 +12,16 @@ use state_core::{Entry, Result, RevisionId, Snapshot, UpdateKind};
 use state_manager::{Update, UpdateRequest};
 
 impl Driver {
-    pub(super) async fn turn_back(&mut self, action: &Action) -> Checked {
-        let made = self.reader.revisions();
-        if made.is_empty() {
+    /// Performs an action that needs an earlier revision: delete, rollback, import or write.
+    pub(super) async fn act_on_revisions(&mut self, action: &Action) -> Checked {
+        let revisions = self.reader.revisions();
+        if revisions.is_empty() {
             return Ok(());
         }
         let before = self.session.state();
         match action {
             Action::Forget(which) => {
-                let revision = which.get(&made).clone();
+                let revision = which.get(&revisions).clone();
                 let deleted = self.session.delete(&revision).await;
                 let is_current = before.current() == Some(&revision);
                 prop_assert_eq!(deleted.is_err(), is_current, "{:?}", deleted);
@@ -30,13 +31,13 @@ impl Driver {
                 Ok(())
             }
             Action::Restore(which) => {
-                let revision = which.get(&made);
+                let revision = which.get(&revisions);
                 let restored = self.session.set_current(revision).await;
-                let may = before.update().is_none() && before.pending().next().is_none();
-                prop_assert_eq!(restored.is_ok(), may, "{:?}", restored);
-                self.made(tolerated(restored)?).await?;
-                if may {
-                    let held = self.reader.held(revision);
+                let is_allowed = before.update().is_none() && before.pending().next().is_none();
+                prop_assert_eq!(restored.is_ok(), is_allowed, "{:?}", restored);
+                self.check_revision(tolerated(restored)?).await?;
+                if is_allowed {
+                    let held = self.reader.stored(revision);
                     let now: Vec<_> = self.session.state().entries().cloned().collect();
                     prop_assert!(
                         equal_up_to_new_uids(&held.entries, &now),
@@ -46,15 +47,15 @@ impl Driver {
                 Ok(())
             }
             Action::Import(which, length, serial) => {
-                let snapshot = self.first_of(which.get(&made), length);
+                let snapshot = self.first_of(which.get(&revisions), length);
                 let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
                 let request = UpdateRequest::new(UpdateKind::Import);
                 let imported = self.session.import(request, snapshot, foreign).await;
                 prop_assert_eq!(imported.is_err(), before.update().is_some(), "{:?}", imported);
-                self.made(tolerated(imported)?).await
+                self.check_revision(tolerated(imported)?).await
             }
             Action::Write(which, length) => {
-                let snapshot = self.first_of(which.get(&made), length);
+                let snapshot = self.first_of(which.get(&revisions), length);
                 let revision = self.session.write(snapshot.clone()).await.map_err(failed)?;
                 self.reader.remember_stored(revision, &snapshot)
             }
@@ -62,15 +63,16 @@ impl Driver {
         }
     }
 
+    /// Returns a revision's snapshot with only its first entries, which are still in topological order.
     fn first_of(&self, revision: &RevisionId, length: &Index) -> Snapshot {
-        let mut snapshot = self.reader.held(revision).clone();
+        let mut snapshot = self.reader.stored(revision).clone();
         snapshot
             .entries
             .truncate(length.index(snapshot.entries.len() + 1));
         snapshot
     }
 
-    /// Replaces the state within the update by the first resources of a revision, if there is a revision.
+    /// Replaces the state within the update by the first entries of a revision. Does nothing if there is no revision.
     async fn save(&self, update: &Update, which: &Index, length: &Index) -> Result<()> {
         let revisions = self.reader.revisions();
         if revisions.is_empty() {

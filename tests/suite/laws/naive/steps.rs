@@ -1,6 +1,6 @@
-//! Steps of a single record, and edits.
+//! The effect of step records and of edits on the naive state.
 
-use super::judge::{is_distinct, is_whole};
+use super::rules::{is_distinct, is_whole};
 use super::{Change, Naive, Place, RuleViolation, require};
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
 use state_core::{Dependency, Entry, EntryKey, SharedEntry};
@@ -34,7 +34,7 @@ impl Naive {
                 };
                 self.set(target, seen);
             }
-            StepChange::Refresh { target, entry: None } => self.gone(target)?,
+            StepChange::Refresh { target, entry: None } => self.remove_missing(target)?,
             StepChange::RemovePendingReplace(target) => {
                 require(self.get(target).is_some_and(|old| old.pending_replacement))?;
                 self.remove(target);
@@ -54,10 +54,12 @@ impl Naive {
         Ok(())
     }
 
-    /// Removes an entry. Another entry loses its references to the removed address unless another generation of that
-    /// address precedes it. A child gets the parent of the removed entry as its new parent. A resource of a removed
-    /// provider loses the provider unless a generation with the same id precedes it.
-    fn gone(&mut self, target: &EntryKey) -> Change {
+    /// Removes an entry whose object is missing, and prunes the references to it.
+    ///
+    /// Another entry loses its references to the removed address, unless another generation of that address precedes
+    /// the entry. A child gets the parent of the removed entry as its new parent. A resource of a removed provider
+    /// loses its provider, unless a generation of the provider with the same id precedes the resource.
+    fn remove_missing(&mut self, target: &EntryKey) -> Change {
         let gone = self.remove(target).ok_or(RuleViolation)?;
         let name = &gone.address;
         let list = self.entries();
@@ -108,7 +110,8 @@ impl Naive {
     }
 }
 
-/// Removes all references to the address of a removed entry.
+/// Removes all references of an entry to the address of the removed entry `gone`. A child of `gone` becomes a child of
+/// its parent.
 fn prune(entry: &mut Entry, gone: &Entry) {
     let name = &gone.address;
     let reference = Dependency::Entry(name.clone());

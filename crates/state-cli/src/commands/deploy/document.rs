@@ -26,11 +26,8 @@ pub(super) struct ProgramArgs {
     /// The default is `state.yaml`, `state.yml` or `state.json` in the current folder.
     #[arg(value_name = "PROGRAM")]
     program: Option<PathBuf>,
-    /// Set a configuration value of the program; repeatable
-    ///
-    /// `NAME=@FILE` reads the value from a file. Use it for secrets, because other users can read command lines.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = clap::value_parser!(ConfigArg))]
-    config: Vec<ConfigArg>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Replace this resource even if it is unchanged; repeatable
     ///
     /// With `*` (any text) or `?` (one character), replaces all matching resources.
@@ -39,6 +36,30 @@ pub(super) struct ProgramArgs {
     /// Read all recorded resources first to detect drift
     #[arg(long)]
     pub(super) refresh: bool,
+}
+
+/// Configuration values of a program.
+#[derive(Debug, clap::Args)]
+struct ConfigArgs {
+    /// Set a configuration value of the program; repeatable
+    ///
+    /// `NAME=@FILE` reads the value from a file. Use it for secrets, because other users can read command lines.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = clap::value_parser!(ConfigArg))]
+    config: Vec<ConfigArg>,
+}
+
+/// The program of a command that works on recorded resources, and needs none.
+#[derive(Debug, clap::Args)]
+pub(super) struct DeclaringArgs {
+    /// The program that declares the resources
+    ///
+    /// The commands that it declares for its resources run without an approval by `statectl trust commands`, for example in
+    /// CI. A command whose inputs depend on other resources still needs one. A program in the current folder that isn't
+    /// named here only selects the stack.
+    #[arg(value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 /// An argument of `--config`, which may be secret even if it isn't of the form `NAME=VALUE`.
@@ -73,7 +94,7 @@ impl ConfigArg {
 
 impl fmt::Debug for ConfigArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Given(…)")
+        f.write_str("ConfigArg(…)")
     }
 }
 
@@ -95,12 +116,31 @@ impl Document {
     /// # Errors
     /// [`ExitCode::Failed`](crate::ExitCode::Failed) with all problems of the program.
     pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
-        let path = match &args.program {
-            Some(path) => path.clone(),
-            None => find_program()?,
-        };
+        match &args.program {
+            Some(path) => Self::of_file(context, path, &args.config),
+            None => Self::of_file(context, &find_program()?, &args.config),
+        }
+    }
+
+    /// Reads the program that the user named for a command that needs none; none if the user named none. A program that was
+    /// only found must not make commands of a state run: the folder may be someone else's project.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; [`ExitCode::Usage`](crate::ExitCode::Usage) for values without a program.
+    pub(super) fn read_named(context: &Context, args: &DeclaringArgs) -> Result<Option<Self>, CliError> {
+        match &args.program {
+            Some(path) => Self::of_file(context, path, &args.config).map(Some),
+            None if args.config.config.is_empty() => Ok(None),
+            None => Err(CliError::usage(
+                "--config",
+                "the values are for a program: name it on the command line",
+            )),
+        }
+    }
+
+    fn of_file(context: &Context, path: &Path, args: &ConfigArgs) -> Result<Self, CliError> {
         let name = path.display().to_string();
-        let bytes = read(&path)?;
+        let bytes = read(path)?;
         let mut given = BTreeMap::new();
         for one in &args.config {
             let (name, value) = one.read()?;
@@ -115,7 +155,7 @@ impl Document {
         Ok(Self {
             program,
             given,
-            folder: folder_of(&path),
+            folder: folder_of(path),
         })
     }
 

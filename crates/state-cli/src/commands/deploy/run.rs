@@ -30,12 +30,22 @@ use std::time::Duration;
 /// How long an interrupted command waits for a lock request that is already in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The goal of a run.
+/// The goal of a run. The program of a refresh or destroy only declares commands that may run.
 #[derive(Clone, Copy)]
 pub(super) enum Goal<'a> {
     Update(&'a Document),
-    Refresh,
-    Destroy,
+    Refresh(Option<&'a Document>),
+    Destroy(Option<&'a Document>),
+}
+
+impl<'a> Goal<'a> {
+    /// The program that the user named.
+    pub(super) const fn document(self) -> Option<&'a Document> {
+        match self {
+            Self::Update(document) => Some(document),
+            Self::Refresh(declaring) | Self::Destroy(declaring) => declaring,
+        }
+    }
 }
 
 /// A run of `up`, `refresh` or `destroy`.
@@ -60,10 +70,7 @@ impl<'a> Deploy<'a> {
             context,
             flags,
             goal,
-            program: match goal {
-                Goal::Update(document) => Some(document.name()),
-                Goal::Refresh | Goal::Destroy => None,
-            },
+            program: goal.document().map(Document::name),
             engine: Engine::new(stacks.clone(), context.environment.clone()),
             stacks,
             interrupt: Interrupt::new(),
@@ -301,8 +308,15 @@ impl<'a> Deploy<'a> {
         let entries = basis.state().entries();
         let mut known: BTreeSet<Address> = entries.map(|entry| entry.address.clone()).collect();
         let operation = match self.goal {
-            Goal::Refresh => Operation::Refresh,
-            Goal::Destroy => Operation::Destroy,
+            Goal::Refresh(_) | Goal::Destroy(_) => {
+                if let Some(source) = self.source(name).await? {
+                    self.engine.declare(&run, &source);
+                }
+                match self.goal {
+                    Goal::Destroy(_) => Operation::Destroy,
+                    _ => Operation::Refresh,
+                }
+            }
             Goal::Update(document) => {
                 let source = self.source_of(document, name).await?;
                 known.extend(source.addresses().cloned());
@@ -314,11 +328,11 @@ impl<'a> Deploy<'a> {
         Ok(self.engine.plan(basis, operation, run).await?)
     }
 
-    /// The program of the run, if it has one.
+    /// The program that the user named, if there is one.
     async fn source(&self, name: &StackName) -> Result<Option<ListSource>, CliError> {
-        match self.goal {
-            Goal::Refresh | Goal::Destroy => Ok(None),
-            Goal::Update(document) => self.source_of(document, name).await.map(Some),
+        match self.goal.document() {
+            None => Ok(None),
+            Some(document) => self.source_of(document, name).await.map(Some),
         }
     }
 
@@ -348,14 +362,15 @@ impl<'a> Deploy<'a> {
 
     /// The message and the environment of the run, for the history.
     fn metadata(&self) -> Result<UpdateMetadata, CliError> {
-        let folder = match self.goal {
-            Goal::Update(document) => document.folder.clone(),
-            Goal::Refresh | Goal::Destroy => here()?,
+        let folder = match self.goal.document() {
+            Some(document) => document.folder.clone(),
+            None => here()?,
         };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let program = match self.goal {
             Goal::Update(document) => Some(document.name().title),
-            Goal::Refresh | Goal::Destroy => None,
+            // Only `up` makes its program the owner of the stack.
+            Goal::Refresh(_) | Goal::Destroy(_) => None,
         };
         Ok(UpdateMetadata {
             program,
@@ -379,8 +394,8 @@ impl<'a> Deploy<'a> {
         let steps = tree::extent(seen);
         match self.goal {
             Goal::Update(_) => format!("Apply these changes to {object} ({steps})?"),
-            Goal::Refresh => format!("Record these changes in {object}?"),
-            Goal::Destroy => format!("Destroy these resources of {object} ({steps})?"),
+            Goal::Refresh(_) => format!("Record these changes in {object}?"),
+            Goal::Destroy(_) => format!("Destroy these resources of {object} ({steps})?"),
         }
     }
 }

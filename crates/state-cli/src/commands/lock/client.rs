@@ -60,10 +60,11 @@ pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> CommandRes
         if let Some(expires) = &lock.expires {
             page.field("expires", expires);
         }
-        page.line(format_args!(
+        let use_it = format!(
             "use it with `--lock-id {id}`, release it with `statectl lock release {id}`",
             id = lock.id
-        ));
+        );
+        page.line(context.settings.invocation().apply(&use_it));
     })
 }
 

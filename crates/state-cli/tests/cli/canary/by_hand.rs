@@ -1,4 +1,4 @@
-//! Work on a sealed stack from the test process: failing steps, log lines of providers, and a step that never ends.
+//! Changes a sealed stack from the test process: failing steps, log lines of providers, and a step without an end.
 
 use super::CANARY;
 use state_core::{
@@ -30,7 +30,7 @@ async fn opened(root: &Path, identity: &Path) -> (Stack, String) {
     (stack, shown)
 }
 
-/// A resource with the canary in a sensitive value, in an unmarked value, and in an error message.
+/// Returns a resource with the canary in a sensitive value, in an unmarked value, and in an error message.
 fn entry(name: &str, size: usize) -> Entry {
     let value = serde_json::to_string(CANARY).unwrap();
     let filler = "x".repeat(size);
@@ -56,7 +56,7 @@ async fn steps(update: &Update, round: usize, outcome: Outcome) -> String {
     let mut shown = format!("{step:?} {update:?}");
     let reasons = vec![format!("half of it: {CANARY}")];
     step.end(outcome, Some(made), reasons).await.unwrap();
-    // The operation stays pending with its rejected result.
+    // The operation stays pending with its refused result.
     let broken = entry(&format!("thing.broken-{round}"), 10);
     let step = update.begin(Intent::create(broken.clone())).await.unwrap();
     let nowhere = Entry {
@@ -95,8 +95,8 @@ pub(super) async fn work(root: &Path, identity: &Path) -> String {
     let open = stack.reveal(view.snapshot()).await.unwrap();
     let texts = open.entries.iter().filter_map(|entry| entry.inputs.as_ref());
     let opened = texts.filter(|inputs| inputs.json().as_str().contains("w4tch-7he"));
-    assert!(opened.count() > 2, "the key decrypts all values");
-    // The debug output of a decrypted snapshot contains no secret either.
+    assert!(opened.count() > 2, "the key must decrypt all values");
+    // The debug output of a decrypted snapshot must contain no secret either.
     shown.push_str(&format!("{open:?}"));
     shown
 }

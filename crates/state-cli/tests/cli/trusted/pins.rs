@@ -1,4 +1,5 @@
-//! Vanished keys, changes of recipients, and expectations of clients without memory, at the command line.
+//! Missing key files, notices of changed recipients, and `--expect-key` and `--expect-revision` for clients without
+//! known stacks.
 
 use super::*;
 
@@ -50,11 +51,30 @@ fn change_of_recipients_is_shown_once() {
     anna(&["recipients", "add", bobs.trim()]).exits(0);
     bob(&["list"]).exits(0);
     anna(&["recipients", "add", carls.trim()]).exits(0);
-    let expected = format!("notice: stack default: recipients changed: +{}", carls.trim());
-    // A JSON report has no place for it, so that the next command shows it.
+    let who = anna(&["whoami", "--json"]).exits(0).data("whoami");
+    let expected = format!(
+        "notice: stack default: recipients changed by {} in revision 3: +{}",
+        who["who"].as_str().unwrap(),
+        carls.trim()
+    );
+    // A JSON report has no field for the notice, so the next command must show it.
     bob(&["list", "--json"]).exits(0).json();
     let first = bob(&["list"]).exits(0);
     assert!(first.stderr.contains(&expected), "{first:?}");
+    anna(&["recipients", "add", "--name", "dora", &identity(&sandbox, "dora")]).exits(0);
+    // Neither has a writing command a place for it in its JSON report.
+    bob(&["taint", "terraform_data.database", "--yes", "--json"])
+        .exits(0)
+        .json();
+    anna(&["recipients", "remove", bobs.trim(), "--yes"]).exits(0);
+    let second = as_user(&sandbox, "anna", &["list"]).exits(0);
+    assert!(!second.stderr.contains("notice:"), "her own changes: {second:?}");
+    anna(&["recipients", "add", "--name", "bob", bobs.trim()]).exits(0);
+    let named = bob(&["list"]).exits(0).stderr;
+    assert!(
+        named.contains("in revision 4: +dora (age1") && !named.contains("-age1"),
+        "{named}"
+    );
     for (who, again) in [("bob", bob(&["list"])), ("anna", anna(&["list"]))] {
         assert!(!again.stderr.contains("notice:"), "{who}: {again:?}");
     }
@@ -105,4 +125,44 @@ fn unexpected_key_exits_12_and_unexpected_revision_13() {
         revision,
     ])
     .exits(0);
+}
+
+/// The recipient of a new identity of this user.
+fn identity(sandbox: &Sandbox, who: &str) -> String {
+    let created = as_user(sandbox, who, &["identity", "--new"]).exits(0);
+    created.stdout.trim().to_owned()
+}
+
+#[test]
+fn changes_of_recipients_mark_the_users_own() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let bob = |arguments: &[&str]| as_user(&sandbox, "bob", arguments);
+    let (bobs, carls) = (identity(&sandbox, "bob"), identity(&sandbox, "carl"));
+    anna(&["recipients", "add", "--name", "carl", &carls]).exits(0);
+    as_user(&sandbox, "carl", &["list"]).exits(0);
+    anna(&["recipients", "add", "--name", "bob", &bobs]).exits(0);
+    bob(&["list"]).exits(0);
+    let listed = bob(&["recipients", "list"]).exits(0).stdout;
+    assert!(listed.contains(&format!("{bobs}  bob  (you)")), "{listed}");
+    anna(&["recipients", "add", "--outputs", &bobs]).exits(0);
+    let noticed = bob(&["list"]).exits(0).stderr;
+    let expected = format!("in revision 4: +bob ({bobs}, you)");
+    assert!(noticed.contains(&expected), "{noticed}");
+    // Removing rotates the key, and Anna's own recipient is among the changed ones when it is exchanged.
+    let hers = anna(&["identity"]).exits(0).stdout;
+    as_user(&sandbox, "carl", &["recipients", "remove", hers.trim(), "--yes"]).exits(0);
+    as_user(
+        &sandbox,
+        "carl",
+        &["recipients", "add", "--name", "anna", hers.trim()],
+    )
+    .exits(0);
+    as_user(&sandbox, "carl", &["recipients", "remove", &bobs, "--yes"]).exits(0);
+    let noticed = anna(&["list"]).exits(0).stderr;
+    assert!(noticed.contains(&format!("-{bobs}")), "{noticed}");
+    let history = anna(&["history"]).exits(0).stdout;
+    for part in [format!("added bob ({bobs})"), format!("removed bob ({bobs})")] {
+        assert!(history.contains(&part), "{history}");
+    }
 }

@@ -274,7 +274,7 @@ proptest! {
             2 => drop(lines[at].pop()),
             _ => lines[at].insert(0, b'x'),
         }
-        prop_assert!(by_line(&lines).is_err(), "a line was lost, doubled or changed: {at}");
+        prop_assert!(by_line(&lines).is_err(), "the reader accepted damage {damage} at line {at}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn missing_required_fields_are_refused() {
 }
 
 #[test]
-fn field_of_wrong_type_is_refused_without_its_value() {
+fn error_for_a_field_of_wrong_type_has_path_but_no_value() {
     for (field, culprit) in [
         (r#""kind":[]"#, "kind"),
         (r#""schema-version":-1"#, "schema-version"),
@@ -139,7 +139,7 @@ fn nested(levels: usize) -> String {
 }
 
 #[test]
-fn value_deeper_than_64_levels_is_refused_everywhere() {
+fn value_deeper_than_64_levels_is_refused() {
     for levels in [64, 65] {
         let entry = format!(
             r#"{{"address":"a","type":"leaf","inputs":{},"extensions":{{"t":{}}}}}"#,

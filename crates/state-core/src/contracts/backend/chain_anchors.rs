@@ -27,7 +27,7 @@ impl<'a> ChainAnchors<'a> {
         base.map(|(_, base)| base.chain)
     }
 
-    /// Checks one position while a journal is read.
+    /// Checks the digest chain at one position. A store calls this at each position of the journal that it reads.
     ///
     /// # Errors
     /// A message that names the recorded point whose chain differs.
@@ -52,7 +52,7 @@ impl<'a> ChainAnchors<'a> {
         Ok(())
     }
 
-    /// Checks the end of the journal: it must reach every recorded point.
+    /// Checks that the journal, which ends at `tail`, reaches every recorded point.
     ///
     /// # Errors
     /// A message that names the slot that the journal should reach.

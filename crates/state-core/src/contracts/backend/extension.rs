@@ -1,7 +1,7 @@
 //! Optional capabilities of a store: additional traits, offered through [`Backend::extensions`].
 //!
-//! A store implements the traits that it can support and registers itself in [`Extensions`]. All other capabilities
-//! return `Unsupported` by default.
+//! A store implements the traits of its capabilities and adds itself to [`Extensions`] for each. A request for another
+//! capability returns `Unsupported`.
 //!
 //! ```
 //! use state_core::{Backend, MemoryBackend};
@@ -30,8 +30,8 @@ pub trait CheckableStore: Send + Sync {
     /// afterwards. Takes a few seconds.
     ///
     /// # Errors
-    /// `Denied`, `Unavailable`. A missing guarantee is a finding, not an error; [`StoreCheck::require`] turns
-    /// findings into an error.
+    /// `Denied` or `Unavailable` if a request failed. A missing guarantee is a finding, not an error;
+    /// [`StoreCheck::require`] returns an error for such findings.
     async fn examine(&self) -> Result<StoreCheck>;
 }
 
@@ -45,8 +45,8 @@ pub trait CopyTarget: Send + Sync {
     /// `Conflict` if the object exists with other bytes.
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()>;
 
-    /// Adds a stack of another store with its journal byte for byte: the first frame follows `before`, and each frame
-    /// follows its predecessor. The head is written last, so after an interruption the stack doesn't exist yet and the
+    /// Adds a stack of another store with its journal, byte for byte. The first frame must follow `before`, and each
+    /// frame its predecessor. The head is written last: after an interruption, the stack doesn't exist yet, and the
     /// call can be repeated. The stack can be found only after a name points to it.
     ///
     /// # Errors
@@ -75,8 +75,8 @@ pub trait RemoteStore: Send + Sync {
     /// contract.
     async fn ready(&self) -> Result<bool>;
 
-    /// Time of the store's clock, in milliseconds since 1970. Machines with different clocks need it for grace
-    /// periods.
+    /// Returns the time of the store's clock, in milliseconds since 1970 (UTC). Grace periods are measured with this
+    /// clock, because the clocks of machines differ.
     async fn time(&self, lineage: Lineage) -> Result<i64>;
 }
 

@@ -19,7 +19,7 @@ pub struct Finding {
     pub check: &'static str,
     /// Verdict of the check.
     pub verdict: Verdict,
-    /// Observation of the check, with numbers.
+    /// Observation that led to the verdict, such as `2 winners of 100`.
     pub found: String,
     /// Consequence for users of the store; `None` if the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,11 +107,7 @@ mod tests {
             .push(Finding::noted("order", "none", "nothing"));
         assert!(store_check.require("s3://bucket").is_ok());
         for check in ["create-if-absent", "compare-and-swap"] {
-            let finding = Finding::broken(
-                check,
-                "2 winners of 100",
-                "two writers may both think that they won",
-            );
+            let finding = Finding::broken(check, "2 winners of 100", "two writers may both get the lock");
             store_check.findings.push(finding);
         }
         let refused = store_check.require("s3://bucket").unwrap_err();

@@ -24,10 +24,10 @@ pub enum StoredItemName {
 }
 
 impl StoredItemName {
-    /// Checks that a head doesn't name the item. Stores call this before they delete anything.
+    /// Checks that a head doesn't refer to the item. Stores call this before they delete anything.
     ///
     /// # Errors
-    /// `Invalid` for a snapshot that replay begins from, and for the file of the current data key.
+    /// `Invalid` for the snapshot of one of the head's bases, and for the wrapped current data key.
     pub fn check_not_referenced(&self, head: &Head) -> Result<()> {
         for snapshot in head.bases().filter_map(|(_, base)| base.snapshot.as_ref()) {
             if *self == Self::Object(snapshot.object()) {

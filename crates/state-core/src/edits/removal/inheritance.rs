@@ -1,12 +1,12 @@
-//! Dependencies that an entry inherits from removed entries, so that orderings which were only implied by a removed
-//! entry are kept.
+//! Dependencies that an entry inherits from removed entries. They keep orderings that only a removed entry implied.
 
 use super::RemovalSet;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Reference, ReferenceField, SharedEntry};
 use std::collections::BTreeSet;
 
-/// Returns the entry without references to removed entries; `None` if it doesn't change.
+/// Returns the entry as it is after the removal: references to removed entries are dropped or redirected, and inherited
+/// dependencies are added. `None` if the entry doesn't change.
 pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> {
     let key = entry.key();
     let pruned = entry.with_references(|field, to| match to {
@@ -17,7 +17,7 @@ pub(super) fn updated(removal: &RemovalSet<'_>, entry: &Entry) -> Option<Entry> 
         kept => Some(kept.clone()),
     });
     let mut updated = pruned.unwrap_or_else(|| entry.clone());
-    update_incarnation(removal, &mut updated, &key);
+    update_provider_reference(removal, &mut updated, &key);
     for dependency in inheritance(removal, entry) {
         if !updated.references().any(|reference| reference.to == dependency) {
             updated.depends_on.push(dependency);
@@ -30,7 +30,7 @@ fn has_remaining(removal: &RemovalSet<'_>, address: &Address, before: &EntryKey)
     !removal.remaining_before(address, before).is_empty()
 }
 
-/// The nearest remaining ancestor above a removed address.
+/// Returns the nearest remaining ancestor of a removed address.
 fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Option<Address> {
     let mut at = gone.clone();
     let mut seen = BTreeSet::new();
@@ -47,9 +47,9 @@ fn ancestor(removal: &RemovalSet<'_>, gone: &Address, entry: &EntryKey) -> Optio
     None
 }
 
-/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining generation
-/// of the provider, preferably the live one.
-fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
+/// If the provider entry with the referenced id is removed, changes the reference to the id of a remaining entry with
+/// the provider's address, preferably the live one.
+fn update_provider_reference(removal: &RemovalSet<'_>, updated: &mut Entry, key: &EntryKey) {
     let Some(provider) = updated.provider.as_mut().filter(|_| !updated.pending_replacement) else {
         return;
     };
@@ -61,7 +61,8 @@ fn update_incarnation(removal: &RemovalSet<'_>, updated: &mut Entry, key: &Entry
     }
 }
 
-/// Remaining dependencies of the removed entries that `entry` depends on, directly or through other removed entries.
+/// Returns the dependencies that an entry inherits. If `entry` depends on a removed entry, directly or through other
+/// removed entries, it inherits those dependencies of the removed entry that remain.
 fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     let mut inherited = Vec::new();
     let mut seen = BTreeSet::new();
@@ -88,7 +89,7 @@ fn inheritance(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<Dependency> {
     inherited
 }
 
-/// The removed entries that an entry refers to.
+/// Returns the removed entries to which an entry refers.
 fn removed_dependencies(removal: &RemovalSet<'_>, entry: &Entry) -> Vec<SharedEntry> {
     let key = entry.key();
     let mut gone = Vec::new();
@@ -116,8 +117,8 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Dependencies of the remaining members of a group. A dependent of the group inherits them through the group, so
-/// they need not be added again.
+/// Returns the dependencies that the remaining members of those groups declare on which the entry depends. The entry waits for them through
+/// the group, so they need not be added to the entry.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
     entry: &Entry,
@@ -136,8 +137,8 @@ fn declared_by_members(
     declared
 }
 
-/// Whether a member's dependency on `to` already implies that of the later `entry`. It doesn't if another generation of
-/// the address comes between the member and `entry`, because the member doesn't wait for that generation.
+/// Whether a member's dependency on `to` already implies the dependency of the later `entry` on `to`. It doesn't if a
+/// further generation of the address comes between the member and `entry`: the member doesn't wait for that generation.
 fn covers(removal: &RemovalSet<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
     match to {
         Dependency::Group(_) => true,

@@ -185,7 +185,7 @@ fn removal_refusal_lists_all_dependents() {
 }
 
 #[test]
-fn removal_passes_dependencies_on_to_dependents() {
+fn dependents_inherit_dependencies_of_removed_entries() {
     let state = of(vec![
         entry("a", &[]),
         member("b", "b", &[on("a")]),
@@ -309,7 +309,7 @@ fn flag_change_skips_entries_that_already_have_the_flag() {
 }
 
 #[test]
-fn operation_json_with_unknown_parts_is_rejected() {
+fn malformed_operation_json_is_rejected() {
     let read = |text: &str| serde_json::from_str::<Operation>(text);
     let cascade = r#"{"op":"rm","addresses":["a"],"cascade":true}"#;
     assert_eq!(read(cascade).unwrap(), rm(&["a"], true, false));

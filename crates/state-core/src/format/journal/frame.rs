@@ -209,8 +209,9 @@ impl Frame {
         ParsedFrame::Frame(Self { header, chain, bytes })
     }
 
-    /// The payload of the frame at the start of `bytes`, after a check of the header only. For a fence, the payload
-    /// contains the chain digest that [`parse`](Self::parse) needs. `None` if the frame is incomplete.
+    /// Returns the payload of the frame at the start of `bytes`, and checks only the header. The payload of a fence
+    /// contains the chain digest that [`parse`](Self::parse) needs. `None` if the header is invalid or the frame is
+    /// incomplete.
     pub fn unverified_payload(bytes: &[u8]) -> Option<&[u8]> {
         let header = Header::read(bytes).ok()?;
         (bytes.len() >= header.total()).then(|| &bytes[HEADER..HEADER + header.length])
@@ -232,13 +233,14 @@ impl Frame {
         Some((header.epoch, header.kind))
     }
 
-    /// The length of the frame at the start of `bytes` according to its header, even if `bytes` is shorter; the
-    /// length of a header if the header is not valid.
+    /// Returns the length of the frame at the start of `bytes` according to its header, even if `bytes` is shorter.
+    /// Returns the length of a header if the header is not valid.
     pub fn extent(bytes: &[u8]) -> usize {
         Header::read(bytes).map_or(HEADER, |header| header.total())
     }
 
-    /// Whether `bytes` contains a valid header anywhere. No valid header follows a torn last frame.
+    /// Whether `bytes` contains a valid header at any offset. If a header follows an incomplete frame, the journal is
+    /// damaged, because an interrupted write leaves an incomplete frame only at the end of the journal.
     pub fn header_anywhere(bytes: &[u8]) -> bool {
         bytes
             .windows(MAGIC.len())
@@ -246,7 +248,7 @@ impl Frame {
             .any(|(at, window)| window == MAGIC && Header::read(&bytes[at..]).is_ok())
     }
 
-    /// Whether these bytes, fewer than a header, may be the beginning of a frame.
+    /// Whether these bytes may be an incomplete header of a frame. False if they are at least as long as a header.
     pub fn is_header_prefix(bytes: &[u8]) -> bool {
         let known = bytes.len().min(MAGIC.len());
         bytes.len() < HEADER && bytes[..known] == MAGIC[..known]
@@ -270,7 +272,7 @@ impl fmt::Debug for Frame {
 pub enum ParsedFrame {
     /// A complete frame that follows its predecessor.
     Frame(Frame),
-    /// No bytes are left.
+    /// The offset is the end of the bytes.
     End,
     /// The bytes end within a frame.
     Short {
@@ -300,7 +302,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; the error is the failed check.
+    /// Reads the header at the start of `bytes`. The error names the failed check.
     fn read(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some(header) = bytes.first_chunk::<HEADER>() else {
             return Err("fewer bytes than a header");

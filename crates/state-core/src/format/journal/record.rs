@@ -1,6 +1,7 @@
 //! The records in a frame's payload, one JSON line each.
 
 use crate::counter::Serial;
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
@@ -47,9 +48,9 @@ pub enum Record {
     Invalidate(Invalidation),
     /// The entries match the real resources again. Pending operations stay pending.
     Validate(CompletionReason),
-    /// Entries are about to arrive from another stack.
+    /// Entries are about to be moved from another stack to this one.
     MoveIn(MoveIn),
-    /// Entries leave for another stack.
+    /// Entries move to another stack and are removed from this one.
     MoveOut(MoveOut),
     /// A move from or to another stack ends.
     MoveEnd(MoveEnd),
@@ -102,7 +103,7 @@ pub struct ResetBase {
     pub snapshot: SnapshotRef,
     /// Reason for the replacement.
     pub cause: ResetCause,
-    /// Pending operations that come with the snapshot if it was imported from another system. They are added to the
+    /// Pending operations of a state that was imported from another system, otherwise empty. They are added to the
     /// operations that are already pending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingOperation>,
@@ -140,6 +141,29 @@ pub struct UpdateEnd {
     pub base: Base,
     /// Number of entries in the revision.
     pub entries: u64,
+    /// The log of the update; `None` if nothing was logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogRef>,
+}
+
+/// A reference to the stored log of an update, with the digest of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LogRef {
+    /// BLAKE3 digest of the object's bytes.
+    pub digest: Digest,
+    /// Length of the object in bytes.
+    pub length: u64,
+}
+
+impl LogRef {
+    /// The reference to these stored bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            digest: Digest::of(bytes),
+            length: bytes.len() as u64,
+        }
+    }
 }
 
 /// A revision that was stored without becoming the current one.
@@ -154,11 +178,11 @@ pub struct DetachedRevision {
     pub entries: u64,
 }
 
-/// A checkpoint whose head swap is complete, so that history may use its snapshot.
+/// A completed checkpoint. It is recorded after the head swap, so the head has named its base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CheckpointNote {
-    /// Base that the head names since the checkpoint.
+    /// Base that the checkpoint wrote to the head.
     pub base: Base,
 }
 

@@ -6,19 +6,19 @@ use crate::address::EntryKey;
 use crate::verify::{Rule, Violation};
 use std::collections::VecDeque;
 
-/// The number of edges that the search for a smaller cycle visits after it has found one.
+/// The search for a shorter cycle stops after this number of visited edges, if it has found a cycle.
 const SEARCH_EDGES: usize = 4_000_000;
 
 /// Entries that refer to each other in a cycle, so that none of them can come first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", format_cycle(witness))]
 pub struct Cycle {
-    /// Keys of the cycle. Each entry refers to the next and the last to the first; the smallest key comes first. The
-    /// cycle is the shortest one, except in very large graphs, where it is the shortest that a bounded search finds.
+    /// Keys of the cycle. Each entry refers to the next and the last to the first; the smallest key comes first. No
+    /// cycle is shorter, except in very large graphs, where the search is bounded.
     pub witness: Vec<EntryKey>,
 }
 
-/// Formats the entries of a cycle, ending with the first entry again.
+/// Formats the entries of a cycle in order, with the first entry repeated at the end.
 pub(crate) fn format_cycle(circle: &[EntryKey]) -> String {
     let keys = circle.iter().chain(circle.first()).map(ToString::to_string);
     keys.collect::<Vec<_>>().join(" -> ")
@@ -35,7 +35,7 @@ impl From<Cycle> for Violation {
 }
 
 impl Cycle {
-    /// Finds the smallest cycle among the blocked entries. Of several cycles with the same length, returns one with
+    /// Finds the shortest cycle among the blocked entries. Of several cycles with the same length, returns one with
     /// the smallest first key.
     pub(super) fn smallest(graph: &Graph<'_>, blocked: &Blocked) -> Self {
         let subgraph = CyclicSubgraph::new(graph, blocked);
@@ -115,7 +115,8 @@ impl CyclicSubgraph {
         }
     }
 
-    /// Searches for each cycle from its smallest entry, visiting only larger entries.
+    /// Returns the shortest cycle. The search begins at each entry in turn and visits only entries with greater keys,
+    /// so that each cycle is found from its smallest entry.
     fn shortest(&self) -> Vec<u32> {
         let mut search = Search {
             subgraph: self,
@@ -123,7 +124,7 @@ impl CyclicSubgraph {
             entry_seen: vec![NONE; self.positions.len()],
             before: vec![NONE; self.positions.len()],
             depth: vec![0; self.positions.len()],
-            looked_at: 0,
+            visited_edges: 0,
         };
         let mut best = Vec::new();
         for start in (0..self.len()).filter(|&local| self.alive[local as usize]) {
@@ -131,7 +132,7 @@ impl CyclicSubgraph {
             if let Some(found) = search.from(start, limit) {
                 best = found;
             }
-            if best.len() == 1 || (!best.is_empty() && search.looked_at > SEARCH_EDGES) {
+            if best.len() == 1 || (!best.is_empty() && search.visited_edges > SEARCH_EDGES) {
                 break;
             }
         }
@@ -141,13 +142,16 @@ impl CyclicSubgraph {
 
 struct Search<'t> {
     subgraph: &'t CyclicSubgraph,
-    /// The last start from which a node, or an entry, was reached.
+    /// For each node, the last start from which it was reached.
     node_seen: Vec<u32>,
+    /// For each entry, the last start from which it was reached.
     entry_seen: Vec<u32>,
-    /// Predecessor of each entry on the search path, and its distance from the start.
+    /// Predecessor of each entry on the search path.
     before: Vec<u32>,
+    /// Number of entries on the path from the start to each entry, both included.
     depth: Vec<usize>,
-    looked_at: usize,
+    /// Number of edges visited by all searches.
+    visited_edges: usize,
 }
 
 impl Search<'_> {
@@ -162,12 +166,12 @@ impl Search<'_> {
                 return None;
             }
             for &node in subgraph.needs.get(local) {
-                self.looked_at += 1;
+                self.visited_edges += 1;
                 if std::mem::replace(&mut self.node_seen[node as usize], start) == start {
                     continue;
                 }
                 for &member in subgraph.members.get(node) {
-                    self.looked_at += 1;
+                    self.visited_edges += 1;
                     if member == start {
                         return Some(self.path(start, local));
                     }

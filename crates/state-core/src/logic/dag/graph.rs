@@ -45,7 +45,7 @@ impl Lists {
         &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
     }
 
-    /// All pairs of list and item, list by list.
+    /// Returns all pairs of list number and item, list by list.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         (0..self.len() as u32).flat_map(move |list| self.get(list).iter().map(move |&item| (list, item)))
     }
@@ -132,7 +132,7 @@ impl<'a> Graph<'a> {
         keys.into_iter().map(|(.., position)| position).collect()
     }
 
-    /// The rank of each entry in the order of keys.
+    /// Returns the rank of each entry in the order of keys, by position.
     pub(super) fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.entries.len()];
         for (rank, position) in (0..).zip(self.by_key(0..self.len())) {

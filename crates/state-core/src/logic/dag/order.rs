@@ -7,12 +7,12 @@ use std::collections::BinaryHeap;
 /// The result of a complete traversal.
 pub(super) struct Traversal {
     pub(super) order: Vec<u32>,
-    /// For each address, the generation that its dependents came after: the live one if it was placed before the
-    /// address was opened, otherwise the one that was placed first.
+    /// For each address, the entry after which its dependents were placed: the live one if it was placed before the
+    /// address was opened, otherwise the deposed one that was placed first.
     pub(super) first: Vec<u32>,
 }
 
-/// The state in which a traversal could not continue.
+/// The state of a traversal that could not continue.
 pub(super) struct Blocked {
     /// Entries that were not placed.
     pub(super) entries: Vec<u32>,
@@ -20,15 +20,16 @@ pub(super) struct Blocked {
     pub(super) open: Vec<bool>,
 }
 
-/// Places entries one by one: of the entries whose dependencies are placed, the one with the smallest rank. Ranks are
-/// a permutation of positions.
+/// Places entries one by one: of the entries whose dependencies are placed, the one with the smallest rank is next.
+/// `ranks` contains the rank of each entry and is a permutation of the positions.
 pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocked> {
     let mut walk = Walk::new(graph, ranks);
     loop {
         while let Some(Reverse(rank)) = walk.ready.pop() {
             walk.place(walk.by_rank[rank as usize]);
         }
-        // Early opening is the last resort: the reverse order deletes a dependent before each generation it waited for.
+        // Early opening is the last resort: without it, the reverse order deletes a dependent before all generations
+        // of its dependency.
         let Some(Reverse((_, _, node))) = walk.half_open.pop() else {
             break;
         };
@@ -62,8 +63,8 @@ struct Walk<'g> {
     open: Vec<bool>,
     first: Vec<u32>,
     ready: BinaryHeap<Reverse<u32>>,
-    /// Addresses of which only some generations are placed. An item contains whether the placed generation is deposed,
-    /// the rank of this generation, and the node of the address.
+    /// Addresses of which only some generations are placed. The fields of an item are: whether the placed entry is
+    /// deposed, the rank of the placed entry, and the node of the address.
     half_open: BinaryHeap<Reverse<(bool, u32, u32)>>,
     order: Vec<u32>,
 }
@@ -146,9 +147,9 @@ impl<'g> Walk<'g> {
     }
 }
 
-/// Returns the given order, with missing dependencies moved to just before the entry that needs them. `first` names the
-/// generation to move for each address and comes from a [`walk`]. Each moved dependency precedes its dependent in the
-/// order of that walk, so the recursion always ends.
+/// Returns the given order, with each late dependency moved to just before the first entry that needs it. `first` is
+/// [`Traversal::first`]: the entry to move for each address. Each moved dependency precedes its dependent in the order
+/// of that traversal, so the visits always end.
 pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
     let mut pull = Pull {
         graph,
@@ -185,8 +186,8 @@ struct Pull<'g> {
 }
 
 impl Pull<'_> {
-    /// Continues a visit whose first `done` dependencies are satisfied: either to its end, or until another visit is
-    /// needed. Returns that visit together with the number of dependencies that will then be satisfied.
+    /// Continues a visit whose first `done` dependencies are satisfied. Returns `None` at the end of the visit.
+    /// Otherwise, returns the visit that must come first, and the number of dependencies that are satisfied after it.
     fn advance(&mut self, visit: Visit, done: usize) -> Option<(Visit, usize)> {
         match visit {
             Visit::Entry(entry) => {

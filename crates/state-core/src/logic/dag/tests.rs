@@ -70,7 +70,7 @@ fn complete(mut entries: Vec<SharedEntry>) -> Vec<SharedEntry> {
     entries
 }
 
-/// Several generations of a few addresses, two groups, and random edges.
+/// Generates live and deposed entries of a few addresses, two groups, and random edges.
 fn tangles() -> impl Strategy<Value = Vec<SharedEntry>> {
     let edge = prop_oneof![
         4 => (0..4_u8).prop_map(|to| Dependency::Entry(address(&format!("n{to}")))),
@@ -97,8 +97,7 @@ fn tangles() -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
-/// Whether a topological order exists. Placing any entry that is ready is enough, because it never blocks another
-/// one.
+/// Whether a topological order exists. No backtracking is needed, because placing an entry never blocks another one.
 fn has_order(entries: &[SharedEntry]) -> bool {
     let mut left = entries.to_vec();
     let mut placed: Vec<SharedEntry> = Vec::new();
@@ -126,7 +125,7 @@ fn refers(from: &Entry, to: &Entry) -> bool {
     })
 }
 
-/// The length of a shortest cycle in a graph of entries with one generation each, by extending paths.
+/// Returns the length of a shortest cycle, found by extending paths. Each address must have only one entry.
 fn shortest_cycle(entries: &[SharedEntry]) -> Option<usize> {
     let count = entries.len();
     let mut paths: BTreeSet<(usize, usize)> = BTreeSet::new();
@@ -242,7 +241,7 @@ fn smallest_ready_key_comes_first() {
 }
 
 #[test]
-fn stable_order_moves_only_missing_dependencies() {
+fn stable_order_moves_only_late_dependencies() {
     let entries = list([
         leaf("x", &["z"]),
         leaf("y", &["x"]),
@@ -258,7 +257,7 @@ fn stable_order_moves_only_missing_dependencies() {
 }
 
 #[test]
-fn dependent_comes_after_all_generations() {
+fn dependent_comes_after_live_and_deposed_entries() {
     let entries = list([
         leaf("x", &[]),
         leaf("b", &["a"]),

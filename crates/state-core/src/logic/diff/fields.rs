@@ -9,8 +9,8 @@ use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// Fields that are left out: the entry's name and modification time, and the properties, which are compared one by
-/// one.
+/// Fields that this comparison omits: the entry's name and modification time, and the inputs and outputs, which
+/// `sides.rs` compares.
 const APART: [&str; 5] = ["address", "deposed", "inputs", "modified", "outputs"];
 
 /// Values of fields by JSON pointer.
@@ -87,8 +87,8 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
     fields
 }
 
-/// Adds extensions and unknown fields, which may contain unmarked secrets. A known field wins over an unknown one
-/// with the same name.
+/// Adds extensions and unknown fields as secrets, because they may contain unmarked ones. If an unknown field has the
+/// name of a known one, it is omitted.
 fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     for (system, value) in extensions.iter() {
         fields.insert(child_pointer("/extensions", system), Value::secret(value.clone()));

@@ -11,13 +11,13 @@ use std::fmt;
 /// The kind of change that a line of a difference describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// Only the old side has the subject.
+    /// Only the old snapshot contains the entry or property.
     Removed,
-    /// Only the new side has the subject.
+    /// Only the new snapshot contains the entry or property.
     Added,
     /// The key of the entry changed.
     Moved,
-    /// The value of the subject changed.
+    /// The content of the entry, or the value of the property, changed.
     Changed,
 }
 
@@ -38,7 +38,7 @@ impl Sign {
 pub struct DiffLine {
     /// Kind of change that the line describes.
     pub sign: Sign,
-    /// Whether the line describes a property of the entry named in a line above.
+    /// Whether the line describes a property. The entry is named in a line above.
     pub is_property: bool,
     /// Text of the line without its sign.
     pub text: String,
@@ -54,7 +54,7 @@ impl fmt::Display for DiffLine {
 /// A [`SnapshotDiff`] prepared for display. `Display` prints its lines.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedDiff {
-    /// Whether the snapshots are equal.
+    /// Whether the snapshots have no differences.
     pub identical: bool,
     /// Entries that only the old snapshot contains.
     pub removed: Vec<EntryName>,
@@ -70,7 +70,7 @@ pub struct MaskedDiff {
     pub header: Vec<MaskedChange>,
 }
 
-/// The key of an entry and its type in its own system.
+/// The key of an entry and the type of its resource.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryName {
     /// Key of the entry.
@@ -92,7 +92,7 @@ pub struct MaskedEntryDiff {
     pub changes: Vec<MaskedChange>,
 }
 
-/// A [`Change`] prepared for display. A missing side has no value.
+/// A [`Change`] prepared for display. An added value has no `old`, a removed one no `new`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MaskedChange {
     /// JSON pointer to the changed location.
@@ -202,12 +202,12 @@ impl fmt::Display for MaskedDiff {
 }
 
 impl MaskedChange {
-    /// The line of the change, labeled with the pointer without its first slash.
+    /// Returns the line of the change. Its label is the pointer without the first slash.
     pub fn line(&self) -> DiffLine {
         self.line_as(self.pointer.strip_prefix('/').unwrap_or(&self.pointer))
     }
 
-    /// The line of the change with another label.
+    /// Returns the line of the change with `name` as its label.
     pub fn line_as(&self, name: &str) -> DiffLine {
         let (sign, text) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if old == new => (Sign::Changed, "(sensitive, changed)".to_owned()),
@@ -230,7 +230,7 @@ const AROUND: usize = 16;
 /// Strings up to this length are shown whole.
 const SHORT: usize = 60;
 
-/// Formats `old → new`; of long strings only the part that differs: `…same [-old-]{+new+} same…`.
+/// Formats a change as `old → new`. Of long strings, shows only the part that differs: `…same [-old-]{+new+} same…`.
 fn transition(old: &Json, new: &Json) -> String {
     if let (Some(before), Some(after)) = (old.view().as_str(), new.view().as_str())
         && before.chars().count().max(after.chars().count()) > SHORT
@@ -254,7 +254,8 @@ fn cut(text: &str) -> String {
     format!("{start}… ({} bytes)", text.len())
 }
 
-/// The difference between two texts, from the first to the last differing word; `None` if nothing is equal.
+/// Formats the difference between two texts, from the first to the last differing word. Returns `None` if the texts
+/// have no common word at the beginning or end.
 fn words(old: &str, new: &str) -> Option<String> {
     let (old, new): (Vec<char>, Vec<char>) = (old.chars().collect(), new.chars().collect());
     let both = old.len().min(new.len());
@@ -273,7 +274,7 @@ fn words(old: &str, new: &str) -> Option<String> {
     }
     let (before, after) = (&old[head.saturating_sub(AROUND)..head], &old[old.len() - tail..]);
     let text = |part: &[char]| part.iter().collect::<String>();
-    let (gone, come) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
+    let (removed, added) = (&old[head..old.len() - tail], &new[head..new.len() - tail]);
     let part_text = |open: &str, part: &[char], close: &str| {
         if part.is_empty() {
             String::new()
@@ -285,8 +286,8 @@ fn words(old: &str, new: &str) -> Option<String> {
         "\"{}{}{}{}{}{}\"",
         if head > AROUND { "…" } else { "" },
         text(before),
-        part_text("[-", gone, "-]"),
-        part_text("{+", come, "+}"),
+        part_text("[-", removed, "-]"),
+        part_text("{+", added, "+}"),
         text(&after[..after.len().min(AROUND)]),
         if tail > AROUND { "…" } else { "" },
     ))

@@ -58,7 +58,7 @@ impl Pairs {
     }
 }
 
-/// The position of each uid; `None` if it occurs twice.
+/// Returns the position of each uid; `None` for a uid that occurs more than once.
 fn unique_uids(entries: &[SharedEntry]) -> BTreeMap<Uid, Option<usize>> {
     let mut found = BTreeMap::new();
     for (at, entry) in entries.iter().enumerate() {

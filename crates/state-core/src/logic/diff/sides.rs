@@ -114,7 +114,7 @@ pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<C
     }
 }
 
-/// The members of two objects by key, or the elements of two arrays by index.
+/// Pairs the members of two objects by key, or the elements of two arrays by index. Returns `None` for other values.
 fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<PairedViews<'a>>> {
     if let (Some(before), Some(after)) = (old.members(), new.members()) {
         let mut keys: BTreeMap<Cow<'a, str>, (Option<View<'a>>, Option<View<'a>>)> = BTreeMap::new();

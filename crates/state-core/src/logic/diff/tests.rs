@@ -172,13 +172,13 @@ proptest! {
         (first, _) in json_objects(),
         (second, _) in json_objects(),
         by_name in any::<bool>(),
-        marks_go in any::<bool>(),
+        marks_are_removed in any::<bool>(),
     ) {
         let bare = Entry::leaf("a".parse().unwrap(), "k");
         let old = with_secrets(bare.clone(), 1, &first, by_name);
         let mut new = with_secrets(bare, 2, &second, !by_name);
-        if marks_go {
-            // A secret must not become visible because its mark was removed: the other version still marks it.
+        if marks_are_removed {
+            // The old version still marks the secrets, so the diff must hide them in the new version too.
             new.sensitive_inputs.clear();
             new.inputs = object(&format!(r#"{{"password":"{SECRET}-1x"}}"#));
             new.outputs = object(&format!(r#"{{"token":"{SECRET}-1"}}"#));

@@ -30,7 +30,7 @@ fn has_member(entries: &[SharedEntry], group: &Address) -> bool {
         .any(|entry| entry.is_live() && entry.group.as_ref() == Some(group))
 }
 
-/// An update in progress: it has visited some entries, deleted others, and created new ones.
+/// An update in progress that has visited some entries, deleted others, and created new ones.
 #[derive(Debug)]
 struct Update {
     base: Vec<SharedEntry>,
@@ -70,8 +70,8 @@ fn simulate_update(base: Vec<SharedEntry>, choices: &[(bool, bool)], created: us
     }
     for (at, (_, is_deleted)) in choices.iter().enumerate().take(update.base.len()).rev() {
         let entry = &update.base[at];
-        let stays: Vec<SharedEntry> = left(&update).into_iter().filter(|other| other != entry).collect();
-        let is_needed = stays.iter().chain(&update.new).any(|other| {
+        let others: Vec<SharedEntry> = left(&update).into_iter().filter(|other| other != entry).collect();
+        let is_needed = others.iter().chain(&update.new).any(|other| {
             other
                 .references()
                 .any(|reference| reference.to == Dependency::Entry(entry.address.clone()))
@@ -96,12 +96,12 @@ proptest! {
         created in 0..4_usize,
     ) {
         let update = simulate_update(base, &choices, created);
-        prop_assert!(oracle::is_topological(&update.base), "the base");
-        prop_assert!(oracle::is_topological(&update.new), "the new list");
+        prop_assert!(oracle::is_topological(&update.base), "the base is not in order");
+        prop_assert!(oracle::is_topological(&update.new), "the new list is not in order");
         let merged = merge(&update.base, &update.new, &update.done);
         prop_assert!(oracle::is_topological(&merged));
         let keys: BTreeSet<EntryKey> = merged.iter().map(|entry| entry.key()).collect();
-        prop_assert_eq!(keys.len(), merged.len(), "keys are unique");
+        prop_assert_eq!(keys.len(), merged.len(), "a key occurs twice");
         prop_assert_eq!(merged, oracle::naive_merge(&update.base, &update.new, &update.done));
     }
 }

@@ -16,18 +16,18 @@ pub(super) fn prune_missing(entries: &mut [SharedEntry], steps: &mut Vec<Step>) 
     }
 }
 
-/// Drops the references of an entry that `goes` selects, and adds a step for each.
+/// Drops those references of an entry for which `should_drop` returns true, and adds a step for each.
 fn drop_references(
     entry: &mut SharedEntry,
-    goes: impl Fn(ReferenceField, &Dependency) -> bool,
+    should_drop: impl Fn(ReferenceField, &Dependency) -> bool,
     reason: &Reason,
     steps: &mut Vec<Step>,
 ) {
-    let kept = entry.with_references(|field, to| (!goes(field, to)).then(|| to.clone()));
+    let kept = entry.with_references(|field, to| (!should_drop(field, to)).then(|| to.clone()));
     let Some(kept) = kept else { return };
     let key = entry.key();
     let mut dropped = Vec::new();
-    for reference in entry.references().filter(|r| goes(r.field, &r.to)) {
+    for reference in entry.references().filter(|r| should_drop(r.field, &r.to)) {
         let step = Step::DropReference {
             entry: key.clone(),
             field: reference.field,
@@ -55,14 +55,16 @@ pub(super) fn break_cycles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// The cost of dropping an edge of a cycle, in order of precedence: a dependency is cheaper than structural
-/// references such as the parent; an unsatisfied reference is cheaper than a satisfied one; then the number of
-/// references, then the position.
+/// The cost of dropping an edge of a cycle. The fields are compared in this order: a dependency is cheaper than a
+/// structural reference such as the parent; a reference to a later entry is cheaper than one to an earlier entry; few
+/// references are cheaper than many.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     field: u8,
-    is_met: bool,
+    /// Whether the target comes earlier in the list.
+    is_satisfied: bool,
     references: usize,
+    /// Position of the edge in the cycle.
     index: usize,
 }
 
@@ -96,7 +98,7 @@ fn break_one(entries: &mut [SharedEntry], cycle: &Cycle, steps: &mut Vec<Step>) 
     );
 }
 
-fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
+fn cost(from: &Entry, to: &Entry, is_satisfied: bool, index: usize) -> Option<Cost> {
     let fields: Vec<u8> = from
         .references()
         .filter(|reference| leads_to(&reference.to, to))
@@ -105,7 +107,7 @@ fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
     Some(Cost {
         // Breaking the edge drops all its references, so the most structural of them decides the cost.
         field: *fields.iter().max()?,
-        is_met,
+        is_satisfied,
         references: fields.len(),
         index,
     })
@@ -128,8 +130,8 @@ const fn weight(field: ReferenceField) -> u8 {
     }
 }
 
-/// Moves dependencies to just before the entries that need them, and adds a step for each. Leaves a list with a cycle
-/// unchanged.
+/// Moves each late dependency to just before the first entry that needs it, and adds a step for each. Leaves a list
+/// with a cycle unchanged.
 pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
     if let Ok(order) = dag::stable_order(entries) {
         steps.extend(moves(entries, &order));
@@ -137,11 +139,12 @@ pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step
     }
 }
 
-/// The entries that move to a place before an entry that they came after, in their new order.
+/// Returns a step for each entry that moved ahead of an entry which came before it in the old order. The steps are in the
+/// new order.
 fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     let mut moves = Vec::new();
-    // From the end of the new order: the lowest old position seen so far. An entry with a higher old position has
-    // moved before it.
+    // The loop runs backwards through the new order, and `lowest` is the lowest old position so far. An entry with a
+    // higher old position has moved before the entry at `lowest`.
     let mut lowest: Option<usize> = None;
     for &position in order.iter().rev() {
         match lowest {
@@ -156,37 +159,41 @@ fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     moves
 }
 
-/// Moves the provider entry with the referenced id before the reference if possible; otherwise changes the id to that
-/// of an earlier entry of the provider.
+/// Moves the provider entry with the referenced id before the entry that refers to it, if possible. Otherwise changes
+/// the reference to the id of an earlier entry with the provider's address.
 pub(super) fn repair_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
     // Each provider id is tried once: otherwise an entry that no move can repair would keep the loop running forever.
     let mut tried = HashSet::new();
     loop {
-        let next = missing_incarnations(entries).into_iter().find_map(|position| {
-            let (address, id) = entries[position].incarnation()?;
-            let named = (address.clone(), id.clone());
-            (!tried.contains(&named)).then_some((position, named))
-        });
+        let next = with_unknown_provider_id(entries)
+            .into_iter()
+            .find_map(|position| {
+                let (address, id) = entries[position].provider_reference()?;
+                let named = (address.clone(), id.clone());
+                (!tried.contains(&named)).then_some((position, named))
+            });
         let Some((position, named)) = next else { break };
-        if let Some(order) = with_incarnation_earlier(entries, position, &named) {
+        if let Some(order) = with_provider_earlier(entries, position, &named) {
             steps.extend(moves(entries, &order));
             *entries = order.iter().map(|&at| entries[at].clone()).collect();
         }
         tried.insert(named);
     }
-    for position in missing_incarnations(entries) {
+    for position in with_unknown_provider_id(entries) {
         refer_to_existing(entries, position, steps);
     }
 }
 
-type Incarnation = (Address, String);
+/// A reference to a provider: its address and its id.
+type ProviderReference = (Address, String);
 
-/// Positions of entries whose provider has earlier entries, none of which has the referenced id.
-fn missing_incarnations(entries: &[SharedEntry]) -> Vec<usize> {
+/// Returns the positions of entries that refer to a provider by id, where earlier entries have the provider's address
+/// but none of them has this id.
+fn with_unknown_provider_id(entries: &[SharedEntry]) -> Vec<usize> {
     let mut ids: HashMap<&Address, Vec<Option<&str>>> = HashMap::new();
     let mut found = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
-        if let Some((address, id)) = entry.incarnation()
+        if let Some((address, id)) = entry.provider_reference()
             && let Some(earlier) = ids.get(address)
             && !earlier.contains(&Some(id.as_str()))
         {
@@ -197,12 +204,12 @@ fn missing_incarnations(entries: &[SharedEntry]) -> Vec<usize> {
     found
 }
 
-/// The order in which the provider entry with the referenced id, and its dependencies, come before the entry at
+/// Returns an order in which the provider entry with the referenced id, and its dependencies, come before the entry at
 /// `position`; `None` if that provider entry does not exist or depends on the entry.
-fn with_incarnation_earlier(
+fn with_provider_earlier(
     entries: &[SharedEntry],
     position: usize,
-    (address, id): &Incarnation,
+    (address, id): &ProviderReference,
 ) -> Option<Vec<usize>> {
     let is_named = |entry: &SharedEntry| entry.address == *address && entry.id.as_ref() == Some(id);
     let named = position + entries[position..].iter().position(is_named)?;
@@ -214,22 +221,23 @@ fn with_incarnation_earlier(
     let list: Vec<SharedEntry> = wanted.iter().map(|&at| entries[at].clone()).collect();
     let order = dag::stable_order(&list).ok()?;
     let order: Vec<usize> = order.into_iter().map(|at| wanted[at]).collect();
-    let place = |of: usize| order.iter().position(|&at| at == of);
-    (place(named)? < place(position)?).then_some(order)
+    let new_position = |of: usize| order.iter().position(|&at| at == of);
+    (new_position(named)? < new_position(position)?).then_some(order)
 }
 
+/// Changes a provider reference to the id of an earlier entry with the same address, preferably the live one.
 fn refer_to_existing(entries: &mut [SharedEntry], position: usize, steps: &mut Vec<Step>) {
     let (earlier, rest) = entries.split_at_mut(position);
     let Some(entry) = rest.first_mut() else { return };
-    let Some((address, _)) = entry.incarnation() else {
+    let Some((address, _)) = entry.provider_reference() else {
         return;
     };
     let address = address.clone();
-    let generations = || earlier.iter().filter(|other| other.address == address);
-    let live = generations().find(|other| other.is_live());
+    let providers = || earlier.iter().filter(|other| other.address == address);
+    let live = providers().find(|other| other.is_live());
     let id = live
         .into_iter()
-        .chain(generations())
+        .chain(providers())
         .find_map(|other| other.id.clone());
     if let Some(provider) = Arc::make_mut(entry).provider.as_mut() {
         provider.id = id;

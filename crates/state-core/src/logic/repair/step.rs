@@ -19,11 +19,11 @@ pub enum Step {
         /// Deposed key that the step assigned.
         key: DeposedKey,
     },
-    /// An entry lost its uid, because another entry has it.
+    /// The uid of an entry was cleared, because an earlier entry has the same uid.
     DropUid {
-        /// Entry that lost its uid.
+        /// Entry whose uid was cleared.
         entry: EntryKey,
-        /// Entry that has the uid.
+        /// Entry that keeps the uid.
         holder: EntryKey,
     },
     /// A flag of an external entry was cleared.
@@ -48,10 +48,10 @@ pub enum Step {
     Move {
         /// Key of the entry that moved.
         entry: EntryKey,
-        /// Entry before which it moved, possibly together with others.
+        /// Entry before which it was placed. Other moved entries may come between the two.
         before: EntryKey,
     },
-    /// The provider reference of an entry got the id of another entry of the provider.
+    /// The provider reference of an entry got the id of an earlier entry with the provider's address.
     ChangeIncarnation {
         /// Entry with the provider reference.
         entry: EntryKey,

@@ -72,7 +72,7 @@ fn repair_breaks_cycle_at_dependency_before_parent() {
 }
 
 #[test]
-fn repair_breaks_cycle_at_unsatisfied_dependency() {
+fn repair_breaks_cycle_at_reference_to_a_later_entry() {
     let repaired = repair(&snapshot(vec![
         entry("a", &["c"]),
         entry("b", &["a"]),
@@ -124,7 +124,7 @@ fn managed(address: &str, id: &str) -> Entry {
 }
 
 #[test]
-fn repair_moves_a_late_provider_generation() {
+fn repair_moves_a_provider_before_its_resource() {
     let repaired = repair(&snapshot(vec![
         provider("1", Some("old")),
         managed("x", "2"),

@@ -10,14 +10,14 @@ use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use std::collections::BTreeSet;
 
-/// Values that hold a secret which is marked elsewhere in the same snapshot.
+/// Unmarked values that contain a secret. The secret is marked elsewhere in the same snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copies {
-    /// Paths in entries, by the position of the entry in the snapshot.
+    /// Positions of entries in the snapshot, each with the paths to its copies.
     pub entries: Vec<(usize, Marks)>,
     /// JSON pointers into the map of the stack's outputs.
     pub outputs: Vec<String>,
-    /// Entries whose address, id or errors hold such a secret outside of all values that a path can mark.
+    /// Entries with a secret in their address, id or errors, which no path can mark.
     pub unmarked: Vec<EntryKey>,
 }
 
@@ -37,9 +37,10 @@ impl Marks {
     }
 }
 
-/// Finds the values that no mark covers and that repeat a marked value of any entry, pending operation or output of the
-/// snapshot: strings that equal it, or contain it if it has at least [`super::MIN_PART_CHARS`] characters. Common words,
-/// common numbers and regions are not searched for. Takes time in proportion to the size of the snapshot.
+/// Finds unmarked copies of the secrets of a snapshot. The secrets are the marked values of its entries, pending
+/// operations and outputs, except for common words, common numbers and regions. A copy is a string that equals a secret,
+/// or that contains a secret of at least [`super::MIN_PART_CHARS`] characters. Runs in time proportional to the size of
+/// the snapshot.
 pub fn find_copies(snapshot: &Snapshot) -> Copies {
     let secrets = secrets_of(snapshot);
     let mut copies = Copies::default();
@@ -77,8 +78,8 @@ pub fn find_copies(snapshot: &Snapshot) -> Copies {
     copies
 }
 
-/// All marked strings of a snapshot that may be searched for in other places. A mark whose value is missing covers an
-/// ancestor, out of caution; the ancestor's other values aren't searched for elsewhere.
+/// Returns all marked strings of a snapshot, except for common ones. A mark whose value is missing covers an ancestor
+/// as a precaution, but adds no strings: the other values of the ancestor need not be secrets.
 fn secrets_of(snapshot: &Snapshot) -> SecretStrings {
     let pending = snapshot.pending_operations.iter();
     let pending = pending.flat_map(PendingOperation::entries);
@@ -103,7 +104,8 @@ fn secrets_of(snapshot: &Snapshot) -> SecretStrings {
     secrets
 }
 
-/// Pointers to values of one side that only the snapshot's secrets cover, and not the marks of the entry itself.
+/// Returns pointers to those values of one side (inputs or outputs) that the snapshot's secrets cover, but the entry's
+/// own marks don't.
 fn new_pointers(
     side: &Properties,
     paths: &[String],
@@ -120,8 +122,9 @@ fn new_pointers(
     found.into_iter().filter(is_new).collect()
 }
 
-/// Whether the address, the id or an error holds a secret. An id and errors are sealed if the entry marks the secret
-/// itself; an address never is.
+/// Whether the address, the id or an error of an entry contains a secret that sealing would leave in plain text. An id
+/// is sealed if it contains one of the entry's own secrets or equals a marked value, and errors are sealed if the entry
+/// has any mark. An address is never sealed.
 fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &SecretStrings) -> bool {
     let id = entry.id.as_deref().filter(|id| {
         // A copy of the id among the marked values lets the sealer find it.

@@ -5,7 +5,7 @@ use crate::json::{Kind, View, child_pointer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Up to this number of paths, each is looked up by itself instead of through an index.
+/// The maximum number of paths that are looked up without an index of the root's members.
 const FEW: usize = 3;
 
 /// The path from a value to a nested value.
@@ -17,8 +17,7 @@ impl Path {
     pub(super) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             None => VecDeque::from([text.to_owned()]),
-            // An invalid escape is kept literally. Such a path doesn't exist, so it covers its nearest existing
-            // ancestor.
+            // An invalid escape is kept literally: `/a~2` names the member `a~2`.
             Some(pointer) => pointer
                 .split('/')
                 .map(|token| token.replace("~1", "/").replace("~0", "~"))
@@ -53,7 +52,7 @@ fn resolve_from<'a, 's>(root: View<'a>, steps: impl Iterator<Item = &'s String>)
     here
 }
 
-/// Resolves several paths. For more than a few, the members of the root are indexed once.
+/// Resolves several paths. For more than [`FEW`] paths, the members of the root are indexed once.
 pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
     let few = paths.len() <= FEW;
     let members = root.members().filter(|_| !few).into_iter().flatten();
@@ -68,8 +67,9 @@ pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
     paths.iter().map(one).collect()
 }
 
-/// Like [`resolve`], for a path that was marked on another version of the value. If the path ends at a missing member
-/// of an object or array, its target doesn't exist in this version, and nothing is covered.
+/// Like [`resolve`], for a path that was marked on another version of the value. If the path leads into a string,
+/// number or boolean, returns this scalar. If the next step is missing in an object, an array or null, returns `None`:
+/// the target doesn't exist in this version.
 fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
     let mut here = root;
     for step in &path.0 {
@@ -81,18 +81,19 @@ fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
     Some(here)
 }
 
-/// Returns the values at those paths that exist.
+/// Resolves paths with [`resolve_foreign`], and omits those without a value.
 pub(super) fn resolve_existing<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
-    let there = paths.iter().filter_map(|path| resolve_foreign(root, path));
-    there.collect()
+    let existing = paths.iter().filter_map(|path| resolve_foreign(root, path));
+    existing.collect()
 }
 
-/// Follows one path segment, through any number of wrappers.
+/// Follows one path segment. If there is no such member, looks for it inside Terraform's wrappers of dynamic values
+/// (see [`wrapped`]), which may be nested.
 fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
     let mut here = view;
     loop {
         let found = match here.elements() {
-            // Only canonical indices are accepted: `01` is not an index and doesn't exist.
+            // Only canonical indices are accepted: `01` is no index.
             Some(mut elements) => index(step).and_then(|index| elements.nth(index)),
             None => here.get(step),
         };
@@ -108,7 +109,7 @@ fn index(step: &str) -> Option<usize> {
     (index.to_string() == step).then_some(index)
 }
 
-/// The content of Terraform's wrapper of a dynamic value.
+/// Returns the content of Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`; `None` for another value.
 fn wrapped(view: View<'_>) -> Option<View<'_>> {
     let is_wrapper = view.members()?.count() == 2 && view.get("type").is_some();
     if is_wrapper { view.get("value") } else { None }
@@ -120,12 +121,13 @@ pub(super) struct CoveredValue<'a> {
     pub(super) view: View<'a>,
 }
 
-/// Returns all secret values in an object whose keys are field names.
+/// Returns all secret values in an object: those at `paths`, and those that `also` covers. The keys of the root are
+/// field names and never secret.
 pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, true)
 }
 
-/// Returns all secret values in a value without field names, such as an output.
+/// Like [`covered`], for a value whose top-level keys may be secret too, such as an output.
 pub(super) fn covered_below<'a>(
     root: View<'a>,
     paths: &[Path],
@@ -134,7 +136,7 @@ pub(super) fn covered_below<'a>(
     find(root, &marked(root, paths), also, false)
 }
 
-/// Like [`covered`], and also applies the marks of another version of the value.
+/// Like [`covered`], and also applies `foreign`, the paths marked on another version of the value.
 pub(super) fn covered_with<'a>(
     root: View<'a>,
     own: &[Path],
@@ -142,17 +144,19 @@ pub(super) fn covered_with<'a>(
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
     let mut marked = marked(root, own);
-    let there = foreign.iter().filter_map(|path| resolve_foreign(root, path));
-    marked.extend(there.map(|view| view.offset()));
+    let existing = resolve_existing(root, foreign).into_iter();
+    marked.extend(existing.map(|view| view.offset()));
     find(root, &marked, also, true)
 }
 
-/// The offsets of marked values. No two values of one text begin at the same offset.
+/// Returns the offsets of marked values. No two values of one text begin at the same offset.
 fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
-    let there = resolve_all(root, paths);
-    there.into_iter().map(|view| view.offset()).collect()
+    let values = resolve_all(root, paths);
+    values.into_iter().map(|view| view.offset()).collect()
 }
 
+/// Finds the values at the offsets `marked`, and those that `also` covers. `fields`: whether the keys of the root are
+/// field names, which are never secret.
 fn find<'a>(
     root: View<'a>,
     marked: &BTreeSet<usize>,

@@ -1,8 +1,8 @@
 //! Masking of parts of secrets in messages.
 //!
-//! A marked command often contains a token at an unknown place. Therefore every part of at least [`LEAST`] bytes that
-//! a message and a secret have in common is hidden. A token of that length that is embedded in a marked string is
-//! then never shown completely. In case of doubt, more is hidden rather than less.
+//! A marked command often contains a token at an unknown position. Therefore every part of at least [`LEAST`] bytes
+//! that a message and a secret have in common is hidden: a token of at least this length inside a marked string is
+//! never shown completely. In case of doubt, more is hidden rather than less.
 
 use super::limits::MIN_SECRET_CHARS;
 use crate::json::write_string;
@@ -17,7 +17,7 @@ const LEAST: usize = MIN_SECRET_CHARS;
 const WINDOW: u64 = (1 << (8 * LEAST)) - 1;
 
 /// Returns the text with a placeholder for every part that it has in common with one of the secrets, in plain or
-/// JSON-escaped form. Runs in linear time, with memory in proportion to the text and the longest secret.
+/// JSON-escaped form. Runs in linear time, with memory proportional to the lengths of the text and the longest secret.
 pub(super) fn masked<'t>(
     text: &'t str,
     secrets: impl Iterator<Item = &'t String>,
@@ -51,7 +51,7 @@ pub(super) fn masked<'t>(
     Cow::Owned(replaced(text, &is_hidden, placeholder))
 }
 
-/// All windows of [`LEAST`] bytes, one per start position.
+/// Returns all windows of [`LEAST`] bytes as numbers, one per start position.
 fn windows(text: &str) -> impl Iterator<Item = u64> {
     let numbers = text.bytes().scan(0, |window: &mut u64, byte| {
         *window = ((*window << 8) | u64::from(byte)) & WINDOW;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The list, with comments that begin with `#`.
+/// Text of the list: one value per line; lines that begin with `#` are comments.
 const LIST: &str = include_str!("frequent_values.txt");
 
 fn values() -> impl Iterator<Item = &'static str> {
@@ -36,7 +36,7 @@ mod tests {
             assert_eq!(one, one.trim().to_lowercase());
             assert!(
                 one.chars().count() >= MIN_SECRET_CHARS,
-                "{one} is never searched for"
+                "{one} is too short to be searched for, so it must not be listed"
             );
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Length of a window. A character has at least one byte, so every secret that is long enough has a window.
 const WINDOW: usize = MIN_PART_CHARS;
 
-/// Number of windows of a secret from which its index entry is chosen.
+/// Approximate number of windows of a secret that are compared to choose the indexed one.
 const CANDIDATES: usize = 16;
 
 /// Number of bytes that may be compared for each byte of the text.
@@ -53,13 +53,14 @@ impl Parts {
         let words = (parts.by_window.len() / 2).next_power_of_two().max(8);
         parts.filter = vec![0; words];
         for window in parts.by_window.keys() {
-            let (word, bit) = place(window, words);
+            let (word, bit) = filter_bit(window, words);
             parts.filter[word] |= bit;
         }
         parts
     }
 
-    /// Adds a secret under the window that the fewest other secrets have: secrets such as PEM keys begin and end alike.
+    /// Indexes a secret by the window that the fewest other secrets have. Many secrets share windows: PEM keys begin
+    /// and end alike.
     fn add(&mut self, secret: &str) {
         let bytes = secret.as_bytes();
         let last = bytes.len() - WINDOW;
@@ -86,7 +87,7 @@ impl Parts {
         let bytes = text.as_bytes();
         let mut budget = bytes.len().saturating_mul(MAX_COMPARED);
         for (at, window) in bytes.windows(WINDOW).enumerate() {
-            let (word, bit) = place(window, self.filter.len());
+            let (word, bit) = filter_bit(window, self.filter.len());
             if self.filter[word] & bit == 0 {
                 continue;
             }
@@ -116,9 +117,11 @@ fn is_long(secret: &str) -> bool {
     secret.trim().chars().count() >= MIN_PART_CHARS && !super::frequent_values::is_common(secret)
 }
 
-/// Word and bit of a window in a filter of `words` words, a power of two.
-fn place(window: &[u8], words: usize) -> (usize, u64) {
-    // FNV-1a over the window: the filter needs no protection against chosen windows, because the map behind it has one.
+/// Returns the index of a window's word in the filter, and the bit in this word. `words` is the number of words in the
+/// filter, a power of two.
+fn filter_bit(window: &[u8], words: usize) -> (usize, u64) {
+    // FNV-1a without a seed: windows that an attacker chooses to collide only cause lookups in the map, whose hash has
+    // a random seed.
     let hash = window.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });

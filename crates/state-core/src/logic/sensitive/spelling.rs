@@ -4,13 +4,13 @@ use crate::json::write_string;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The secret as it is written in plain text, in JSON, in the JSON of Go programs such as Terraform, and in a URL.
-/// White space around the secret is removed, as programs do when they read a key from a file.
+/// Returns the secret in plain text, in JSON, in the JSON of Go programs such as Terraform, and in a URL. White space
+/// around the secret is removed, because programs trim a key that they read from a file.
 pub(super) fn spellings(secret: &str) -> BTreeSet<String> {
     let plain = secret.trim();
     let mut json = String::new();
     write_string(&mut json, plain);
-    // Without the quotes.
+    // The part between the quotes.
     let json = &json[1..json.len() - 1];
     let go = json
         .replace('&', "\\u0026")

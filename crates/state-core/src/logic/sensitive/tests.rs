@@ -173,7 +173,7 @@ fn debug_shows_no_secret() {
     assert_eq!(format!("{secrets:?}"), "SecretStrings(1)");
 }
 
-/// Strings that occur in a text only as a whole.
+/// Generates strings with delimiters, so that no string is a part of another one.
 fn token() -> impl Strategy<Value = String> {
     "<[a-d]{5}>"
 }

@@ -2,7 +2,7 @@
 
 use super::{Suspicion, suspicion};
 
-/// A token is put together here, so that no scanner takes this file for a leak.
+/// Builds a token at run time, so that no secret scanner reports this file.
 fn token(prefix: &str, unit: &str, length: usize) -> String {
     format!(
         "{prefix}{}",

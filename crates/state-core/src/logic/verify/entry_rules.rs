@@ -5,7 +5,7 @@ use super::{Rule, Violation};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, EntryType, Reference, ReferenceField};
 
-/// The lookups in a list of entries that the rules about references need.
+/// Lookups in a list of entries, for the rules about references.
 pub(crate) trait Lookup {
     /// A position in the list.
     type Position: Copy + Ord;
@@ -80,7 +80,7 @@ pub(crate) fn reference<L: Lookup>(
 /// [`Rule::ProviderId`]: returns a violation if the provider of an entry at `position` comes earlier, but none of the
 /// provider's earlier entries has the referenced id.
 pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Position) -> Option<Violation> {
-    let (provider, id) = entry.incarnation()?;
+    let (provider, id) = entry.provider_reference()?;
     let is_earlier = |first: Option<L::Position>| first.is_some_and(|first| first < position);
     if !is_earlier(list.first_of(provider)) || is_earlier(list.first_with_id(provider, id)) {
         return None;

@@ -50,7 +50,7 @@ proptest! {
     fn each_corruption_violates_its_rule((snapshot, rule) in snapshots(16).prop_flat_map(corrupted)) {
         let report = verify(&snapshot);
         let is_found = report.violations.iter().any(|violation| violation.rule == rule);
-        prop_assert!(is_found, "no {} among {:?}", rule.name(), lines(&report));
+        prop_assert!(is_found, "no violation of {} in {:?}", rule.name(), lines(&report));
     }
 
     #[test]
@@ -118,7 +118,7 @@ fn violations_are_ordered_by_entry_then_rule() {
 }
 
 #[test]
-fn address_is_satisfied_by_any_earlier_generation() {
+fn address_is_satisfied_by_any_earlier_entry() {
     let old_first = snapshot([
         deposed(leaf("a", &[]), "old"),
         leaf("b", &["a"]),

@@ -106,7 +106,7 @@ impl<T: Empty + fmt::Debug> fmt::Debug for BoxedField<T> {
     }
 }
 
-/// The size of an entry matters, because there may be hundreds of thousands of them.
+/// Checks that a boxed field has the size of a pointer: a state may contain hundreds of thousands of entries.
 const _: () = {
     assert!(size_of::<BoxedField<Option<Provider>>>() == size_of::<usize>());
     assert!(size_of::<BoxedField<Vec<Address>>>() == size_of::<usize>());

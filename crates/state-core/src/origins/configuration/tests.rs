@@ -24,7 +24,11 @@ fn decode_gives_each_value_the_type_of_its_field() {
     ];
     let decoded = schema().decode("backend x", given).unwrap();
     assert_eq!(decoded.path("path").unwrap().to_str(), Some("a/b"));
-    assert_eq!(decoded.integer("retries"), Some(3), "the default");
+    assert_eq!(
+        decoded.integer("retries"),
+        Some(3),
+        "a missing value gets the default"
+    );
     assert_eq!(decoded.boolean("read-only"), Some(true));
     assert_eq!(decoded.string("access-token"), Some("x"));
     assert_eq!(decoded.integer("pin"), Some(-7));

@@ -1,5 +1,5 @@
-//! The incremental check and the full verifier agree on every change, including groups, providers and deposed
-//! objects.
+//! Tests that the incremental check and the full verifier agree on every change, including groups, providers and
+//! deposed entries.
 
 use super::{address, lineage, uid};
 use crate::address::{DeposedKey, EntryKey};

@@ -1,4 +1,4 @@
-//! The records of a move between stacks: their refusals, and the reservations for incoming entries.
+//! Tests of the records of a move between stacks, and of the reservations for incoming entries.
 
 use super::{Bench, live, resource, rules, uid};
 use crate::journal::Record;

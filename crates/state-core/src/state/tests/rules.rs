@@ -1,4 +1,4 @@
-//! Refusals at begin, and results that violate a rule.
+//! Tests of the rules for begin, end, resolve and edit, and of replay in the middle of an update.
 
 use super::*;
 use crate::mutation::{Edit, EditChange, Resolution, Resolve};
@@ -38,7 +38,7 @@ fn begin_refuses_to_delete_a_protected_entry() {
     assert_eq!(
         rules(bench.delete(live("a"), true)),
         [Rule::Protected],
-        "a delete that leaves a tombstone for a replacement is refused too"
+        "a protected entry can't be deleted for a replacement either"
     );
 }
 
@@ -137,7 +137,7 @@ fn resolve_records_the_actual_outcome() {
 }
 
 #[test]
-fn resolved_partial_update_keeps_reasons_and_old_inputs() {
+fn resolved_partial_update_keeps_init_errors_and_old_inputs() {
     let with_size = |size: &str| Entry {
         inputs: Properties::new(Json::parse(&format!(r#"{{"size":{size}}}"#)).unwrap()),
         ..resource("a", &[])
@@ -183,15 +183,15 @@ fn group_dependency_needs_every_live_member_earlier() {
     assert_eq!(
         rules(late),
         [Rule::ReferenceEarlier],
-        "refused before the provider is called"
+        "begin must refuse a member after its dependent, before the provider is called"
     );
 }
 
 #[test]
-fn provider_generation_in_use_cannot_be_deleted() {
-    let provider = |id: &str, generation: &str| Entry {
+fn deposed_provider_with_a_referenced_id_cannot_be_deleted() {
+    let provider = |id: &str, seed: &str| Entry {
         id: Some(id.into()),
-        uid: Some(uid(generation)),
+        uid: Some(uid(seed)),
         ..resource("p", &[])
     };
     let managed = Entry {
@@ -254,7 +254,7 @@ fn edit_applies_completely_or_not_at_all() {
     assert_eq!(
         bench.entry("z").uid,
         Some(uid("a")),
-        "the uid stays with the object"
+        "a moved entry keeps its uid"
     );
 }
 
@@ -279,7 +279,7 @@ fn replay_from_mid_update_checkpoint_yields_same_state() {
 }
 
 #[test]
-fn appended_entry_survives_further_recording() {
+fn appended_entry_is_kept_when_later_steps_are_recorded() {
     let mut bench = Bench::open();
     assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);
     let changes = vec![EditChange::Append(Arc::new(resource("b", &["a"])))];
@@ -291,7 +291,7 @@ fn appended_entry_survives_further_recording() {
 }
 
 #[test]
-fn resolved_entry_survives_further_recording() {
+fn resolved_entry_is_kept_when_later_steps_are_recorded() {
     let mut bench = Bench::open();
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);

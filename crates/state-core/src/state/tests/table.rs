@@ -17,7 +17,7 @@ fn begin_only_records_a_pending_operation() {
     assert_eq!(pending, [(Op::Create, live("b"))]);
     assert!(
         !bench.state.is_reliable(),
-        "begin marks the stack as being mutated"
+        "a pending operation must make the state unreliable"
     );
 }
 
@@ -26,7 +26,7 @@ fn successful_create_is_recorded_before_the_base() {
     let mut bench = Bench::with([resource("a", &[])]);
     assert_eq!(bench.run(Op::Create, resource("b", &[])), vec![]);
     assert_eq!(bench.order(), ["b", "a"]);
-    assert!(bench.state.is_reliable(), "a durable completion clears the mark");
+    assert!(bench.state.is_reliable(), "no operation is pending after its end");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn same_moves_the_entry_to_the_recorded_entries() {
 }
 
 #[test]
-fn replace_is_a_marker() {
+fn replace_step_changes_no_entry_but_requires_one() {
     let mut bench = Bench::with([resource("a", &[])]);
     bench.step(StepChange::Replace(live("a"))).unwrap();
     assert_eq!(bench.order(), ["a"]);
@@ -302,10 +302,11 @@ fn refresh_of_missing_object_prunes_references_and_reparents() {
     assert_eq!(heir.depends_on, [Dependency::Entry(address("root"))]);
 }
 
-/// Pulumi issue 21386: a child or a managed object is listed between two generations of which the first is gone.
+/// The case of Pulumi issue 21386: dependents come between the live and the deposed entry of one address, and the
+/// resource of the live entry, which comes first, no longer exists.
 #[test]
-fn refresh_of_missing_generation_prunes_only_its_dependents() {
-    let generation = |id: &str, deposed: bool| Entry {
+fn refresh_prunes_only_references_to_the_missing_entry() {
+    let provider = |id: &str, deposed: bool| Entry {
         id: Some(id.into()),
         deposed: deposed.then(|| DeposedKey::new("old").unwrap()),
         uid: Some(uid(id)),
@@ -324,15 +325,15 @@ fn refresh_of_missing_generation_prunes_only_its_dependents() {
         ..resource("child", &["p"])
     };
     let mut bench = Bench::with([
-        generation("new", false),
+        provider("new", false),
         child,
         managed("first", "new"),
-        generation("gone", true),
-        managed("second", "gone"),
+        provider("previous", true),
+        managed("second", "previous"),
         resource("third", &["p"]),
     ]);
-    let gone = |target: EntryKey| StepChange::Refresh { target, entry: None };
-    bench.step(gone(live("p"))).unwrap();
+    let missing = |target: EntryKey| StepChange::Refresh { target, entry: None };
+    bench.step(missing(live("p"))).unwrap();
     assert_eq!(bench.entry("child").parent, None);
     assert_eq!(bench.entry("child").depends_on, []);
     assert_eq!(bench.entry("first").provider, None);
@@ -341,9 +342,9 @@ fn refresh_of_missing_generation_prunes_only_its_dependents() {
     assert_eq!(
         third,
         [Dependency::Entry(address("p"))],
-        "the other generation comes before it"
+        "the deposed entry still satisfies the reference"
     );
-    bench.step(gone(deposed("p", "old"))).unwrap();
+    bench.step(missing(deposed("p", "old"))).unwrap();
     assert_eq!(bench.entry("second").provider, None);
     assert_eq!(bench.entry("third").depends_on, []);
 }

@@ -1,7 +1,7 @@
-//! Rules of the capabilities that a store claims, tested in both directions: a false claim is dangerous, and a
-//! missing claim causes unnecessary work.
+//! Rules of the capabilities that a store claims. A store must have exactly these capabilities: a false claim is
+//! dangerous, and a missing claim causes unnecessary work.
 //!
-//! These rules need several handles to one place, as several processes would have.
+//! These rules need several handles to one store, as several processes would have.
 
 use super::{Bench, RuleViolation, Verdict, ensure, ensure_fails};
 use crate::backend::{Backend, NamePointer, NameTarget};
@@ -11,8 +11,8 @@ use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
 
-/// Runs all rules of capabilities. `open` returns a new handle to the place with this number: a place is empty when
-/// it is first opened, and handles share only the content of the store.
+/// Runs all rules of capabilities. `open` returns a new handle to the store with the given number. A store must be
+/// empty when it is first opened, and its handles may share nothing but the content of the store.
 pub async fn run_all<B: Backend>(
     open: impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,
@@ -39,11 +39,7 @@ async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), RuleViolation
     let lineage = Lineage::random(bench.entropy);
     let head = Head::new(lineage, name.clone(), bench.nonce());
     bench.backend.create_stack(&head).await?;
-    let pointer = NamePointer {
-        name: name.clone(),
-        target: NameTarget::Lineage(lineage),
-        nonce: bench.nonce(),
-    };
+    let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), bench.nonce());
     bench.backend.swap_name(&name, None, &pointer).await?;
     let held = bench.acquire(lineage, "anna").await?;
     bench.append(&held, held.tail, b"\"kept\"\n").await?;

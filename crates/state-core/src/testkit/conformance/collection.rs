@@ -1,4 +1,4 @@
-//! Rules of garbage collection: which objects are deleted, and which never are.
+//! Rules of garbage collection: which items a writer deletes, and which deletions it refuses.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{Acquired, ObjectName, StoredItem, StoredItemName, Tail};
@@ -76,7 +76,7 @@ impl Segments {
         }
     }
 
-    /// Moves the history floor in the head to the second segment.
+    /// Moves the history floor in the head to the second segment, so that the first one may be deleted.
     async fn drop_first(&self, bench: &Bench<'_>) -> Result<Head> {
         let collection = Collection {
             base: self.second.clone(),
@@ -193,7 +193,7 @@ pub async fn collection_deletes_only_before_the_history_floor(bench: &Bench<'_>)
     )
 }
 
-/// Reading before the history floor fails with `NotFound`, before the deletion as well as after it.
+/// Reading from a slot before the history floor fails with `NotFound`, even if the frames have not been deleted yet.
 pub async fn read_before_the_history_floor_is_not_found(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());
@@ -224,7 +224,7 @@ pub async fn read_before_the_history_floor_is_not_found(bench: &Bench<'_>) -> Ve
     Ok(())
 }
 
-/// Deletion requires that the head dropped the item, and refuses items that the head names.
+/// A writer refuses to delete journal objects at or after the history floor, and objects that the head names.
 pub async fn items_in_use_are_not_deleted(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());

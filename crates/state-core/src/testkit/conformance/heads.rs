@@ -3,7 +3,7 @@
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{ClientLock, Holder, ObjectKind, ObjectName};
 use crate::counter::{Epoch, Generation, Slot};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
@@ -65,7 +65,7 @@ pub async fn missing_stack_or_object_is_not_found(bench: &Bench<'_>) -> Verdict 
     )
 }
 
-/// A change of the head can't set epoch, generation, lineage and nonce. Changes of name and client lock are stored.
+/// A head swap ignores changes of epoch, generation, lineage and nonce, and stores changes of name and client lock.
 pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -116,7 +116,7 @@ pub async fn head_swap_keeps_fields_of_the_backend(bench: &Bench<'_>) -> Verdict
     Ok(())
 }
 
-/// A change receives the latest head, not the head at the time of the acquire.
+/// A head swap passes the latest head to the change, not the head at the time of the acquire.
 pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -136,11 +136,43 @@ pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
+/// A change that fails ends the swap with its error. The stored head stays as it was, and the writer goes on.
+pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    let before = bench.backend.read_head(lineage).await?;
+    let refused = held
+        .writer
+        .swap_head(bench.nonce(), &|head| {
+            head.floor = Slot(7);
+            Err(Error::conflict("head", "the change was refused"))
+        })
+        .await;
+    let is_own_error =
+        matches!(&refused, Err(Error::Conflict { reason, .. }) if reason == "the change was refused");
+    ensure(is_own_error, "a swap does not return the error of its change")?;
+    ensure(
+        bench.backend.read_head(lineage).await? == before,
+        "a change that failed changed the stored head",
+    )?;
+    let change = |head: &mut Head| {
+        head.floor = head.floor.next();
+        Ok(())
+    };
+    let swapped = held.writer.swap_head(bench.nonce(), &change).await?;
+    ensure(
+        swapped.floor == Slot(1),
+        "a swap after a failed change was not applied to the stored head",
+    )?;
+    Ok(held.writer.check().await?)
+}
+
 /// The head of a removed stack stays as a tombstone with a higher epoch, which fences every writer.
 pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
-    // A removal is marked, and signed, by a swap before it takes effect. No later swap takes the mark back.
+    // Before a removal, a head swap sets the mark `removed`, which the tag of the head covers. No later swap may clear
+    // the mark.
     for removed in [true, false] {
         let change = |head: &mut Head| {
             head.removed = removed;
@@ -149,7 +181,7 @@ pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
         let marked = held.writer.swap_head(bench.nonce(), &change).await?;
         ensure(
             marked.removed,
-            "a swap ignores or takes back the mark of a removal",
+            "a swap does not set the mark of a removal, or clears it",
         )?;
     }
     held.writer.remove(bench.nonce()).await?;

@@ -8,7 +8,7 @@ use crate::head::{Base, Watermark};
 use crate::id::Lineage;
 use crate::journal::{Frame, FrameKind, ParsedFrame, genesis};
 
-/// Checks that frames follow each other from `tail` on, byte for byte; returns the end.
+/// Returns the end of the journal after the frames; `None` if one of them doesn't follow the previous one, or `tail`.
 fn linked(mut tail: Tail, frames: &[Frame]) -> Option<Tail> {
     for frame in frames {
         let parsed = Frame::parse(frame.bytes(), 0, &tail.chain);
@@ -71,8 +71,8 @@ pub async fn frames_are_read_in_order_and_linked(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// A frame for another slot or another chain is refused. After that error the frame is not visible, and the writer
-/// accepts no more frames.
+/// A writer refuses a frame for another slot or another chain. After that error, the frame is not visible, and the
+/// writer accepts no more frames.
 pub async fn frame_for_another_slot_or_chain_is_refused(bench: &Bench<'_>) -> Verdict {
     for wrong in [true, false] {
         let lineage = bench.stack().await?;
@@ -86,7 +86,7 @@ pub async fn frame_for_another_slot_or_chain_is_refused(bench: &Bench<'_>) -> Ve
         let stray = bench.frame(held.writer.epoch(), tail, b"{}\n")?;
         ensure(
             held.writer.append(&stray).await.is_err(),
-            "a frame was accepted that does not follow the last one",
+            "a writer accepted a frame that does not follow the last one",
         )?;
         let view = bench.backend.read_journal(lineage, None).await?;
         ensure_whole(&view)?;
@@ -100,7 +100,7 @@ pub async fn frame_for_another_slot_or_chain_is_refused(bench: &Bench<'_>) -> Ve
     Ok(())
 }
 
-/// The next holder gets all acknowledged frames, then its own fence.
+/// An acquire returns all acknowledged frames, and then the fence that it wrote.
 pub async fn acquire_returns_all_frames_with_its_fence_last(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let mut expected = Vec::new();
@@ -130,7 +130,7 @@ pub async fn acquire_returns_all_frames_with_its_fence_last(bench: &Bench<'_>) -
     Ok(())
 }
 
-/// Reading from a slot returns the frames from that slot on, as a following reader needs.
+/// Reading from a slot returns the frames from that slot on. A reader that follows a journal needs this.
 pub async fn reading_from_a_slot_returns_the_later_frames(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -141,7 +141,7 @@ pub async fn reading_from_a_slot_returns_the_later_frames(bench: &Bench<'_>) -> 
         let skipped = usize::try_from(from).unwrap_or(usize::MAX);
         ensure(
             whole.frames.get(skipped..) == Some(&rest.frames[..]),
-            "reading from a slot returned other frames than the journal has there",
+            "reading from a slot returned other frames than reading the whole journal",
         )?;
         ensure(
             rest.tail == tail,
@@ -151,7 +151,7 @@ pub async fn reading_from_a_slot_returns_the_later_frames(bench: &Bench<'_>) -> 
     Ok(())
 }
 
-/// The journal continues after a rotation, and the head may name the start of the new segment; reads then start
+/// The journal continues after a rotation. If the head names the start of the new segment as its base, reads begin
 /// there.
 pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;

@@ -47,7 +47,7 @@ pub async fn released_lock_is_free_and_epoch_rises(bench: &Bench<'_>) -> Verdict
         )?;
         ensure(
             held.writer.epoch() == held.head.epoch,
-            "writer and head differ in epoch",
+            "the epoch of the writer differs from that of the head",
         )?;
         epoch = held.head.epoch;
         held.writer.release().await?;
@@ -77,7 +77,7 @@ pub async fn dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A break must name the current epoch; otherwise it would hit a later lock holder.
+/// A break must name the current epoch; otherwise it could take the lock from a later lock holder.
 pub async fn break_requires_the_current_epoch(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;

@@ -31,7 +31,9 @@ pub(super) fn moved_name(store: &StoreImage, object: &str) -> Vec<Edit> {
         return Vec::new();
     };
     let moved = Edit::put(format!("{folder}/{MARKER}.json"), bytes.clone());
-    let tombstone = pointer(store, object, |pointer| pointer.target = NameTarget::Removed);
+    let tombstone = pointer(store, object, |pointer| {
+        pointer.target = NameTarget::Removed(pointer.subject());
+    });
     std::iter::once(moved).chain(tombstone).collect()
 }
 

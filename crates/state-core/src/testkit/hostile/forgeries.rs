@@ -156,14 +156,29 @@ impl Rows {
     fn names(&mut self) {
         let kind = StoredKind::Name;
         self.add(kind, "removed", |store, object, _| {
-            documents::pointer(store, object, |pointer| pointer.target = NameTarget::Removed)
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Removed(pointer.subject());
+            })
+        });
+        self.add(kind, "removed, tag under a former key", |store, object, loot| {
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Removed(pointer.subject());
+                pointer.tags.clear();
+                if let Some(former) = &loot.former {
+                    pointer.sign(&**former);
+                }
+            })
+        });
+        self.add(kind, "no tags", |store, object, _| {
+            documents::pointer(store, object, |pointer| pointer.tags.clear())
         });
         self.add(kind, "moved to another name", |store, object, loot| {
             let Some(name) = loot.other_name.clone() else {
                 return Vec::new();
             };
             documents::pointer(store, object, |pointer| {
-                pointer.target = NameTarget::MovedTo(name);
+                let lineage = pointer.subject();
+                pointer.target = NameTarget::MovedTo { lineage, name };
             })
         });
         self.add(kind, "another stack", |store, object, loot| {

@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::sync::Arc;
 
-/// Corrupts a valid snapshot in one way; returns it with the rule that the corruption violates. It may violate other
-/// rules as well.
+/// Generates a copy of a valid snapshot with one corruption, and the rule that the corruption violates. The copy may
+/// violate other rules as well.
 pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> {
     (select(Corruption::ALL.to_vec()), any::<Index>()).prop_map(move |(corruption, at)| {
         let mut snapshot = snapshot.clone();
@@ -22,7 +22,7 @@ pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> 
     })
 }
 
-/// The kinds of corruption. Each applies to every snapshot: missing prerequisites are appended.
+/// The kinds of corruption. Each applies to every snapshot: entries that it requires are appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
@@ -91,7 +91,7 @@ impl Corruption {
         }
     }
 
-    /// Applies the corruption to a snapshot, at a place chosen by `at`.
+    /// Applies the corruption to a snapshot; `at` selects the entry.
     pub fn apply(self, snapshot: &mut Snapshot, at: Index) {
         match self {
             Self::PendingWithoutEntry => snapshot.pending_operations.push(operation(Op::Create)),
@@ -172,18 +172,18 @@ fn drop_referenced(entries: &mut Vec<SharedEntry>, at: Index) {
     let referenced: Vec<Address> = addresses_referred_to(entries)
         .map(|(_, address)| address)
         .collect();
-    let gone = at.get(&referenced);
+    let dropped = at.get(&referenced);
     // Removing an address breaks a reference only if an entry of another address refers to it. References among the
     // entries of one address are removed together with these entries.
-    let stays = |address: &Address| {
+    let has_other_dependents = |address: &Address| {
         addresses_referred_to(entries).any(|(from, to)| to == *address && entries[from].address != *address)
     };
-    let gone = if stays(gone) {
-        gone.clone()
+    let dropped = if has_other_dependents(dropped) {
+        dropped.clone()
     } else {
         address("corrupt.needed")
     };
-    entries.retain(|entry| entry.address != gone);
+    entries.retain(|entry| entry.address != dropped);
 }
 
 fn move_before_dependency(entries: &mut Vec<SharedEntry>, at: Index) {
@@ -209,7 +209,7 @@ fn missing_field(entries: &mut Vec<SharedEntry>, at: Index) {
     }
 }
 
-/// Returns the positions of entries with the addresses that they reference.
+/// Returns a pair for each reference to an address: the position of the entry, and the referenced address.
 fn addresses_referred_to(entries: &[SharedEntry]) -> impl Iterator<Item = (usize, Address)> + '_ {
     entries.iter().enumerate().flat_map(|(position, entry)| {
         entry

@@ -18,7 +18,8 @@ pub(super) struct Content {
     rest: Rest,
 }
 
-/// The kind, library and schema of an entry.
+/// The type-dependent fields of an entry: its type, kind or library, configuration, trigger hash, schema version and
+/// id.
 #[derive(Clone, Debug)]
 struct Form {
     entry_type: EntryType,
@@ -30,7 +31,7 @@ struct Form {
     id: Option<String>,
 }
 
-/// Inputs and outputs, each with the names of its secrets.
+/// Inputs and outputs, each with its sensitive paths.
 #[derive(Clone, Debug)]
 struct Data {
     inputs: Option<(Properties, Vec<String>)>,
@@ -133,7 +134,8 @@ pub(super) fn extensions() -> impl Strategy<Value = JsonMap> {
     .prop_map(JsonMap::from)
 }
 
-/// Returns sensitive paths among the members of an object, some by name, some by pointer; sorted.
+/// Returns sorted sensitive paths that select members of an object by name or by pointer. `names` contains the members;
+/// each pick selects one of them, and a pointer if its flag is true.
 pub(super) fn secrets(names: &[String], picks: &[(Index, bool)]) -> Vec<String> {
     if names.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Generates JSON values with all unusual features that JSON allows.
+//! Generates JSON values, including unusual ones: long numbers, escapes, and keys that a JSON pointer must escape.
 
 use crate::json::{Json, Properties};
 use proptest::collection::{btree_map, vec};

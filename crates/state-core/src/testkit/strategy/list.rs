@@ -1,8 +1,8 @@
 //! Generates lists of entries that are in topological order by construction.
 //!
-//! Each draft of an entry is independent of the others: its references are picks. Building the list resolves a pick
-//! to one of the entries built so far, so every sublist of drafts also yields a valid list, and shrinking can remove
-//! drafts one by one.
+//! Each entry is generated in two steps. First, a draft contains a random number (a pick) in place of each reference,
+//! so it doesn't depend on other drafts. Then the list is built, and each pick selects one of the entries that the list
+//! already contains. Every sublist of drafts therefore yields a valid list, and shrinking can remove drafts one by one.
 
 use super::addresses;
 use super::entry::{Content, contents};
@@ -15,9 +15,9 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Generates up to `max` entries in topological order, with unique keys and uids: parents, providers with ids, groups
-/// (some without live members), every kind of dependency, deposed entries before and after the live entry of their
-/// address, secrets, unusual values.
+/// Generates up to `max` entries in topological order, with unique keys and uids. The lists contain parents, providers
+/// with and without ids, groups (some without live members), every kind of dependency, deposed entries before and after
+/// the live entry of their address, secrets, and unusual values.
 pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     vec(drafts(), 0..=max).prop_map(|drafts| {
         let mut list = List::default();
@@ -28,10 +28,11 @@ pub fn entries_in_order(max: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     })
 }
 
+/// An entry whose references are not resolved yet.
 #[derive(Clone, Debug)]
 struct Draft {
     address: Address,
-    /// Makes the entry another generation of an existing one.
+    /// Selects an existing entry whose address this entry gets.
     twin: Option<Index>,
     deposed: bool,
     uid: [u8; 12],
@@ -97,7 +98,7 @@ fn picks() -> impl Strategy<Value = Pick> {
 #[derive(Default)]
 struct List {
     entries: Vec<SharedEntry>,
-    /// Groups that an entry depends on: they get no more live members.
+    /// Groups on which an entry depends. They get no more live members, which would come after their dependent.
     closed: BTreeSet<u8>,
 }
 
@@ -130,21 +131,21 @@ impl List {
         self.entries.push(entry.into());
     }
 
-    /// Returns an unused name: of a new entry, or of another generation of an existing one.
+    /// Returns an unused key: one with a new address, or another one of an existing address.
     fn name(&self, draft: &Draft) -> (Address, Option<DeposedKey>) {
         let place = self.entries.len();
-        let generation = || DeposedKey::new(format!("d{place}")).ok();
+        let deposed_key = || DeposedKey::new(format!("d{place}")).ok();
         if let Some(address) = draft.twin.and_then(|pick| self.pick(pick)) {
             let mut live = self.entries.iter().filter(|entry| entry.is_live());
             let has_live = live.any(|entry| entry.address == address);
-            return (address, generation().filter(|_| has_live || draft.deposed));
+            return (address, deposed_key().filter(|_| has_live || draft.deposed));
         }
         let mut address = draft.address.clone();
         if self.entries.iter().any(|entry| entry.address == address) {
             let text = format!("{address}#{place}");
             address = Address::new(text).expect("an address and a number are an address");
         }
-        (address, generation().filter(|_| draft.deposed))
+        (address, deposed_key().filter(|_| draft.deposed))
     }
 
     fn uid(&self, random: [u8; 12]) -> Uid {

@@ -19,8 +19,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::collections::BTreeMap;
 
-/// Generates valid snapshots with up to `max` entries and all other fields, except a continuation: that occurs only
-/// in checkpoints.
+/// Generates valid snapshots with up to `max` entries and all other fields, except for a continuation, which only
+/// checkpoints contain.
 pub fn snapshots(max: usize) -> impl Strategy<Value = Snapshot> {
     let identity = (
         option::of(any::<[u8; 16]>().prop_map(Lineage::from_bits)),
@@ -102,14 +102,17 @@ fn foreign_serials() -> impl Strategy<Value = BTreeMap<String, ForeignSerial>> {
     btree_map(Just("terraform".to_owned()), serial, 0..2)
 }
 
-/// A draft of a pending operation, independent of the entries.
+/// A pending operation whose target is not selected yet, so that it doesn't depend on the entries.
 #[derive(Clone, Debug)]
 struct Draft {
     id: [u8; 16],
     op: Op,
+    /// Selects the target among the entries.
     target: Index,
+    /// Whether the target is `fallback` instead of an existing entry.
     is_new: bool,
     fallback: EntryKey,
+    /// Whether the operation deposes an entry or leaves a tombstone, if its kind allows this.
     flag: bool,
     begun: Option<Timestamp>,
     refused: Option<Outcome>,
@@ -149,12 +152,12 @@ impl Draft {
         } else {
             self.target.get(entries).key()
         };
-        let meant = || {
+        let requested = || {
             let mut entry = Entry::leaf(target.address.clone(), "kind");
             entry.deposed = target.deposed.clone();
             SharedEntry::new(entry)
         };
-        let entry = (!is_removal).then(meant);
+        let entry = (!is_removal).then(requested);
         let mut id = self.id;
         id[15] = place;
         PendingOperation {
@@ -166,7 +169,7 @@ impl Draft {
             result: self.refused.map(|outcome| RefusedResult {
                 outcome,
                 entry: entry.clone(),
-                violations: vec!["it breaks a rule".to_owned()],
+                violations: vec!["the result violates a rule".to_owned()],
             }),
             entry,
             target,

@@ -7,7 +7,7 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::collections::BTreeSet;
 
-/// Collects the features that occur in a list, each by a name.
+/// Adds the names of the features that occur in a list to `seen`.
 fn features(entries: &[SharedEntry], seen: &mut BTreeSet<String>) {
     for (position, entry) in entries.iter().enumerate() {
         let earlier = &entries[..position];

@@ -30,7 +30,8 @@ pub(super) struct CommandResult {
 }
 
 impl CommandResult {
-    /// Builds the object from the printed output; without output, from the previous outputs.
+    /// Builds the object from what the command printed: a JSON object gives the outputs; other text becomes the output
+    /// `stdout`. If a command other than `create` prints nothing, the previous outputs stay.
     pub(super) fn object(
         self,
         inputs: &Properties,
@@ -96,7 +97,7 @@ pub(super) fn command_object(outputs: &Properties, inputs: &Properties, id: &str
     object
 }
 
-/// Sets the output `unfinished` to the name of the failed command.
+/// Sets the output `unfinished` to the name of the command that must run again.
 pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties {
     let mut outputs = members(outputs);
     outputs.insert(UNFINISHED.to_owned(), Json::from_string(what));

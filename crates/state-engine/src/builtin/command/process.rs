@@ -21,7 +21,7 @@ const MAX_STDERR: usize = 64 << 10;
 /// Size of the read buffer.
 const PIECE: usize = 16 << 10;
 
-/// Prefixes of variables that commands must not inherit, because these may hold identities and passphrases.
+/// Prefixes of variables that commands must not inherit, because such variables may contain identities and passphrases.
 const INTERNAL_PREFIXES: [&str; 2] = ["STATECTL_", "STATE_"];
 
 /// The parameters of a process.
@@ -218,7 +218,8 @@ impl LogLines<'_> {
             return;
         }
         if self.kept > MAX_STDERR {
-            // The line is dropped as a whole, because a secret in it that is cut in two would not be redacted.
+            // The whole line is dropped: if it were truncated inside a secret, the rest of the secret would not be
+            // redacted.
             let reason = "further lines on its standard error are not logged";
             self.log.emit(LogLevel::Warning, reason);
             return;

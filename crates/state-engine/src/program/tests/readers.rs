@@ -1,4 +1,4 @@
-//! Property tests: both readers build the same tree, and no input makes a reader panic.
+//! Property tests: the JSON reader and the YAML reader build the same tree, and no input makes a reader panic.
 
 use super::parse;
 use crate::program::node::{Node, Place, Value};
@@ -202,6 +202,10 @@ fn json_escapes_are_decoded() {
         panic!("a text");
     };
     assert_eq!(text.text, "😀/");
+}
+
+#[test]
+fn duplicate_json_key_is_a_problem() {
     let mut problems = Problems::default();
     let twice = document::read(br#"{"a": 1, "a": 2}"#, &mut problems);
     assert!(twice.is_some() && !problems.is_empty());

@@ -73,7 +73,7 @@ resources: {}
 ";
 
 #[test]
-fn declared_settings_carry_their_help_texts() {
+fn declared_settings_have_types_flags_and_descriptions() {
     let program = parse(SETTINGS).unwrap();
     let declared = program.declared().map(|setting| {
         let described = setting.description.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A command that only the state names doesn't run.
+//! Tests of approvals: a command that is only in the state, and not in the program, doesn't run without approval.
 
 use super::{ProviderHarness, goal, refusals, shell, update};
 use state_engine::settle::{Decision, Decisions};
@@ -23,7 +23,7 @@ impl ProviderHarness {
         run
     }
 
-    /// A harness whose state names the commands of `job`, with an empty log.
+    /// A harness whose state contains the commands of `job`, with an empty log.
     async fn with_recorded_job() -> Self {
         let harness = Self::new().await;
         harness.done(&[job()]).await;
@@ -89,7 +89,7 @@ async fn unapproved_plan_is_not_executed_when_applied_anyway() {
 }
 
 #[tokio::test]
-async fn one_unapproved_command_stops_the_whole_refresh() {
+async fn approval_covers_the_same_command_of_another_resource() {
     let harness = ProviderHarness::new().await;
     let mut other = job();
     other.address = "other".parse().unwrap();
@@ -98,7 +98,7 @@ async fn one_unapproved_command_stops_the_whole_refresh() {
     let run = harness.strange_run();
     let read = harness.approvals_of("job", "read").await;
     run.approvals.approve([read]);
-    // The digest is of the same command, so the other resource may read too.
+    // Both resources have the same `read` command, so one approval covers both.
     assert!(harness.run(Operation::Refresh, run).await.succeeded());
     assert_eq!(harness.text("log"), "read\nread\n");
 }
@@ -117,13 +117,17 @@ impl ProviderHarness {
 }
 
 #[tokio::test]
-async fn approved_command_runs_and_no_other() {
+async fn destroy_requires_approval_of_delete_and_read() {
     let harness = ProviderHarness::with_recorded_job().await;
     let run = harness.strange_run();
     run.approvals
         .approve([harness.approvals_of("job", "delete").await]);
     let refused = harness.run(Operation::Destroy, run.clone()).await;
-    assert_eq!(harness.text("log"), "", "`read` follows a failed delete");
+    assert_eq!(
+        harness.text("log"),
+        "",
+        "`read` may follow a failed delete, so it needs approval too"
+    );
     assert!(refused.revision.is_none());
     run.approvals.approve([harness.approvals_of("job", "read").await]);
     assert!(harness.run(Operation::Destroy, run).await.succeeded());

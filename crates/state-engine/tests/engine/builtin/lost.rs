@@ -1,5 +1,5 @@
-//! Tests of a password whose create couldn't be recorded: however the operation is settled, the next run succeeds, and
-//! all dependent resources use the recorded password.
+//! Tests of a password whose create couldn't be recorded. After every way to settle the operation, the next run
+//! succeeds, and all dependent resources use the recorded password.
 
 use super::file_text;
 use crate::harness::{Harness, environment};
@@ -51,7 +51,7 @@ async fn done(harness: &Harness, folder: &Path) -> Report {
     report
 }
 
-/// Runs an update whose append number `after`, counted from 0, fails. Then breaks the lock that the run left.
+/// Runs an update whose append number `after`, counted from 0, fails. Then breaks the lock that the run still holds.
 async fn fail(harness: &Harness, engine: &Engine, folder: &Path, after: usize, fault: Fault) {
     harness.faults.fail(Call::Append, after, fault);
     let ended = engine.run(&harness.name, update().await, run(folder)).await;

@@ -9,7 +9,7 @@ use state_engine::provider::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Remembers the last inputs by address, and the order of creates.
+/// A provider that records the last inputs by address, and the order of creates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Echo {
     asked: Arc<Mutex<BTreeMap<String, Properties>>>,

@@ -41,7 +41,7 @@ fn all_unknown_inputs_and_outputs_are_reported_by_position() {
         "p.yaml:6:38: resources.password.inputs.digts: `random:password` has no input `digts`; did you mean `digits`?",
         "p.yaml:7:43: resources.id.inputs.bytes: `bytes` must be a whole number from 1 to 1024, not a string",
         "p.yaml:8:3: resources.page.inputs: `path` is missing: a string",
-        "p.yaml:11:13: resources.page.inputs.mode: `mode` must be a string of three or four octal digits, not a number: quote it, because YAML reads 0644 as a decimal number",
+        "p.yaml:11:13: resources.page.inputs.mode: `mode` must be a string of three or four octal digits, not a number: quote it, because 0644 without quotes is a number",
         "p.yaml:12:16: resources.page.inputs.content: `${password.reslt}` can't be resolved: a `random:password` has no output `reslt`; did you mean `result`?",
         "p.yaml:15:31: resources.script.inputs.create[1]: `${page.contents}` can't be resolved: a `file` has no output `contents`; expected one of: digest, mode, path, size, id",
         "p.yaml:16:18: resources.other.kind: unknown kind `fiel`; did you mean `file`?",

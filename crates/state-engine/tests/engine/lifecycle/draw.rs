@@ -100,7 +100,7 @@ pub(crate) struct Plan {
     kind: Kind,
     specs: Vec<Spec>,
     pub(crate) options: RunOptions,
-    /// One in this many calls fails. No call fails if this is `None`.
+    /// The average number of calls per failed call. If `None`, no call fails.
     wrong: Option<u64>,
     drift: bool,
     cut: Option<Cut>,

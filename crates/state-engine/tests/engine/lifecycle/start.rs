@@ -133,14 +133,14 @@ fn vary_live_entry(harness: &Harness, random: &Random, entry: &mut Entry) {
     match random.below(10) {
         0 => entry.tainted = true,
         1 => {
-            // Deleted, and not recreated yet.
+            // A tombstone: the object is deleted, and not recreated yet.
             if let Some(id) = &entry.id {
                 harness.cloud.lose(id);
             }
             entry.pending_replacement = true;
         }
         2 => {
-            // Deleted outside of the engine.
+            // The object was deleted outside of the engine.
             if let Some(id) = &entry.id {
                 harness.cloud.lose(id);
             }

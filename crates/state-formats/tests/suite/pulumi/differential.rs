@@ -125,8 +125,8 @@ fn cycle(list: &mut Vec<Value>, _: &mut Choices) {
     list.extend([resource("one", "two"), resource("two", "one")]);
 }
 
-/// Checks Pulumi's rules in list order. Describes the first violation to which Pulumi objects; None if the list is
-/// valid.
+/// Checks Pulumi's rules in list order, then for duplicate URNs. Returns a description of the first violation; None if
+/// the list is valid.
 fn pulumi_objects(list: &[Value]) -> Option<String> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut providers: BTreeSet<String> = BTreeSet::new();

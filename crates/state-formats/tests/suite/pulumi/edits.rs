@@ -29,7 +29,7 @@ fn state_is_mapped_field_by_field() {
         database(),
     ];
     assert_eq!(names, expected, "the order is kept");
-    let foreign = imported.foreign.expect("of Pulumi");
+    let foreign = imported.foreign.expect("a Pulumi lineage and serial");
     assert_eq!(
         (foreign.system, &*foreign.lineage, foreign.serial),
         ("pulumi", "shop/dev", 0)
@@ -78,7 +78,7 @@ fn additional_secret_outputs_are_sensitive() {
 }
 
 #[test]
-fn each_mutation_changes_only_its_field() {
+fn changed_fields_are_exported_and_all_others_kept() {
     let mut snapshot = stored(&import(&text_of(&shop())).snapshot);
     let changed = Arc::make_mut(&mut snapshot.entries[3]);
     changed.protect = false;

@@ -1,52 +1,107 @@
-//! Documents and frames before the base: both count because an authenticated head covers them by a digest.
+//! Authenticates pages, documents and frames from before the base. The authenticated head covers them by digests.
 
 use super::{Authenticated, OpenedJournal, frame_object};
 use crate::context::StackContext;
+use crate::keys::proof::Proof;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
-use crate::objects::history_page;
-use state_core::history::HistoryPageRef;
+use crate::objects::{history_index, history_page};
+use bytes::Bytes;
+use state_core::backend::ObjectName;
+use state_core::history::{HistoryIndexRef, HistoryPageRef};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Error, Frame, Head, KeyId, Result, Slot};
+use state_core::{Error, Frame, Head, KeyId, Result, Serial, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// Reads a page of the history that the head names.
+/// The pages of the history that an authenticated head names: itself, or by the digest of its index. Oldest first.
+#[derive(Clone, Debug)]
+pub(crate) struct HistoryPages {
+    pages: Vec<HistoryPageRef>,
+    index: Option<HistoryIndexRef>,
+    proof: Proof,
+}
+
+impl HistoryPages {
+    pub(crate) fn as_slice(&self) -> &[HistoryPageRef] {
+        &self.pages
+    }
+
+    /// Whether this is the index or one of the pages.
+    pub(crate) fn names(&self, object: &ObjectName) -> bool {
+        self.index.is_some_and(|index| index.object() == *object)
+            || self.pages.iter().any(|page| page.object() == *object)
+    }
+}
+
+/// The pages that the head itself names: the latest ones.
+pub(crate) fn latest_pages(head: &Authenticated<Head>) -> HistoryPages {
+    HistoryPages {
+        pages: head.history.pages.clone(),
+        index: head.history.index,
+        proof: head.proof(),
+    }
+}
+
+/// All pages of the history. Reads the index, if the head names one.
 ///
 /// # Errors
-/// `Corrupt`, which names the page, if the page is missing or differs from its digest in the head.
+/// `Corrupt`, which names the index, if the index is missing or differs from its digest in the head.
+pub(crate) async fn pages(stack: &StackContext, head: &Authenticated<Head>) -> Result<HistoryPages> {
+    let mut found = latest_pages(head);
+    if let Some(index) = &head.history.index {
+        let (object, bytes) = read(stack, &index.object()).await?;
+        let mut pages = history_index::decode(&object, &bytes, index)?;
+        pages.append(&mut found.pages);
+        found.pages = pages;
+    }
+    Ok(found)
+}
+
+/// Reads a page of the history.
+///
+/// # Errors
+/// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
+/// digest.
 pub(crate) async fn page(
     stack: &StackContext,
-    head: &Authenticated<Head>,
+    pages: &HistoryPages,
     page: &HistoryPageRef,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    let object = format!("stack {}: {}", stack.lineage(), page.object());
-    if !head.history.pages.contains(page) {
+    if !pages.pages.contains(page) {
+        let object = format!("stack {}: {}", stack.lineage(), page.object());
         return Err(Error::corrupt(object, 0, "the head doesn't name it"));
     }
-    let bytes = match stack.backend().read(stack.lineage(), &page.object()).await {
-        Err(Error::NotFound { .. }) => return Err(Error::corrupt(object, 0, "it is missing")),
-        read => read?,
-    };
+    let (object, bytes) = read(stack, &page.object()).await?;
     let documents = history_page::decode(&object, &bytes, page)?.into_iter();
-    let proof = head.proof();
+    let proof = pages.proof;
     Ok(documents.map(|value| Authenticated { value, proof }).collect())
 }
 
-/// The documents of a page that can't be read, from the frames that made them: a page is only an index of the journal.
-/// `journal` begins at the beginning of history or before the page.
+/// Reads an object that the history names. Also returns its name for messages.
+async fn read(stack: &StackContext, name: &ObjectName) -> Result<(String, Bytes)> {
+    let object = format!("stack {}: {name}", stack.lineage());
+    match stack.backend().read(stack.lineage(), name).await {
+        Err(Error::NotFound { .. }) => Err(Error::corrupt(object, 0, "it is missing")),
+        read => Ok((object, read?)),
+    }
+}
+
+/// Rebuilds the documents from a serial on, up to the next one of these pages, from the frames that made the revisions: pages
+/// and their index are derived from the journal. `journal` must begin where the history begins, or before the serial.
 pub(crate) fn documents_in_journal(
     journal: &OpenedJournal,
     head: &Authenticated<Head>,
-    page: &HistoryPageRef,
+    pages: &HistoryPages,
+    first: Serial,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
     let end = journal
         .frames
         .partition_point(|frame| frame.slot() < head.base.start);
     let frames = &journal.frames[..end];
-    // The head names the chain before its base, and with it every frame before.
+    // The head contains the chain digest before its base, which covers every earlier frame.
     let is_linked =
         |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
     if !frames.last().is_some_and(is_linked) {
@@ -54,13 +109,13 @@ pub(crate) fn documents_in_journal(
         return Err(Error::corrupt(
             object,
             0,
-            "it doesn't lead to the base that the head names",
+            "its frames don't reach the base that the head names",
         ));
     }
-    let following = head.history.pages.iter().find(|other| other.first > page.first);
+    let following = pages.pages.iter().find(|page| page.first > first);
     let is_on_page = |document: &RevisionDocument| {
         let serial = document.revision.serial();
-        serial >= page.first && following.is_none_or(|following| serial < following.first)
+        serial >= first && following.is_none_or(|following| serial < following.first)
     };
     let mut documents = Vec::new();
     for frame in frames {
@@ -74,16 +129,19 @@ pub(crate) fn documents_in_journal(
         .collect())
 }
 
-/// The key that tags the data frames at a slot; none before the stack had a key. An old key authenticates nothing from
-/// the slot on at which it was replaced.
+/// Returns the id of the key that tags a data frame at `slot`; none before the stack had a key. A replaced key is not
+/// accepted for frames at or after the slot of its replacement.
 fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {
     let keys = head.keys.as_ref().filter(|keys| slot >= keys.since)?;
     let replaced = keys.succession.iter().find(|link| slot < link.until);
     replaced.map(|link| link.old).or(head.key_id)
 }
 
-/// Checks the tags of the frames before the base, each with the key of its time, as far as these keys can be opened here.
-/// The head's chain covers these frames already.
+/// Checks the tags of the data frames before the base, each with the key that was in use at its slot. Skips frames
+/// whose key this client can't open: the chain digest in the authenticated head covers all of these frames anyway.
+///
+/// # Errors
+/// `Sealed` if a tag doesn't match.
 pub(crate) async fn check_earlier_frames(stack: &StackContext, journal: &OpenedJournal) -> Result<()> {
     if journal.key.is_none() {
         return Ok(());
@@ -134,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn old_key_counts_only_before_its_replacement() {
+    fn old_key_tags_frames_only_before_its_replacement() {
         let lineage = Lineage::from_bits([1; 16]);
         let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
         assert_eq!(key_at(&head, Slot(3)), None, "a plain stack");

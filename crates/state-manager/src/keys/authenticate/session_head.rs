@@ -1,7 +1,9 @@
 //! The head of a locked stack. Every swap compares the head that it replaces with the one that this session
 //! authenticated or wrote, so that the session signs its own changes only.
 
+use super::name::sign_pointer;
 use super::{Authenticated, OpenedHead, Sealed};
+use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use state_core::backend::HeadChange;
 use state_core::head::{Keys, Succession};
@@ -10,13 +12,13 @@ use state_core::{Error, Head, Nonce, Result, Slot, Writer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most heads that are kept while the outcome of their swap is unknown.
+/// The most sent heads that a session remembers while the outcome of their swaps is unknown.
 const MOST_UNSETTLED: usize = 64;
 
 /// The head of a locked stack as this session last authenticated or wrote it.
 ///
-/// While the session holds the lock, it alone changes the head. So the store holds the last head that was acknowledged,
-/// or one whose swap was sent and not acknowledged.
+/// While the session holds the lock, only the session changes the head. The store therefore contains the last
+/// acknowledged head, or a head whose swap was sent and not acknowledged.
 #[derive(Debug)]
 pub(crate) struct SessionHead {
     /// Name of the stack in error messages.
@@ -28,12 +30,12 @@ pub(crate) struct SessionHead {
 #[derive(Debug)]
 struct KnownHeads {
     acknowledged: Head,
-    /// Heads that were sent to the store since, oldest first.
+    /// Heads that were sent to the store after the acknowledged one, oldest first.
     sent: VecDeque<Head>,
 }
 
 impl SessionHead {
-    /// The head that was authenticated under the lock.
+    /// Starts with the head that was authenticated under the lock. `object` names the stack in error messages.
     pub(crate) fn new(object: String, opened: OpenedHead) -> Self {
         Self {
             object,
@@ -66,6 +68,29 @@ impl SessionHead {
         })
     }
 
+    /// The head after the last acknowledged swap, with its key.
+    pub(crate) fn opened(&self) -> OpenedHead {
+        OpenedHead {
+            head: self.current(),
+            key: self.key.clone(),
+        }
+    }
+
+    /// The stack's data key; none for a stack without one.
+    pub(crate) fn key(&self) -> Option<&dyn StackKey> {
+        self.key.as_deref()
+    }
+
+    /// Adds a tag under `next` to the pointer of the stack's name, before the head names that key. The pointer is then
+    /// authentic with the key that the head names, whichever that is after a crash.
+    ///
+    /// # Errors
+    /// `Distrusted` if the name doesn't lead to the stack.
+    pub(crate) async fn sign_pointer(&self, stack: &StackContext, next: &dyn StackKey) -> Result<()> {
+        let keys: Vec<&dyn StackKey> = self.key().into_iter().chain([next]).collect();
+        sign_pointer(stack, &self.current(), &keys).await
+    }
+
     /// Changes the head, and signs it if the stack has a key.
     ///
     /// # Errors
@@ -79,8 +104,7 @@ impl SessionHead {
         self.swap_under(self.key.as_deref(), writer, nonce, change).await
     }
 
-    /// Changes the head to one that names a new data key, and signs it with that key. Returns the head for the session
-    /// that goes on under the new key.
+    /// Changes the head to one that names a new data key, and signs it with that key. Returns the new head and its key.
     ///
     /// # Errors
     /// As [`SessionHead::swap`].
@@ -98,7 +122,8 @@ impl SessionHead {
         })
     }
 
-    /// The head's key section when a new key, which may be the first one, is in use from slot `next` on.
+    /// Returns the head's key section for the key `new`, which is in use from slot `next` on and may be the stack's
+    /// first key. `files` are the numbers of its key files.
     pub(crate) fn successor(
         &self,
         new: &dyn StackKey,
@@ -141,7 +166,7 @@ impl SessionHead {
         change: HeadChange<'_>,
     ) -> Result<Authenticated<Head>> {
         let signed = |head: &mut Head| {
-            // Compared here and not before: the store is read again for each attempt of the swap.
+            // The comparison is inside this closure because the backend reads the head again for each attempt.
             self.known().require(&self.object, head)?;
             change(head)?;
             if head.key_id != key.map(|key| key.id()) {
@@ -151,7 +176,7 @@ impl SessionHead {
             if let Some(key) = key {
                 head.sign(key);
             }
-            // The backend sets the same nonce. By it the head is found again among those that were sent.
+            // The backend sets the same nonce, by which `settle` finds this head among the sent ones.
             head.nonce = nonce;
             self.known().add(head);
             Ok(())
@@ -168,7 +193,7 @@ impl SessionHead {
 }
 
 impl KnownHeads {
-    /// Requires that the session knows a head that the store holds now.
+    /// Requires that the head in the store has the content of a head that this session authenticated or sent.
     fn require(&self, object: &str, stored: &Head) -> Result<()> {
         let mut known = std::iter::once(&self.acknowledged).chain(&self.sent);
         if known.any(|known| stored.has_content_of(known)) {
@@ -188,10 +213,11 @@ impl KnownHeads {
         self.sent.push_back(head.clone());
     }
 
-    /// Notes that the store acknowledged a head. Those that were sent before it can't take effect any more, because
-    /// each swap replaces the version that it read.
+    /// Notes that the store acknowledged a head. Heads that were sent earlier can't take effect any more, because each
+    /// swap succeeds only against the version that it read.
     fn settle(&mut self, head: &Head) {
-        // Missing if a later swap was acknowledged first: then that one is the newer head.
+        // The head is missing from the list if a later swap was acknowledged first. Then `acknowledged` is newer
+        // already.
         if let Some(at) = self.sent.iter().rposition(|sent| sent.nonce == head.nonce) {
             self.sent.drain(..=at);
             self.acknowledged = head.clone();

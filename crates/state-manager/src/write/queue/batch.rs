@@ -119,8 +119,7 @@ impl Batch {
 
     /// Applies a job. A job that breaks a rule is refused and changes nothing.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
-        // Applied to a copy: a job of several records that fails at a later one must leave no trace of the earlier
-        // ones.
+        // The job is applied to a copy: if one of its records fails, the earlier ones must leave no trace.
         let mut state = self.state.clone();
         match prepare(&mut state, job.work, &job.loaded, base).and_then(require_fitting) {
             Err(error) => {
@@ -143,7 +142,7 @@ impl Batch {
                         mutations,
                     });
                 } else {
-                    // Acknowledged before it is durable: the caller accepts that a crash loses this record.
+                    // The job is acknowledged before it is durable: its caller accepts that a crash loses its records.
                     let _ = job.reply.send(Ok(job_reply)).ok();
                 }
             }
@@ -154,10 +153,11 @@ impl Batch {
         self.payload.is_empty()
     }
 
-    /// Whether the batch is sent without waiting for another job: a job waits until it is durable, or it is full.
+    /// Whether the batch must be sent without waiting for further jobs: a caller waits until its job is durable, or the
+    /// batch is full.
     pub(crate) fn must_be_sent(&self) -> bool {
-        // A full batch is sent although no job waits for it: with one more job at a time it would outgrow a frame, and
-        // the append of that frame would fail.
+        // A full batch is sent even if no caller waits: with ever more jobs it would outgrow a frame, and the append of
+        // that frame would fail.
         !self.waiting.is_empty() || self.is_full()
     }
 
@@ -209,8 +209,8 @@ impl Batch {
 }
 
 /// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. An append that
-/// is too large would end the queue for all other jobs; after a string that is too long no reader could read the stack
-/// again.
+/// is too large would end the queue for all other jobs. Once a string that is too long is stored, no reader can read
+/// the stack any more.
 fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
     // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;

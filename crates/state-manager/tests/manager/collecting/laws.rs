@@ -19,7 +19,7 @@ enum Action {
     Rollback(usize),
     /// Deletes the revision with this index.
     Delete(usize),
-    /// Lets another session do the following actions.
+    /// Closes the session; the next action opens another one.
     Reopen,
     Wait(u8),
     Collect {
@@ -215,7 +215,7 @@ proptest! {
             }
             model.close().await;
             model.check().await;
-            // Nothing may remain that no reader can request.
+            // A collection must delete everything that readers can't request, so that a second one finds nothing.
             let session = model.session().await;
             session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();

@@ -10,10 +10,8 @@ async fn head_of(client: &Client) -> Head {
 
 #[tokio::test]
 async fn signed_change_of_recipients_is_reported_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let (anna, bob, carl) = (generate_identity(), generate_identity(), generate_identity());
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
+    let (bob, carl) = (generate_identity(), generate_identity());
     let (client, other) = (Client::of(&root, &anna), Client::of(&root, &anna));
     client.write().await.unwrap();
     other.write().await.unwrap();
@@ -37,10 +35,15 @@ async fn signed_change_of_recipients_is_reported_once() {
         client.read().await.unwrap();
     }
     let expected = format!(
-        "shop: recipients changed: +{bobs}; recipients of the outputs changed: +{carls}; policy changed from sensitive to all"
+        "shop: recipients changed by ana in revisions 3, 4, 5: +{bobs}; recipients of the outputs changed: +{carls}; policy \
+         changed from sensitive to all"
     );
     assert_eq!(client.known_stacks.reported(), [expected]);
-    assert_eq!(other.known_stacks.reported(), [""; 0], "its own changes");
+    assert_eq!(
+        other.known_stacks.reported(),
+        [""; 0],
+        "a client's own changes must not be reported to it"
+    );
 
     let without = Rekey {
         recipients: Some(vec![anna.recipient().to_owned()]),
@@ -49,15 +52,15 @@ async fn signed_change_of_recipients_is_reported_once() {
     stack.rekey("remove", without).await.unwrap();
     client.read().await.unwrap();
     let last = client.known_stacks.reported().pop().unwrap();
-    assert_eq!(last, format!("shop: recipients changed: -{bobs}"));
+    assert_eq!(
+        last,
+        format!("shop: recipients changed by ana in revision 6: -{bobs}")
+    );
 }
 
 #[tokio::test]
 async fn unsigned_change_of_recipients_is_refused_and_not_pinned() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let head = head_of(&client).await;
@@ -116,10 +119,7 @@ async fn policy_of_a_new_stack_is_pinned_before_its_first_key() {
 
 #[tokio::test]
 async fn reader_without_key_remembers_no_position() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (_folder, root, anna) = made().await;
     let lineage = head_of(&Client::of(&root, &anna)).await.lineage;
     for keys in [None, Some(keys(8, &generate_identity()))] {
         let stranger = Client::new(&root, keys);
@@ -142,11 +142,8 @@ async fn reader_without_key_remembers_no_position() {
 }
 
 #[tokio::test]
-async fn epoch_beyond_a_clients_memory_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+async fn epoch_that_takeovers_cannot_reach_is_refused() {
+    let (_folder, root, anna) = made().await;
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let lineage = head_of(&client).await.lineage;
@@ -176,7 +173,11 @@ fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> 
 }
 
 async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
-    let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+    let stack = match stacks.get(&"shop".parse().unwrap()).await {
+        Ok(stack) => stack.unwrap(),
+        // The name leads to the stack only if the stack is the expected one.
+        Err(error) => return [Some(error.kind()); 2],
+    };
     let read = stack.tip().await.map(drop);
     let written = match stack.lock("write").await {
         Ok(session) => session.close().await,
@@ -187,10 +188,7 @@ async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
 
 #[tokio::test]
 async fn stack_with_another_key_than_expected_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let key = head_of(&Client::of(&root, &anna)).await.key_id.unwrap();
     let other = KeyId::from_bytes([7; 16]).unwrap();
     // Each of these clients has no memory.
@@ -202,11 +200,11 @@ async fn stack_with_another_key_than_expected_is_refused() {
     );
     let refused = [Some(ErrorKind::Distrusted); 2];
     assert_eq!(kind_of(&expecting(&fresh(), &[other], None)).await, refused);
-    // Without an identity nothing shows that a holder of the key wrote the stack.
+    // A client without an identity can't verify that a holder of the key wrote the stack.
     let blind = Client::new(&root, None);
     assert_eq!(kind_of(&expecting(&blind, &[key], None)).await, refused);
 
-    // A stack that another client made under the same lineage, and a plain one.
+    // A stack that another client made with the same lineage is refused, and so is an unsealed one.
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     let honest = folder.path().join("honest");
@@ -232,16 +230,13 @@ async fn stack_with_another_key_than_expected_is_refused() {
 
 #[tokio::test]
 async fn stack_without_the_expected_revision_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("store");
-    let anna = generate_identity();
-    make(&root, 1, keys(1, &anna)).await;
+    let (folder, root, anna) = made().await;
     let fresh = || Client::of(&root, &anna);
     let earlier = folder.path().join("earlier");
     copy(&root, &earlier);
     let first = fresh().stack().await.unwrap().current_rev().await.unwrap();
     let second = fresh().deploy("b").await;
-    // A checkpoint, so that the first revisions lie before the live journal.
+    // This update causes a checkpoint, so that the first revisions lie before the live journal.
     let stack = fresh().stack().await.unwrap();
     let session = stack.lock("large").await.unwrap();
     let update = start(&session).await;
@@ -270,7 +265,7 @@ async fn stack_without_the_expected_revision_is_refused() {
         [None, None]
     );
     assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
-    // Another history with the same number of revisions.
+    // The store now gets another history, with as many revisions as the first one and more.
     for name in ["c", "d", "e"] {
         fresh().deploy(name).await;
         assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);

@@ -1,4 +1,4 @@
-//! Each file of a store, replaced by an older version or by that of another store.
+//! Attacks that replace one file of a store by an older version, or by a file of another store.
 
 use super::*;
 

@@ -6,7 +6,7 @@ use crate::fixtures::json;
 fn pointers(text: &str) -> Vec<String> {
     let json = json(text);
     let found = with_member(&json);
-    found.into_iter().map(|(stretch, _)| stretch.pointer).collect()
+    found.into_iter().map(|(span, _)| span.pointer).collect()
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn outermost_objects_with_reserved_member_are_located() {
 #[test]
 fn united_spans_do_not_contain_each_other() {
     let json = json(r#"{"a":{"b":{"c":1}},"d":2}"#);
-    let at = |pointer: &str| Stretch::of(pointer.to_owned(), json.view().pointer(pointer).unwrap());
+    let at = |pointer: &str| SecretSpan::of(pointer.to_owned(), json.view().pointer(pointer).unwrap());
     let united = united(&json, [at("/d"), at("/a/b/c"), at("/a/b"), at("/a/b"), at("/d")]);
     assert_eq!(united, [at("/a/b"), at("/d")]);
 }
@@ -33,7 +33,7 @@ fn too_deep_value_is_sealed_with_its_container() {
     let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
     let json = json(&text);
     let pointer = "/0".repeat(depth);
-    let deep = Stretch::of(pointer.clone(), json.view().pointer(&pointer).unwrap());
+    let deep = SecretSpan::of(pointer.clone(), json.view().pointer(&pointer).unwrap());
     let united = united(&json, [deep]);
     assert_eq!(united[0].pointer, "/0".repeat(MAX_STEPS));
     assert_eq!(&text[united[0].range.clone()], "[[[[1]]]]");

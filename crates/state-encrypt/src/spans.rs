@@ -1,12 +1,12 @@
-//! Locates values in a JSON text by their spans, and reads and writes the JSON form of a sealed value. This crate calls
-//! a [`SecretSpan`](state_core::sensitive::SecretSpan) a [`Stretch`]: the byte range and the pointer of one value.
+//! Locates values in a JSON text by their spans, and reads and writes the JSON form of a sealed value. A
+//! [`SecretSpan`] is the byte range and the JSON pointer of one value.
 
 use crate::error::{Error, Result};
 use crate::place::Place;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use state_core::json::{Kind, View, child_pointer, is_canonical_text};
-pub(crate) use state_core::sensitive::SecretSpan as Stretch;
+pub(crate) use state_core::sensitive::SecretSpan;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(crate) fn step(key: &str) -> String {
 }
 
 /// Returns all objects that have a member `$sealed`, outermost only, in the order of the text.
-pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
+pub(crate) fn with_member(json: &Json) -> Vec<(SecretSpan, View<'_>)> {
     // Canonical text contains no escapes in the name `$sealed`, so a text search finds every member.
     if !json.as_str().contains("\"$sealed\":") {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
         for (key, value) in view.members().into_iter().flatten() {
             if key == sealed::MEMBER {
                 open.truncate(outside);
-                found.push((Stretch::of(pointer, view), view));
+                found.push((SecretSpan::of(pointer, view), view));
                 break;
             }
             if is_container(value) {
@@ -50,7 +50,7 @@ pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
             }
         }
     }
-    found.sort_by_key(|(stretch, _)| stretch.range.start);
+    found.sort_by_key(|(span, _)| span.range.start);
     found
 }
 
@@ -59,37 +59,34 @@ fn is_container(view: View<'_>) -> bool {
 }
 
 /// Returns the span of each member of an object.
-pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
+pub(crate) fn fields(json: &Json) -> Vec<SecretSpan> {
     let members = json.view().members().into_iter().flatten();
     members
-        .map(|(key, value)| Stretch::of(step(&key), value))
+        .map(|(key, value)| SecretSpan::of(step(&key), value))
         .collect()
 }
 
 /// Merges spans of one text: sorts them, drops spans inside others, and widens spans that are deeper than [`MAX_STEPS`]
 /// to the container at that depth.
-pub(crate) fn united(json: &Json, stretches: impl IntoIterator<Item = Stretch>) -> Vec<Stretch> {
-    let mut all: Vec<Stretch> = stretches
-        .into_iter()
-        .map(|stretch| raised(json, stretch))
-        .collect();
-    all.sort_by_key(|stretch| (stretch.range.start, usize::MAX - stretch.range.end));
-    let mut united: Vec<Stretch> = Vec::with_capacity(all.len());
-    for stretch in all {
-        if !united.last().is_some_and(|outer| outer.contains(&stretch)) {
-            united.push(stretch);
+pub(crate) fn united(json: &Json, spans: impl IntoIterator<Item = SecretSpan>) -> Vec<SecretSpan> {
+    let mut all: Vec<SecretSpan> = spans.into_iter().map(|span| raised(json, span)).collect();
+    all.sort_by_key(|span| (span.range.start, usize::MAX - span.range.end));
+    let mut united: Vec<SecretSpan> = Vec::with_capacity(all.len());
+    for span in all {
+        if !united.last().is_some_and(|outer| outer.contains(&span)) {
+            united.push(span);
         }
     }
     united
 }
 
-fn raised(json: &Json, stretch: Stretch) -> Stretch {
-    let Some((end, _)) = stretch.pointer.match_indices('/').nth(MAX_STEPS) else {
-        return stretch;
+fn raised(json: &Json, span: SecretSpan) -> SecretSpan {
+    let Some((end, _)) = span.pointer.match_indices('/').nth(MAX_STEPS) else {
+        return span;
     };
-    let pointer = &stretch.pointer[..end];
+    let pointer = &span.pointer[..end];
     let view = json.view().pointer(pointer);
-    view.map_or_else(|| stretch.clone(), |view| Stretch::of(pointer.to_owned(), view))
+    view.map_or_else(|| span.clone(), |view| SecretSpan::of(pointer.to_owned(), view))
 }
 
 /// Returns the token of a value `{"$sealed": token}`, joined if the token is split into an array of strings. Returns

@@ -1,0 +1,58 @@
+//! Reports changes of policy and recipients to the user, with the revisions that record them.
+
+use crate::context::StackContext;
+use crate::keys::trust::UnreportedChange;
+use crate::known_stacks::ChangeOrigin;
+use crate::objects::document::{Revision, RevisionKind};
+use crate::read::history::Revisions;
+use crate::read::tip::Tip;
+use state_core::{Result, Serial, UpdateKind};
+
+/// Adds to a change who made it and in which revision, and reports it.
+pub(crate) async fn report(stack: &StackContext, tip: &Tip, mut unreported: UnreportedChange) {
+    // Damage in the history must not hide the change itself.
+    let revisions = rekeys_since(stack, tip, unreported.since)
+        .await
+        .unwrap_or_default();
+    let change = &mut unreported.change;
+    let is_named = |message: &str| change.is_mentioned_in(message);
+    let named: Vec<_> = revisions
+        .iter()
+        .filter(|(_, message)| is_named(message))
+        .collect();
+    // A library's caller may have written other messages, and a policy is in no message.
+    let origins: Vec<ChangeOrigin> = match named.is_empty() || change.policy.is_some() {
+        true => revisions.iter().map(|(origin, _)| origin.clone()).collect(),
+        false => named.into_iter().map(|(origin, _)| origin.clone()).collect(),
+    };
+    change.origins = origins;
+    change.names = tip
+        .head
+        .keys
+        .as_ref()
+        .map(|keys| keys.names.clone())
+        .unwrap_or_default();
+    unreported.report(stack).await;
+}
+
+/// The revisions after a serial that changed key, policy or recipients, oldest first, each with its message.
+async fn rekeys_since(stack: &StackContext, tip: &Tip, since: Serial) -> Result<Vec<(ChangeOrigin, String)>> {
+    let mut revisions = Revisions::of(stack, tip);
+    let mut found = Vec::new();
+    while let Some(Revision { id, kind, .. }) = revisions.next().await? {
+        if id.serial() <= since {
+            break;
+        }
+        if let RevisionKind::Update(info) = kind
+            && info.kind == UpdateKind::Rekey
+        {
+            let origin = ChangeOrigin {
+                who: info.who.clone(),
+                serial: id.serial(),
+            };
+            found.push((origin, info.message.clone()));
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
