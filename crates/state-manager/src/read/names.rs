@@ -8,6 +8,7 @@ use crate::read::{name_memory, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, ErrorKind, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use std::sync::Arc;
 
 /// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
@@ -136,10 +137,15 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
 }
 
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
+    // The caller's demands are on the stack that the caller names, not on all stacks of the store.
+    let listed = StoreContext {
+        expectations: Arc::default(),
+        ..store.clone()
+    };
     let mut stacks = Vec::new();
     for pointer in store.backend().names().await? {
         let name = pointer.name.clone();
-        let (_, found) = resolve_from(store, &name, Some(pointer)).await?;
+        let (_, found) = resolve_from(&listed, &name, Some(pointer)).await?;
         // During a rename two pointers lead to the stack, which still has one name.
         stacks.extend(found.filter(|stack| stack.name().folded() == name.folded()));
     }
@@ -147,7 +153,7 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     name_memory::check_absent(store, &names).await?;
     let mut summaries = Vec::new();
     for stack in stacks {
-        summaries.push(summary(stack.without_expectations()).await?);
+        summaries.push(summary(stack).await?);
     }
     Ok(summaries)
 }
