@@ -11,6 +11,7 @@ use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -169,6 +170,8 @@ pub(crate) struct Keyring {
     opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
     /// The keys with which this client replaced the stack's key. They are expected wherever the replaced one was.
     made: Arc<Mutex<BTreeSet<KeyId>>>,
+    /// Whether a head of the stack was authenticated with one of its keys.
+    is_authenticated: Arc<AtomicBool>,
 }
 
 impl Keyring {
@@ -177,7 +180,18 @@ impl Keyring {
             provider,
             opened: Arc::default(),
             made: Arc::default(),
+            is_authenticated: Arc::default(),
         }
+    }
+
+    /// Notes that a head was authenticated with a data key.
+    pub(crate) fn note_authenticated(&self) {
+        self.is_authenticated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again.
+    pub(crate) fn has_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {

@@ -149,6 +149,12 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     };
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
+        stack.keyring().note_authenticated();
+    } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
+        // Also for a client without memory: an attacker exchanges the head between two reads of one command.
+        let reason =
+            "it was sealed when this client read it first, and its head now states that it is plaintext";
+        return Err(Error::distrusted(stack.object(), reason));
     }
     trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {

@@ -7,8 +7,10 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
+use crate::keys::trust::{self, PinComparison};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
 use crate::read::names;
+use crate::read::tip::Tip;
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -63,7 +65,9 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
         Err(error) => return Err(error),
     };
     let whole = if was_there {
-        read(source, None).await?
+        let whole = read(source, None).await?;
+        require_newest(source, &whole.journal).await?;
+        whole
     } else {
         copy_contents(store, source).await?
     };
@@ -81,9 +85,22 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     })
 }
 
+/// Requires that the source wasn't rolled back since this client last saw it. Checked on the journal that was copied: the
+/// client knows no position in the other store, and would take an older state for the newest one there.
+async fn require_newest(source: &StackContext, journal: &OpenedJournal) -> Result<()> {
+    let tip = Tip::of(source, journal).await?;
+    let point = journal.position(tip.replayed.state.serial());
+    match trust::advance_pin(source, &point).await? {
+        PinComparison::RolledBack(regression) => Err(trust::distrusted(source, regression)),
+        // The next read reports a change of the recipients: it remains unpinned until then.
+        PinComparison::Advanced | PinComparison::Changed(_) => Ok(()),
+    }
+}
+
 /// Copies objects, then adopts journal and head in the destination.
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
+    require_newest(source, &whole.journal).await?;
     let head = &whole.journal.head;
     // The first owner of a copy would finish an announced rename, against the names of the destination store.
     if head.removed || head.moving_to.is_some() {
