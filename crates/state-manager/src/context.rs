@@ -5,6 +5,7 @@
 use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
+use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
@@ -25,6 +26,8 @@ pub(crate) struct StoreContext {
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    /// Receives the standing of each stack that is opened.
+    pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
 }
 
 impl StoreContext {
@@ -38,6 +41,7 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            observer: None,
         }
     }
 
@@ -105,6 +109,10 @@ impl StackContext {
 
     pub(crate) fn known_stacks(&self) -> Option<&dyn KnownStacks> {
         self.store.known_stacks()
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn OpeningObserver> {
+        self.store.observer.as_deref()
     }
 
     /// Folder for provider results that can't be recorded.

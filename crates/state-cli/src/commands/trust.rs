@@ -117,8 +117,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
         stacks.trust(&name).await?;
     }
-    let trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
-    let warnings = trusted.distrusted.clone().into_iter().collect();
+    let (trusted, refused) = inspect(&stacks, &*known_stacks, &name, lineage).await?;
+    let warnings = refused.into_iter().collect();
     print(context, &trusted, warnings)
 }
 
@@ -235,26 +235,28 @@ async fn pin(
     Ok(())
 }
 
+/// Compares the stack with what this client remembers. Also returns the reason if the stack can't be opened; a stack that
+/// was rolled back can be opened, and the warning about it is printed when it is.
 async fn inspect(
     stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
-) -> Result<TrustReport, CliError> {
+) -> Result<(TrustReport, Option<String>), CliError> {
     let seen = known_stacks.seen(lineage).await?;
     let view = match stacks.get(name).await {
         Ok(Some(stack)) => stack.tip().await,
         Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error) => Err(error),
     };
-    let (found, distrusted) = match view {
+    let (found, refused, regression) = match view {
         Ok(view) => {
             let found = CurrentStack {
                 key: view.head.key_id,
                 serial: Some(view.state.serial()),
                 authentic: view.authenticity == Authenticity::Checked,
             };
-            (found, view.regression)
+            (found, None, view.regression)
         }
         Err(error @ state_core::Error::Distrusted { .. }) => {
             let head = stacks.bound_head(name).await?;
@@ -263,16 +265,17 @@ async fn inspect(
                 serial: None,
                 authentic: false,
             };
-            (found, Some(error.to_string()))
+            (found, Some(error.to_string()), None)
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(TrustReport {
+    let report = TrustReport {
         stack: name.to_string(),
         shown: name.short(),
         lineage,
         found: Some(found),
         seen,
-        distrusted,
-    })
+        distrusted: refused.clone().or(regression),
+    };
+    Ok((report, refused))
 }

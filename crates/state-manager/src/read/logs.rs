@@ -1,9 +1,10 @@
 //! Queries over `logs/`: the lines that engine and providers logged during each ended update.
 
 use crate::context::StackContext;
-use crate::keys::{authenticate, wrapped};
+use crate::keys::wrapped;
 use crate::objects::snapshots::blocking;
 use crate::read::history_floor::HistoryFloor;
+use crate::read::open;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::{Address, Crypter, Error, LogLevel, LogLine, Result, Serial, Timestamp, sealed};
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,7 +80,7 @@ impl Logs {
             ObjectName::Log(serial) => Some(serial),
             _ => None,
         });
-        let head = authenticate::head(stack).await?.head;
+        let head = open::head(stack).await?;
         let floor = HistoryFloor::of(&head);
         let wanted = serials
             .filter(|serial| query.update.is_none_or(|update| update == *serial) && !floor.hides(*serial));

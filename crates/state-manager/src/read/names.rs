@@ -2,8 +2,8 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{self, UncheckedHead};
-use crate::read::{name_memory, view};
+use crate::keys::authenticate::UncheckedHead;
+use crate::read::{name_memory, stored, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
@@ -75,11 +75,30 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
     }
 }
 
+/// All stacks, sorted by name. An expected key must seal each of them; an expected revision is one of a single stack, so
+/// one of them must contain it.
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
     let mut summaries = Vec::new();
+    let mut others = Vec::new();
     for head in listed(store).await? {
-        summaries.push(summary(store, &head).await?);
+        let stack = store.stack(head.name().clone(), head.lineage());
+        match summary(&stack).await {
+            Err(error @ Error::Conflict { .. }) if stack.expectations().revision.is_some() => {
+                others.push((stack, error));
+            }
+            listed => summaries.push(listed?),
+        }
     }
+    if summaries.is_empty()
+        && let Some((_, error)) = others.pop()
+    {
+        return Err(error);
+    }
+    // These stacks are shown beside the expected one.
+    for (stack, _) in others {
+        summaries.push(summary(&stack.without_expectations()).await?);
+    }
+    summaries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(summaries)
 }
 
@@ -126,7 +145,7 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
     if head.is_removed() {
         // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
         let stack = store.stack(pointer.name.clone(), lineage);
-        authenticate::head(&stack).await?;
+        stored::head(&stack).await?;
         return Ok(None);
     }
     let is_named = head.name().folded() == pointer.name.folded();
@@ -134,11 +153,8 @@ pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result
     Ok(is_bound.then_some(head))
 }
 
-async fn summary(store: &StoreContext, head: &UncheckedHead) -> Result<StackSummary> {
-    let stack = store
-        .stack(head.name().clone(), head.lineage())
-        .without_expectations();
-    let tip = view::tip(&stack).await?;
+async fn summary(stack: &StackContext) -> Result<StackSummary> {
+    let tip = view::tip(stack).await?;
     let now = stack.now();
     let LockStatus { holder, .. } = stack.backend().lock_status(stack.lineage()).await?;
     let client_lock = tip.head.client_lock.clone();

@@ -7,8 +7,9 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
-use crate::read::history_floor::{HistoryFloor, whole_journal};
+use crate::read::history_floor::HistoryFloor;
 use crate::read::names;
+use crate::read::open::{self, Extent};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -121,7 +122,10 @@ async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> R
 /// read, because each object that the journal names exists by then.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
-    let journal = whole_journal(stack).await?;
+    // A rolled-back stack is not copied: clients of the other store couldn't notice what it lacks.
+    let journal = open::journal(stack, Extent::Whole)
+        .await?
+        .require_current(stack)?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {

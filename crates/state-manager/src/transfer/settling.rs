@@ -6,8 +6,7 @@
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::keys::authenticate;
-use crate::read::view;
+use crate::read::{open, view};
 use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
@@ -55,7 +54,7 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
 /// whether the entries left the source.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
-    if let Ok((source, _)) = authenticate::sibling(&locked.stack, incoming.from.lineage).await
+    if let Ok((source, _)) = open::sibling(&locked.stack, incoming.from.lineage).await
         && view::tip(&source).await.is_ok()
     {
         let reason = format!(
@@ -163,7 +162,7 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
     // The source is read without a lock first: a reader can see a committed move while another process holds the lock.
-    let (source, opened) = authenticate::sibling(&locked.stack, incoming.from.lineage).await?;
+    let (source, opened) = open::sibling(&locked.stack, incoming.from.lineage).await?;
     if has_departed(&view::tip(&source).await?.state, incoming.id) {
         return Ok(SourceStatus::Left);
     }
@@ -185,7 +184,7 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
 /// destination and to complete the move.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
-    let Ok((destination, _)) = authenticate::sibling(&locked.stack, to.lineage).await else {
+    let Ok((destination, _)) = open::sibling(&locked.stack, to.lineage).await else {
         return false;
     };
     let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);

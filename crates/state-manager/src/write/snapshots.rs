@@ -127,7 +127,7 @@ pub(crate) async fn rollback(
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
-    let snapshot = reveal(&locked.stack, snapshot).await?;
+    let snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
 }

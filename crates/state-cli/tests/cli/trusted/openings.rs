@@ -1,0 +1,306 @@
+//! Every command that opens a stack, against a store that was put back to an earlier state, without an identity, and with
+//! an expected revision that the stack doesn't have. A new command must be added to one of the two tables below.
+
+use super::*;
+use crate::described::commands;
+use std::collections::BTreeSet;
+
+/// What a command does with a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// Shows it: a doubtful stack is shown with a warning.
+    Show,
+    /// Judges it: a rolled-back stack fails with 12.
+    Judge,
+    /// Writes to it, elsewhere what it contains, or under its key: a rolled-back stack is refused.
+    Write,
+    /// As [`Use::Write`], and needs no key.
+    Copy,
+    /// Shows what this client trusts, with the reason why not.
+    Trust,
+}
+use Use::{Copy, Judge, Show, Trust, Write};
+
+const REVISION: &str = "1-0123456789abcdef";
+
+/// One invocation of each command that opens a stack. `-` as the last argument passes a value on stdin.
+const OPENING: &[(Use, &[&str])] = &[
+    (Show, &["list"]),
+    (Show, &["list", "--at", "1"]),
+    (Show, &["show", "pw"]),
+    (Show, &["outputs"]),
+    (Show, &["history"]),
+    (Show, &["logs"]),
+    (Show, &["diff"]),
+    (Show, &["blame", "pw"]),
+    (Show, &["find", "pw"]),
+    (Show, &["graph"]),
+    (Show, &["export"]),
+    (Show, &["preview", "prod.yaml"]),
+    (Show, &["pending", "list"]),
+    (Show, &["lock", "status"]),
+    (Show, &["lock", "break"]),
+    (Show, &["stack", "ls"]),
+    (Show, &["recipients", "list"]),
+    (Show, &["secret", "scan"]),
+    (Show, &["gc", "--dry-run"]),
+    (Show, &["repair", "--dry-run"]),
+    (Show, &["trust", "commands"]),
+    (Judge, &["verify"]),
+    (Judge, &["verify", "--deep"]),
+    (Trust, &["trust"]),
+    (Copy, &["copy", ".state", "elsewhere"]),
+    (Write, &["secret", "encrypt", "token", "-"]),
+    (Write, &["secret", "decrypt", "token", "-"]),
+    (Write, &["secret", "seal", "--all"]),
+    (Write, &["up", "prod.yaml"]),
+    (Write, &["refresh"]),
+    (Write, &["destroy"]),
+    (Write, &["import", "exported.json", "--force"]),
+    (Write, &["rollback", "1"]),
+    (Write, &["encrypt", "--policy", "all"]),
+    (
+        Write,
+        &[
+            "recipients",
+            "add",
+            "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg",
+        ],
+    ),
+    (Write, &["rekey"]),
+    (
+        Write,
+        &["gc", "--keep-revisions", "0", "--keep-days", "0", "--grace", "0s"],
+    ),
+    (Write, &["mv", "pw", "other"]),
+    (Write, &["rm", "pw"]),
+    (Write, &["protect", "pw"]),
+    (Write, &["unprotect", "pw"]),
+    (Write, &["taint", "pw"]),
+    (Write, &["untaint", "pw"]),
+    (Write, &["apply-edits", "edits.json"]),
+    (Write, &["repair"]),
+    (Write, &["undo"]),
+    (Write, &["pending", "trust"]),
+    (Write, &["lock", "acquire"]),
+    (Write, &["stack", "rm", "prod", "--force"]),
+    (Write, &["stack", "rename", "prod", "other"]),
+];
+
+/// Commands that open no stack, or that need a state which the scenarios don't have.
+const OTHERS: &[(&str, &str)] = &[
+    ("backends", "opens no store"),
+    ("kinds", "opens no store"),
+    ("schema", "opens no store"),
+    ("completions", "opens no store"),
+    ("identity", "opens no store"),
+    ("whoami", "opens no store"),
+    ("config show", "opens no store"),
+    ("login", "opens no stack"),
+    ("logout", "opens no stack"),
+    ("doctor", "opens no stack"),
+    ("init", "opens no stack"),
+    ("stack new", "creates a stack"),
+    ("trust path", "opens no stack"),
+    ("edit", "runs an editor first; locks as `apply-edits` does"),
+    (
+        "pending resolve",
+        "needs a pending operation; locks as `pending trust` does",
+    ),
+    (
+        "recipients remove",
+        "needs a second recipient; locks as `recipients add` does",
+    ),
+    (
+        "lock release",
+        "needs a client lock; locks as `lock acquire` does",
+    ),
+];
+
+/// A sealed stack with two revisions, and what a test needs to put it back to the first one.
+struct Scene {
+    sandbox: Sandbox,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let program = "name: prod\nresources:\n  pw: {kind: \"random:password\", inputs: {length: 20}}\n  id: {kind: \"random:id\", inputs: {bytes: 4}}\n";
+        sandbox.write("prod.yaml", program);
+        sandbox.write(
+            "edits.json",
+            r#"{"operations":[{"op":"protect","addresses":["pw"]}]}"#,
+        );
+        let scene = Self { sandbox };
+        scene.anna(&["up", "prod.yaml", "--yes"]).exits(0);
+        copy(&scene.path(".state"), &scene.path("earlier"));
+        scene.anna(&["taint", "id", "--yes"]).exits(0);
+        scene.anna(&["list"]).exits(0);
+        let exported = scene.anna(&["export", "--show-secrets"]).exits(0).stdout;
+        scene.sandbox.write("exported.json", exported);
+        let sealed = given(&scene.sandbox, "anna", &["secret", "encrypt", "token"], "x").exits(0);
+        scene.sandbox.write("token", sealed.stdout);
+        copy(&scene.path(".state"), &scene.path("latest"));
+        copy(&scene.path("anna"), &scene.path("anna-latest"));
+        scene
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.sandbox.path().join(name)
+    }
+
+    fn anna(&self, arguments: &[&str]) -> Ran {
+        as_user(&self.sandbox, "anna", arguments)
+    }
+
+    /// Puts the store and Anna's memory back.
+    fn put_back(&self, store: &str) {
+        for (from, to) in [(store, ".state"), ("anna-latest", "anna")] {
+            std::fs::remove_dir_all(self.path(to)).unwrap();
+            copy(&self.path(from), &self.path(to));
+        }
+        if self.path("elsewhere").exists() {
+            std::fs::remove_dir_all(self.path("elsewhere")).unwrap();
+        }
+    }
+
+    /// Runs a row of the table as a user, with more arguments before it.
+    fn run(&self, who: &str, row: &[&str], more: &[&str]) -> Ran {
+        let has_input = row.last() == Some(&"-");
+        let row = if has_input { &row[..row.len() - 1] } else { row };
+        let arguments = [row, &["--yes"], more].concat();
+        let token = std::fs::read(self.path("token")).unwrap();
+        given(
+            &self.sandbox,
+            who,
+            &arguments,
+            if has_input { token } else { Vec::new() },
+        )
+    }
+}
+
+#[test]
+fn every_command_is_in_a_table_of_openings() {
+    let listed: BTreeSet<String> = commands(&Sandbox::new(), &[]).into_iter().collect();
+    let is_of = |name: &String, row: &[&str]| {
+        let words: Vec<&str> = name.split(' ').collect();
+        row.starts_with(&words)
+    };
+    for name in &listed {
+        let opens = OPENING.iter().any(|(_, row)| is_of(name, row));
+        let other = OTHERS.iter().any(|(other, _)| other == name);
+        assert!(
+            opens != other,
+            "`{name}` must be in exactly one of the two tables"
+        );
+    }
+}
+
+#[test]
+fn rolled_back_store_is_reported_by_every_command() {
+    let scene = Scene::new();
+    for (usage, row) in OPENING {
+        scene.put_back("earlier");
+        let ran = scene.run("anna", row, &[]);
+        let expected = match usage {
+            Show | Trust => 0,
+            Judge | Write | Copy => 12,
+        };
+        assert_eq!(ran.code, expected, "{row:?}: {ran:#?}");
+        assert!(ran.stderr.contains("was rolled back"), "{row:?}: {ran:#?}");
+        assert!(
+            !ran.stdout.contains("rolled back") || *usage == Judge || *usage == Trust,
+            "{row:?}: {ran:#?}"
+        );
+        let still = scene.anna(&["list"]).exits(0);
+        assert!(
+            still.stderr.contains("was rolled back"),
+            "after {row:?}: {still:#?}"
+        );
+    }
+}
+
+#[test]
+fn report_in_json_contains_the_rollback() {
+    let scene = Scene::new();
+    for (usage, row) in OPENING.iter().filter(|(usage, _)| matches!(usage, Show | Judge)) {
+        scene.put_back("earlier");
+        let ran = scene.run("anna", row, &["--json"]);
+        assert_eq!(
+            ran.code,
+            if *usage == Judge { 12 } else { 0 },
+            "{row:?}: {ran:#?}"
+        );
+        let told = ran.stdout.contains("was rolled back") || ran.stderr.contains("was rolled back");
+        assert!(told, "{row:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn unchecked_authenticity_is_reported_by_every_command() {
+    let scene = Scene::new();
+    for (usage, row) in OPENING {
+        scene.put_back("latest");
+        // A user without an identity and without memory.
+        let ran = scene.run("nobody", row, &[]);
+        if *usage == Write {
+            assert_eq!(ran.code, 12, "{row:?}: {ran:#?}");
+            continue;
+        }
+        assert_eq!(ran.code, 0, "{row:?}: {ran:#?}");
+        assert!(
+            ran.stderr.contains("authenticity not checked"),
+            "{row:?}: {ran:#?}"
+        );
+    }
+}
+
+#[test]
+fn unexpected_revision_is_refused_by_every_command() {
+    let scene = Scene::new();
+    for (_, row) in OPENING {
+        scene.put_back("latest");
+        let ran = scene.run("anna", row, &["--expect-revision", REVISION]);
+        assert_eq!(ran.code, 13, "{row:?}: {ran:#?}");
+        assert!(ran.stderr.contains(REVISION), "{row:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn every_command_remembers_the_key_that_it_opened() {
+    let scene = Scene::new();
+    for (usage, row) in OPENING {
+        if !matches!(usage, Show | Judge | Copy) {
+            continue;
+        }
+        scene.put_back("latest");
+        std::fs::remove_dir_all(scene.path("anna/seen")).unwrap();
+        scene.run("anna", row, &[]).exits(0);
+        for file in super::pins::key_files(&scene.sandbox) {
+            std::fs::remove_file(file).unwrap();
+        }
+        let ran = scene.anna(&["list"]);
+        assert_eq!(ran.code, 12, "after {row:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn completion_neither_pins_nor_swallows_a_notice() {
+    let scene = Scene::new();
+    let hers = scene.path("anna");
+    copy(&hers, &scene.path("ana"));
+    // Ana has the same identity and a memory of her own.
+    let ana = |arguments: &[&str]| as_user(&scene.sandbox, "ana", arguments);
+    let more = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
+    scene.anna(&["recipients", "add", more]).exits(0);
+    for words in ["stacks", "addresses", "revisions", "outputs", "operations"] {
+        let ran = ana(&["__words", words]).exits(0);
+        assert_eq!(ran.stderr, "", "{words}");
+    }
+    let listed = ana(&["list"]).exits(0);
+    assert!(listed.stderr.contains(more), "{listed:?}");
+    std::fs::remove_dir_all(scene.path("ana/seen")).unwrap();
+    ana(&["__words", "addresses"]).exits(0);
+    let pins = scene.path("ana/seen").exists();
+    assert!(!pins, "a completion is no first contact");
+}
