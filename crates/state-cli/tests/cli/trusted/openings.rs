@@ -5,22 +5,39 @@ use super::*;
 use crate::described::commands;
 use std::collections::BTreeSet;
 
-/// What a command does with a stack.
+/// How a command treats a stack that was rolled back, and one that no identity of the user opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// Shows it: a doubtful stack is shown with a warning.
+    /// Shows both with a warning.
     Show,
-    /// Judges it: a rolled-back stack fails with 12.
+    /// Shows a rolled-back stack with a warning, and needs the key.
+    ShowOpened,
+    /// Judges the stack: a rolled-back one fails with 12 after it was read.
     Judge,
-    /// Writes to it, elsewhere what it contains, or under its key: a rolled-back stack is refused.
-    Write,
-    /// As [`Use::Write`], and needs no key.
+    /// Writes elsewhere what the stack contains, without a key: a rolled-back one is refused.
     Copy,
-    /// Shows what this client trusts, with the reason why not.
-    Trust,
+    /// Writes to the stack, or under its key: both are refused.
+    Write,
 }
-use Use::{Copy, Judge, Show, Trust, Write};
+use Use::{Copy, Judge, Show, ShowOpened, Write};
 
+impl Use {
+    const fn exit_code_of_rolled_back(self) -> i32 {
+        match self {
+            Show | ShowOpened => 0,
+            Judge | Copy | Write => 12,
+        }
+    }
+
+    const fn exit_code_without_identity(self) -> i32 {
+        match self {
+            Show | Judge | Copy => 0,
+            ShowOpened | Write => 12,
+        }
+    }
+}
+
+/// A revision that no stack has.
 const REVISION: &str = "1-0123456789abcdef";
 
 /// One invocation of each command that opens a stack. `-` as the last argument passes a value on stdin.
@@ -36,7 +53,7 @@ const OPENING: &[(Use, &[&str])] = &[
     (Show, &["find", "pw"]),
     (Show, &["graph"]),
     (Show, &["export"]),
-    (Show, &["preview", "prod.yaml"]),
+    (ShowOpened, &["preview", "prod.yaml"]),
     (Show, &["pending", "list"]),
     (Show, &["lock", "status"]),
     (Show, &["lock", "break"]),
@@ -45,10 +62,10 @@ const OPENING: &[(Use, &[&str])] = &[
     (Show, &["secret", "scan"]),
     (Show, &["gc", "--dry-run"]),
     (Show, &["repair", "--dry-run"]),
-    (Show, &["trust", "commands"]),
+    (ShowOpened, &["trust", "commands"]),
     (Judge, &["verify"]),
     (Judge, &["verify", "--deep"]),
-    (Trust, &["trust"]),
+    (Show, &["trust"]),
     (Copy, &["copy", ".state", "elsewhere"]),
     (Write, &["secret", "encrypt", "token", "-"]),
     (Write, &["secret", "decrypt", "token", "-"]),
@@ -202,16 +219,8 @@ fn rolled_back_store_is_reported_by_every_command() {
     for (usage, row) in OPENING {
         scene.put_back("earlier");
         let ran = scene.run("anna", row, &[]);
-        let expected = match usage {
-            Show | Trust => 0,
-            Judge | Write | Copy => 12,
-        };
-        assert_eq!(ran.code, expected, "{row:?}: {ran:#?}");
+        assert_eq!(ran.code, usage.exit_code_of_rolled_back(), "{row:?}: {ran:#?}");
         assert!(ran.stderr.contains("was rolled back"), "{row:?}: {ran:#?}");
-        assert!(
-            !ran.stdout.contains("rolled back") || *usage == Judge || *usage == Trust,
-            "{row:?}: {ran:#?}"
-        );
         let still = scene.anna(&["list"]).exits(0);
         assert!(
             still.stderr.contains("was rolled back"),
@@ -223,14 +232,10 @@ fn rolled_back_store_is_reported_by_every_command() {
 #[test]
 fn report_in_json_contains_the_rollback() {
     let scene = Scene::new();
-    for (usage, row) in OPENING.iter().filter(|(usage, _)| matches!(usage, Show | Judge)) {
+    for (usage, row) in OPENING.iter().filter(|(usage, _)| !matches!(usage, Copy | Write)) {
         scene.put_back("earlier");
         let ran = scene.run("anna", row, &["--json"]);
-        assert_eq!(
-            ran.code,
-            if *usage == Judge { 12 } else { 0 },
-            "{row:?}: {ran:#?}"
-        );
+        assert_eq!(ran.code, usage.exit_code_of_rolled_back(), "{row:?}: {ran:#?}");
         let told = ran.stdout.contains("was rolled back") || ran.stderr.contains("was rolled back");
         assert!(told, "{row:?}: {ran:#?}");
     }
@@ -243,15 +248,9 @@ fn unchecked_authenticity_is_reported_by_every_command() {
         scene.put_back("latest");
         // A user without an identity and without memory.
         let ran = scene.run("nobody", row, &[]);
-        if *usage == Write {
-            assert_eq!(ran.code, 12, "{row:?}: {ran:#?}");
-            continue;
-        }
-        assert_eq!(ran.code, 0, "{row:?}: {ran:#?}");
-        assert!(
-            ran.stderr.contains("authenticity not checked"),
-            "{row:?}: {ran:#?}"
-        );
+        assert_eq!(ran.code, usage.exit_code_without_identity(), "{row:?}: {ran:#?}");
+        let is_reported = ran.stderr.contains("authenticity not checked");
+        assert!(is_reported || *usage == Write, "{row:?}: {ran:#?}");
     }
 }
 
@@ -270,7 +269,7 @@ fn unexpected_revision_is_refused_by_every_command() {
 fn every_command_remembers_the_key_that_it_opened() {
     let scene = Scene::new();
     for (usage, row) in OPENING {
-        if !matches!(usage, Show | Judge | Copy) {
+        if *usage == Write {
             continue;
         }
         scene.put_back("latest");
