@@ -15,23 +15,23 @@ enum Use {
     /// Judges the stack: a rolled-back one fails with 12 after it was read.
     Judge,
     /// Writes elsewhere what the stack contains, without a key: a rolled-back one is refused.
-    Copy,
+    Transfer,
     /// Writes to the stack, or under its key: both are refused.
     Write,
 }
-use Use::{Copy, Judge, Show, ShowOpened, Write};
+use Use::{Judge, Show, ShowOpened, Transfer, Write};
 
 impl Use {
     const fn exit_code_of_rolled_back(self) -> i32 {
         match self {
             Show | ShowOpened => 0,
-            Judge | Copy | Write => 12,
+            Judge | Transfer | Write => 12,
         }
     }
 
     const fn exit_code_without_identity(self) -> i32 {
         match self {
-            Show | Judge | Copy => 0,
+            Show | Judge | Transfer => 0,
             ShowOpened | Write => 12,
         }
     }
@@ -66,7 +66,7 @@ const OPENING: &[(Use, &[&str])] = &[
     (Judge, &["verify"]),
     (Judge, &["verify", "--deep"]),
     (Show, &["trust"]),
-    (Copy, &["copy", ".state", "elsewhere"]),
+    (Transfer, &["copy", ".state", "elsewhere"]),
     (Write, &["secret", "encrypt", "token", "-"]),
     (Write, &["secret", "decrypt", "token", "-"]),
     (Write, &["secret", "seal", "--all"]),
@@ -134,7 +134,7 @@ const OTHERS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A sealed stack with two revisions, and what a test needs to put it back to the first one.
+/// A sealed stack with three revisions, and what a test needs to put it back to the second one.
 struct Scene {
     sandbox: Sandbox,
 }
@@ -150,8 +150,9 @@ impl Scene {
         );
         let scene = Self { sandbox };
         scene.anna(&["up", "prod.yaml", "--yes"]).exits(0);
-        copy(&scene.path(".state"), &scene.path("earlier"));
         scene.anna(&["taint", "id", "--yes"]).exits(0);
+        copy(&scene.path(".state"), &scene.path("earlier"));
+        scene.anna(&["untaint", "id", "--yes"]).exits(0);
         scene.anna(&["list"]).exits(0);
         let exported = scene.anna(&["export", "--show-secrets"]).exits(0).stdout;
         scene.sandbox.write("exported.json", exported);
@@ -232,7 +233,10 @@ fn rolled_back_store_is_reported_by_every_command() {
 #[test]
 fn report_in_json_contains_the_rollback() {
     let scene = Scene::new();
-    for (usage, row) in OPENING.iter().filter(|(usage, _)| !matches!(usage, Copy | Write)) {
+    for (usage, row) in OPENING
+        .iter()
+        .filter(|(usage, _)| !matches!(usage, Transfer | Write))
+    {
         scene.put_back("earlier");
         let ran = scene.run("anna", row, &["--json"]);
         assert_eq!(ran.code, usage.exit_code_of_rolled_back(), "{row:?}: {ran:#?}");
