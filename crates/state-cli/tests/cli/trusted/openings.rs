@@ -167,7 +167,7 @@ impl Scene {
         self.sandbox.path().join(name)
     }
 
-    fn anna(&self, arguments: &[&str]) -> Ran {
+    fn anna(&self, arguments: &[&str]) -> CommandOutput {
         as_user(&self.sandbox, "anna", arguments)
     }
 
@@ -183,7 +183,7 @@ impl Scene {
     }
 
     /// Runs a row of the table as a user, with more arguments before it.
-    fn run(&self, who: &str, row: &[&str], more: &[&str]) -> Ran {
+    fn run(&self, who: &str, row: &[&str], more: &[&str]) -> CommandOutput {
         let has_input = row.last() == Some(&"-");
         let row = if has_input { &row[..row.len() - 1] } else { row };
         let arguments = [row, &["--yes"], more].concat();
