@@ -11,6 +11,13 @@ use state_manager::{Authenticity, OpeningObserver, Standing};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A reason to doubt a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Doubt {
+    Unchecked,
+    RolledBack,
+}
+
 /// The standings of the stacks that a command opened.
 #[derive(Debug)]
 pub(crate) struct Standings {
@@ -24,8 +31,8 @@ pub(crate) struct Standings {
 
 #[derive(Debug, Default)]
 struct Findings {
-    /// All warnings, so that none is repeated when a command opens a stack twice.
-    known: BTreeSet<String>,
+    /// What was reported of which stack, so that nothing is repeated when a command opens a stack twice.
+    known: BTreeSet<(StackName, Doubt)>,
     /// Warnings for the report in JSON.
     unreported: Vec<String>,
     /// Descriptions of stacks that were rolled back.
@@ -60,9 +67,9 @@ impl Standings {
         self.found().regressions.first().cloned()
     }
 
-    fn warn(&self, warning: String) {
+    fn warn(&self, stack: &StackName, doubt: Doubt, warning: String) {
         let mut found = self.found();
-        if self.is_silent || !found.known.insert(warning.clone()) {
+        if self.is_silent || !found.known.insert((stack.clone(), doubt)) {
             return;
         }
         if self.output.json {
@@ -81,15 +88,17 @@ impl OpeningObserver for Standings {
     fn opened(&self, stack: &StackName, standing: &Standing) {
         let name = stack.short();
         if standing.authenticity == Authenticity::Unchecked {
-            self.warn(format!(
+            let warning = format!(
                 "stack {name}: authenticity not checked: none of your identities can decrypt the stack's data key"
-            ));
+            );
+            self.warn(stack, Doubt::Unchecked, warning);
         }
         if let Some(regression) = &standing.regression {
             let regression = format!("stack {name}: {regression}");
             let warning =
                 format!("{regression}; if the stack was restored on purpose, run `statectl trust --accept`");
-            self.warn(self.invocation.or_stack(Some(stack)).apply(&warning));
+            let warning = self.invocation.or_stack(Some(stack)).apply(&warning);
+            self.warn(stack, Doubt::RolledBack, warning);
             self.found().regressions.push(regression);
         }
     }

@@ -53,7 +53,6 @@ const OPENING: &[(Use, &[&str])] = &[
     (Show, &["find", "pw"]),
     (Show, &["graph"]),
     (Show, &["export"]),
-    (ShowOpened, &["preview", "prod.yaml"]),
     (Show, &["pending", "list"]),
     (Show, &["lock", "status"]),
     (Show, &["lock", "break"]),
@@ -70,6 +69,8 @@ const OPENING: &[(Use, &[&str])] = &[
     (Write, &["secret", "encrypt", "token", "-"]),
     (Write, &["secret", "decrypt", "token", "-"]),
     (Write, &["secret", "seal", "--all"]),
+    // Shows what `up` would do, and `up` is refused.
+    (Write, &["preview", "prod.yaml"]),
     (Write, &["up", "prod.yaml"]),
     (Write, &["refresh"]),
     (Write, &["destroy"]),
@@ -115,7 +116,10 @@ const OTHERS: &[(&str, &str)] = &[
     ("config show", "opens no store"),
     ("login", "opens no stack"),
     ("logout", "opens no stack"),
-    ("doctor", "opens no stack"),
+    (
+        "doctor",
+        "judges the store; a stack that it cannot open is a warning",
+    ),
     ("init", "opens no stack"),
     ("stack new", "creates a stack"),
     ("trust path", "opens no stack"),
