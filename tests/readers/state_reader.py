@@ -422,18 +422,31 @@ class Verified:
             raise Refused(f"{where}: slot {base['start']}: the checkpoint differs from the state of the journal")
 
     def _documents(self):
-        """Returns the documents on the pages that the head names. Other files in `updates/` are ignored."""
+        """Returns the documents on the pages that head and index name. Other files in `updates/` are ignored."""
         stack, documents = self.stack, []
-        for page in stack.head.get("history", {}).get("pages", []):
-            path = f"updates/{int(page['first']):020}-{page['digest'][:16]}.page"
-            where, data = stack.where(path), stack.read(path, MAX_OBJECT)
-            if len(data) != int(page["length"]) or digest(data) != page["digest"]:
-                raise Refused(f"{where}: the content doesn't match the digest in the head")
+        history = stack.head.get("history", {})
+        pages = history.get("pages", [])
+        if "index" in history:
+            where, data = self._named(history["index"], "index")
+            indexed = document(data, "history-index", where, "HISTORYINDEX", MAX_OBJECT)["pages"]
+            if len(indexed) != int(history["index"]["pages"]):
+                raise Refused(f"{where}: the number of pages doesn't match the number in the head")
+            pages = indexed + pages
+        for page in pages:
+            where, data = self._named(page, "page")
             revisions = document(data, "history", where, "HISTORYPAGE", MAX_OBJECT)["revisions"]
             if len(revisions) != int(page["revisions"]):
                 raise Refused(f"{where}: the number of revisions doesn't match the number in the head")
             documents.extend((where, one) for one in revisions)
         return documents
+
+    def _named(self, reference, ending):
+        """Where an object in `updates/` is, and its bytes, which have the digest of the reference."""
+        path = f"updates/{int(reference['first']):020}-{reference['digest'][:16]}.{ending}"
+        where, data = self.stack.where(path), self.stack.read(path, MAX_OBJECT)
+        if len(data) != int(reference["length"]) or digest(data) != reference["digest"]:
+            raise Refused(f"{where}: the content doesn't match the digest in the head")
+        return where, data
 
     def _check_documents(self):
         stack, listed, last = self.stack, set(), -1
@@ -464,11 +477,17 @@ class Verified:
         self._check_logs()
 
     def _check_logs(self):
-        for name in self.stack.list("logs"):
-            if re.fullmatch(r"[0-9]{20}\.jsonl\.zst", name):
-                where = self.stack.where("logs/" + name)
+        stored = self.stack.list("logs")
+        for revision, (_frame, made) in self.made.items():
+            log = made.get("update-end", {}).get("log")
+            name = f"{int(REVISION.fullmatch(revision)[1]):020}.jsonl.zst"
+            # A log may be missing after a crash. One that no revision names has no meaning.
+            if log and name in stored:
+                where, data = self.stack.where("logs/" + name), self.stack.read("logs/" + name, MAX_OBJECT)
+                if len(data) != int(log["length"]) or digest(data) != log["digest"]:
+                    raise Refused(f"{where}: the content doesn't match the digest in the revision")
                 try:
-                    lines = zstd.decompress(self.stack.read("logs/" + name, MAX_OBJECT), MAX_LOG)
+                    lines = zstd.decompress(data, MAX_LOG)
                 except zstd.ZstdError as error:
                     raise Refused(f"{where}: the log can't be decompressed: {error}") from error
                 for line in lines.splitlines():

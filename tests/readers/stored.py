@@ -89,7 +89,8 @@ def canonical(value):
 # Required and optional members of strict objects, as `name=shape`. A shape in capitals is defined here or in
 # ALTERNATIVES, a shape in lower case in SIMPLE. `[shape]` is a list of such values.
 SHAPES = {
-    "NAME": ("name=text target=TARGET nonce=uuid", ""),
+    "NAME": ("name=text target=TARGET nonce=uuid", "tags=object"),
+    "MOVEDTO": ("lineage=uuid name=text", ""),
     "META": ("lineage=uuid", ""),
     "HEAD": (
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
@@ -98,7 +99,9 @@ SHAPES = {
         "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
-    "HISTORY": ("", "pages=[PAGE]"),
+    "HISTORY": ("", "index=INDEX pages=[PAGE]"),
+    "INDEX": ("first=number pages=number digest=digest length=number", ""),
+    "HISTORYINDEX": ("nonce=uuid pages=[PAGE]", ""),
     "PAGE": ("first=number revisions=number digest=digest length=number", ""),
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
     "MOVING": ("name=text nonce=uuid", ""),
@@ -128,7 +131,8 @@ SHAPES = {
     "EDIT": ("id=uuid changes=[EDITCHANGE]", ""),
     "PUT": ("target=object entry=entry", ""),
     "RESOLVE": ("id=uuid resolution=RESOLUTION", ""),
-    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", ""),
+    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", "log=LOG"),
+    "LOG": ("digest=digest length=number", ""),
     "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
     "INVALIDATION": ("update=uuid since=text", ""),
@@ -148,7 +152,7 @@ SHAPES = {
 # Values with alternatives: an object with one member of this name and shape, or the name alone as a text. `?` allows
 # null.
 ALTERNATIVES = {
-    "TARGET": "lineage=uuid removed moved-to=text",
+    "TARGET": "lineage=uuid removed=uuid moved-to=MOVEDTO",
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
     "MOVED": "in=PEER out=PEER",
     "CHANGE": "same=entry replace=object refresh=REFRESH remove-pending-replace=object outputs=OUTPUTS",

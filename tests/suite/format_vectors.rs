@@ -1,12 +1,13 @@
 //! Checks the test vectors and the quoted documents of `docs/format.md` against the crates and the golden store.
 
-use state_core::backend::Holder;
+use state_core::backend::{Holder, NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
-use state_core::journal::{Fence, Frame, FrameKind, genesis};
+use state_core::journal::{Fence, Frame, FrameKind, LogRef, genesis};
 use state_core::sealing::{MacKey, StackKey, TagDomain};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::{
-    Digest, Entry, Epoch, FactoryInfo, Json, Lineage, Nonce, Properties, Slot, Snapshot, Timestamp, codec,
+    Digest, Entry, Enveloped, Epoch, FactoryInfo, Head, Json, Lineage, Nonce, Properties, Slot, Snapshot,
+    StackName, Timestamp, codec,
 };
 use state_encrypt::{DataKey, Sealer, SealingKey, endorse};
 use std::fs;
@@ -17,11 +18,12 @@ const BEGIN: &str = "<!-- vectors -->\n";
 const END: &str = "<!-- end of vectors -->\n";
 
 /// The documents of the golden store that the page quotes.
-const QUOTED: [&str; 4] = [
+const QUOTED: [&str; 5] = [
     "format",
     "names/shop/production.json",
     "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/meta.json",
     "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/head.json",
+    "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/updates/00000000000000000001-9cf4c74fa6f571ce.page",
 ];
 
 fn path(relative: &str) -> PathBuf {
@@ -63,6 +65,7 @@ fn vectors() -> String {
     add_journal(&mut add);
     add_snapshot(&mut add);
     add_keys(&mut add);
+    add_bound(&mut add);
     add_sealed(&mut add);
     lines
 }
@@ -142,7 +145,13 @@ fn add_keys(add: Add<'_>) {
         &hex(&endorse(&old, lineage(), new.id(), 2)),
     );
     let key = stack_key();
-    for domain in [TagDomain::Head, TagDomain::Frame] {
+    for domain in [
+        TagDomain::Head,
+        TagDomain::Frame,
+        TagDomain::Name,
+        TagDomain::Spool,
+        TagDomain::Outputs,
+    ] {
         let tag = Json::parse(&serde_json::to_string(&key.tag(domain, b"content")).expect("a tag"));
         let tag = tag.expect("a tag is a text").as_str().to_owned();
         add(
@@ -150,6 +159,37 @@ fn add_keys(add: Add<'_>) {
             tag.trim_matches('"'),
         );
     }
+}
+
+/// Documents with tags and digests that bind them.
+fn add_bound(add: Add<'_>) {
+    let key = stack_key();
+    let nonce = |byte| Nonce::from_bytes([byte; 16]);
+    let mut head = Head::new(lineage(), stack_name(), nonce(0x33));
+    head.key_id = Some(key.id());
+    head.sign(&key);
+    add("head", &text(&head));
+    let mut pointer = NamePointer::new(stack_name(), NameTarget::Lineage(lineage()), nonce(0x44));
+    pointer.sign(&key);
+    add("name pointer", &text(&pointer));
+    let target = NameTarget::MovedTo {
+        lineage: lineage(),
+        name: "shop/next".parse().expect("a stack name"),
+    };
+    let mut tombstone = NamePointer::new(stack_name(), target, nonce(0x55));
+    tombstone.sign(&key);
+    add("tombstone", &text(&tombstone));
+    let log = LogRef::of(b"content");
+    let log = serde_json::to_string(&log).expect("a reference");
+    add("`log` for a log of the bytes `content`", &log);
+}
+
+fn text(document: &impl Enveloped) -> String {
+    String::from_utf8_lossy(&document.encode()).replace('\n', "\\n")
+}
+
+fn stack_name() -> StackName {
+    "shop/production".parse().expect("a stack name")
 }
 
 fn add_sealed(add: Add<'_>) {

@@ -304,7 +304,7 @@ fn put(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).expect("the file is written");
 }
 
-/// Returns the kind of a file; `None` for locks, and for logs and other files without a digest.
+/// Returns the kind of a file; `None` for files whose damage is not tested here.
 fn kind(path: &Path) -> Option<&'static str> {
     let text = path.to_str().expect("UTF-8");
     let kinds = [

@@ -31,11 +31,11 @@ fn head() -> Head {
 }
 
 fn pointer() -> NamePointer {
-    NamePointer {
-        name: "shop/web".parse().unwrap(),
-        target: NameTarget::Lineage(head().lineage),
-        nonce: nonce(1),
-    }
+    NamePointer::new(
+        "shop/web".parse().unwrap(),
+        NameTarget::Lineage(head().lineage),
+        nonce(1),
+    )
 }
 
 fn object() -> ObjectName {

@@ -158,6 +158,7 @@ impl From<Error> for CliError {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
             Error::Denied { .. } if contains(CLOCK_SKEW) => Some(CLOCK_SKEW_HINT.to_owned()),
+            Error::Distrusted { .. } if contains(SPOOLED) => Some(SPOOLED_HINT.to_owned()),
             Error::Distrusted { .. } | Error::Sealed { .. } if contains(FORGED) => {
                 Some(FORGED_HINT.to_owned())
             }
@@ -307,6 +308,13 @@ const FORGED: &[&str] = &[
     "while this session held the lock",
     "its head was forged",
 ];
+
+/// Text of errors about a spool file that no session of the stack wrote.
+const SPOOLED: &[&str] = &["spooled result of operation"];
+
+/// Hint for a spool file that no session of the stack wrote.
+const SPOOLED_HINT: &str = "check the real resource, then record the outcome with `statectl pending resolve OPERATION --done` or \
+                            `statectl pending resolve OPERATION --not-done`";
 
 /// Hint for content that was changed without the data key.
 const FORGED_HINT: &str = "find out who can write to the store; restore the changed files from a backup or from the store's \

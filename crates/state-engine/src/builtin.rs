@@ -5,20 +5,22 @@
 //!
 //! - **A file** is written beside its path, synced, and renamed. So its path never holds partial content: only nothing,
 //!   the complete old content or the complete new content. A create never replaces an existing file. A crash before the
-//!   rename leaves a file whose name begins with `.statectl-`; the next read or update of the resource removes it. An
-//!   updated file is a new inode: it belongs to the user of this process, and hard links to the old one keep the old
-//!   content. After a create with an unknown outcome, a file with exactly the desired content counts as created.
+//!   rename leaves a file whose name begins with `.statectl-`; the next change of the resource, or read outside of a
+//!   preview, removes this file. An updated file is a new inode, which belongs to the user of this process; hard links
+//!   to the old inode have the old content. After a create with an unknown outcome, a file with exactly the desired
+//!   content counts as created.
 //! - **A directory** is removed only when it is empty.
 //! - **A call that is dropped** (after its time limit or the second Ctrl-C) stops: work on files and directories makes
 //!   no further visible change and removes its temporary files. Only the system call in progress at that moment can't
 //!   be stopped.
-//! - **A command** may have changed something when it failed; how a failure is treated depends on the exit codes below.
+//! - **A command** that failed may have changed something. The table of exit codes below says how a failure is treated.
 //! - **A random value** exists only in the state. A create with an unknown outcome left no object, so it counts as not
 //!   done. A resource whose value isn't recorded is replaced.
 //!
 //! The last component of a path is never followed if it is a symbolic link. Relative paths are resolved against the
-//! folder that [`registry`] gets, without reading the file system. The resulting absolute path is the id. All
-//! misspelled names, wrong types and missing inputs are reported together, before anything is done.
+//! `folder` argument of [`registry`], without reading the file system. The resulting absolute path is the id of a file
+//! or directory. All misspelled names, wrong types and missing inputs of a resource are reported together, before a
+//! provider creates or changes its object.
 //!
 //! ```
 //! use state_engine::builtin::{kinds, registry};
@@ -103,10 +105,11 @@
 //! | → `result` | output, secret | | the generated password |
 //!
 //! # Approval of a command
-//! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or if
-//! the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the arguments,
-//! the directory, `environment` and, for `create` and `update`, `stdin`. It doesn't cover the variables with the state's
-//! data (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate them as code.
+//! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or
+//! if the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the
+//! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. The approval doesn't cover
+//! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate the
+//! values of these variables as code.
 //!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
@@ -136,10 +139,10 @@
 //! nothing.
 //!
 //! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret
-//! outputs, and values that the program marks as secret. A marked string may contain a secret at an unknown place (a
-//! command with a token), so every part of six bytes or more that a line or a failure reason has in common with the
-//! string is replaced by `***`. A token of that length is therefore not revealed. Lines of commands without marked
-//! values are logged unchanged.
+//! outputs, and values that the program marks as secret. A marked string may contain more than the actual secret, such
+//! as a command with a token. Therefore `***` replaces every part of six bytes or more that a line or a failure reason
+//! has in common with a marked string, and a token of six bytes or more isn't revealed. Lines of commands without
+//! marked values are logged unchanged.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
@@ -186,7 +189,7 @@ use state_manager::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Registers all built-in providers for their kinds. Relative paths are resolved against `folder`.
+/// Returns a registry of all built-in providers. They resolve relative paths against `folder`.
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);

@@ -32,14 +32,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OnceCell};
 
-/// The reason why a call has no result.
+/// The reason why a call didn't succeed.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// The provider reported a failure, or the engine reports one for it (a panic, a time limit).
     Failed(Failure),
     /// The run was interrupted twice, so the call was dropped.
     Abandoned,
-    /// The lock is lost, so the provider wasn't called.
+    /// The lock is lost or the store failed, so the provider wasn't called.
     LockLost(Error),
 }
 
@@ -47,18 +47,18 @@ type CallResult<T> = Result<T, CallError>;
 
 const READ: &str = "read";
 
-/// A provider with its configuration. `result` is empty until the provider was prepared.
+/// A provider, its configuration, and the result of [`Provider::configure`]. `result` is empty until that call has
+/// ended.
 #[derive(Debug)]
 struct Preparation {
     registered: RegisteredProvider,
     result: OnceCell<Result<(), Failure>>,
 }
 
-/// The providers that were prepared for settling, planning and applying. Clones share the list.
+/// The providers that were configured for settling, planning and applying. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preparations {
-    /// Locked only to find a provider, never while a provider is prepared: a slow provider must not block the
-    /// others.
+    /// Locked only to find a provider, never during a call of `configure`: a slow provider must not block the others.
     known: Arc<Mutex<Vec<Arc<Preparation>>>>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Caller {
     pub(crate) stack: StackName,
     /// Supplies the crypter that decrypts provider configurations.
     pub(crate) targets: Arc<dyn TargetProvider>,
-    /// The lock; none for a plan that is made without the lock.
+    /// The lock. `None` for a plan that is made without the lock.
     pub(crate) lock: Option<Session>,
     pub(crate) preparations: Preparations,
     /// The answers that the plan received. Planning fills this cache.
@@ -121,7 +121,8 @@ impl RecordedObject {
 }
 
 impl Caller {
-    /// The description of a kind, if a provider is registered for it and describes it.
+    /// The description of a kind. `None` if no provider is registered for the kind, or if its provider doesn't describe
+    /// it.
     pub(crate) fn describe(&self, kind: &str) -> Option<KindDescription> {
         self.registry.describe(kind)
     }
@@ -209,8 +210,8 @@ impl Caller {
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
     ) -> CallResult<A> {
         // An answer may depend on the objects of dependencies, so a changed dependency invalidates it.
-        let is_kept = !self.planning && !target.dependency_changed;
-        if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| is_kept) {
+        let may_reuse = !self.planning && !target.dependency_changed;
+        if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| may_reuse) {
             log_lines.into_iter().for_each(|line| self.logger.forward(line));
             return Ok(answer);
         }
@@ -246,7 +247,8 @@ impl Caller {
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
         self.require_approval(target, &inputs, CommandCall::Create)?;
-        // The request carries the id of the durable intent, so that a later read can find the object if the reply is lost.
+        // The request carries the id of the durable intent, so that a later read can find the object if the reply is
+        // lost.
         let request = CreateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -319,7 +321,7 @@ impl Caller {
         }
     }
 
-    /// Returns the prepared provider of a kind.
+    /// Returns the provider of a kind, and configures it first if no earlier call did.
     async fn provider(&self, target: &CallTarget) -> CallResult<Arc<dyn Provider>> {
         let Some(registered) = self.registry.get(&target.kind) else {
             let kinds: Vec<&str> = self.registry.kinds().collect();
@@ -331,18 +333,19 @@ impl Caller {
             return Err(CallError::Failed(Failure::not_done(reason)));
         };
         let preparation = self.preparation(registered).await;
-        // Concurrent callers wait for the first caller. If its call is dropped, the next caller prepares the provider.
+        // Concurrent callers wait for the first caller. If its call is dropped, the next caller configures the
+        // provider.
         let result = preparation
             .result
             .get_or_try_init(|| self.configure(target, registered));
         match result.await? {
             Ok(()) => Ok(Arc::clone(&registered.provider)),
-            // A failed preparation changed nothing of this resource, even if it reports an unknown outcome.
+            // A failed `configure` changed nothing of this resource, even if it reports an unknown outcome.
             Err(failure) => Err(CallError::Failed(Failure::NotDone(failure.reasons().to_vec()))),
         }
     }
 
-    /// Returns the shared preparation of a provider with this configuration.
+    /// Returns the shared preparation of a provider with this configuration, which is empty at the first call.
     async fn preparation(&self, registered: &RegisteredProvider) -> Arc<Preparation> {
         let mut configured = self.preparations.known.lock().await;
         let is_this = |other: &&Arc<Preparation>| {
@@ -361,8 +364,8 @@ impl Caller {
         new
     }
 
-    /// Prepares a provider. Other callers share the result, even a provider failure. They don't share an interrupt or a
-    /// lost lock: the next caller prepares the provider again.
+    /// Configures a provider. Other callers share the inner result, even a failure of the provider. They don't share
+    /// the outer error, an interrupt or a lost lock: the next caller configures the provider again.
     async fn configure(
         &self,
         target: &CallTarget,
@@ -379,7 +382,7 @@ impl Caller {
             },
         };
         let call = registered.provider.configure(request);
-        // The preparation serves all resources of the provider, so a resource's own time limit doesn't apply.
+        // The call serves all resources of the provider, so the time limit of one resource doesn't apply.
         let target = CallTarget {
             timeout: None,
             ..target.clone()
@@ -391,8 +394,8 @@ impl Caller {
         }
     }
 
-    /// Returns the crypter for a configuration. Finding the crypter reads the state, so an empty configuration
-    /// skips it.
+    /// Returns the crypter for a configuration. `None` for an empty configuration, which needs no decryption, and for a
+    /// stack without a key.
     async fn crypter(&self, configuration: &Properties) -> CallResult<Option<Arc<dyn Crypter>>> {
         if *configuration == Properties::empty() {
             return Ok(None);
@@ -416,7 +419,7 @@ impl Caller {
             })
     }
 
-    /// Runs a call until it ends, panics, exceeds its time limit or is abandoned.
+    /// Runs a call until it ends, panics, exceeds its time limit or is dropped because of a second interrupt.
     async fn run_call<T>(
         &self,
         what: &str,

@@ -36,7 +36,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// State that all steps of a plan or a run share.
+/// A plan or a run, with the state that all its steps share.
 pub(crate) struct Deployment {
     recorder: Recorder,
     caller: Caller,
@@ -67,15 +67,17 @@ struct Shared {
 #[derive(Debug)]
 struct StepError {
     key: EntryKey,
+    /// The failed step. `None` if the failure is reported without a step, usually because none was planned yet.
     step: Option<Box<Step>>,
     reasons: Vec<String>,
+    /// The operation that stays pending, because its outcome is unknown or can't be recorded.
     pending: Option<MutationId>,
-    /// The error that ends the run, because nothing more can be recorded: the lock or the store is lost.
+    /// The error that ends the run, because nothing more can be recorded: the lock is lost or the store failed.
     fatal: Option<Box<Error>>,
 }
 
 impl StepError {
-    /// A failure before the step was planned.
+    /// A failure that is reported without a step, usually because the step wasn't planned yet.
     fn early(key: &EntryKey, reasons: Vec<String>) -> Self {
         Self {
             key: key.clone(),
@@ -100,8 +102,8 @@ impl StepError {
         }
     }
 
-    /// A failure to record. A violated rule or a value that can't be encrypted or decrypted fails only this step; any
-    /// other error ends the run.
+    /// A failure to record. A violated rule, an invalid value, or a value that can't be encrypted or decrypted fails
+    /// only this step; any other error ends the run.
     fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
             error.kind(),
@@ -127,7 +129,7 @@ struct ProviderReply {
 /// The reason why the result of a provider call can't be recorded.
 struct Indeterminate {
     reasons: Vec<String>,
-    /// The error, if the lock or the store is lost.
+    /// The error, if the lock is lost or the store failed.
     lost: Option<Error>,
 }
 
@@ -153,7 +155,7 @@ enum Effect {
     Delete(RecordedObject),
     /// Records an object that was already read.
     Record(Box<Object>),
-    /// Leaves the object and removes its entry.
+    /// Removes the entry, or makes it a tombstone, without a provider call.
     Forget,
 }
 
@@ -213,7 +215,8 @@ impl Deployment {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Re-records the dependencies of the intended entry before the step begins.
+    /// Re-records the dependencies of the intended entry before the step begins. Returns the guard of the entry. `None`
+    /// if the step removes its entry, which needs no dependencies.
     async fn record_dependencies_of(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
         let Some(entry) = &intent.entry else {
             return Ok(None);
@@ -225,7 +228,8 @@ impl Deployment {
         Ok(Some(in_flight))
     }
 
-    /// Performs one step: records the intent, applies the effect, records the result.
+    /// Performs one step: records the intent, applies the effect, records the result. Returns `None` if the step
+    /// removed its entry.
     async fn perform(
         &self,
         mut step: Step,
@@ -294,6 +298,7 @@ impl Deployment {
         Ok(committed)
     }
 
+    /// Returns the intended entry with the id and outputs of the object, or unchanged without an object.
     fn entry_with_object(&self, entry: Entry, object: Option<&Object>, step: &Step) -> Entry {
         let Some(object) = object else {
             return entry;
@@ -383,7 +388,7 @@ impl Deployment {
         (targets.is_empty() || targets.contains(entry)) && !exclude.contains(entry)
     }
 
-    /// Returns the recorded entry with this key, with decrypted values.
+    /// Returns the recorded entry with this key, with decrypted values. `None` if there is none.
     fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
         let entry = self.recorder.entry(key);
         entry.map_err(|error| StepError::recording(key, None, None, error))

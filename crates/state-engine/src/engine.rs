@@ -43,7 +43,8 @@ pub struct Engine {
 /// [`SnapshotProvider::begin_mutation`] records only a run as a whole.
 #[async_trait]
 pub trait StepwiseSnapshots: SnapshotProvider {
-    /// Takes the stack's lock. The returned session records the begin and the end of every step.
+    /// Takes the stack's lock. The returned session records the begin and the end of every step. `operation` names the
+    /// purpose of the lock for other users.
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Locked` when another session holds the lock.
@@ -73,8 +74,12 @@ impl Engine {
 
     /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
+    /// If the plan needs a command that isn't approved ([`Run::approvals`]), the plan isn't applied, and the report is
+    /// that of the plan: it has no revision, and may be a success.
+    ///
     /// # Errors
-    /// Fails if the run can't begin or the lock can't be released. Failures after the begin are in the report.
+    /// Fails if the run can't begin, or if a run without a fatal error can't release the lock. Failures after the begin
+    /// are in the report.
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
         let report = self.run_locked(&session, operation, run).await;
@@ -93,15 +98,15 @@ impl Engine {
             run.settled = Some(self.settle(session, &run).await?);
         }
         let plan = self.planned(Basis::locked(session), operation, run).await?;
-        // A run that needs an approval ends before it changes anything.
+        // A plan that stopped, or that needs an approval, isn't applied.
         match plan.report.stopped_by.is_some() || !plan.run.approvals.is_complete() {
             true => Ok(plan.report),
             false => self.apply(session, plan).await,
         }
     }
 
-    /// Asks the providers for the outcome of operations that an earlier run left pending, and records it. The
-    /// caller passes the result to the next plan in [`Run::settled`].
+    /// Asks the providers for the outcomes of operations that an earlier run left pending, and records the outcomes.
+    /// The caller passes the result to the next plan in [`Run::settled`].
     ///
     /// # Errors
     /// Fails when the store can't be reached or the lock is lost.
@@ -125,8 +130,8 @@ impl Engine {
     /// `read` of the providers.
     ///
     /// # Errors
-    /// Fails when the options don't match the state, the state's secrets can't be decrypted, or the lock is
-    /// lost. Errors in the program or its resources are in the plan's report.
+    /// Fails when the options don't match the state, the state's secrets can't be decrypted, the lock is lost, or the
+    /// store fails. Errors in the program or its resources are in the plan's report.
     pub async fn plan(&self, basis: Basis, operation: Operation, run: Run) -> Result<Plan> {
         let mut plan = self.planned(basis, operation, run).await?;
         match plan.report.stopped_by.take() {
@@ -135,8 +140,9 @@ impl Engine {
         }
     }
 
-    /// Registers the commands of a program as declared, as far as its inputs are known without a state. [`Engine::plan`]
-    /// does the same; a caller that settles pending operations, refreshes or destroys for a program at hand calls this first.
+    /// Allows the commands that a program declares (see [`CommandApprovals`](crate::CommandApprovals)), as far as the
+    /// inputs of its resources are known before the run. [`Engine::plan`] calls this method for an update. A caller
+    /// that has a program must call it before [`Engine::settle`], and before it refreshes or destroys the stack.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
             let commands = run.registry.all_commands(&goal.kind, &goal.inputs);
@@ -222,7 +228,7 @@ impl Engine {
             forced: false,
         };
         let update = session.start_update(request).await?;
-        // Settling logs before an update exists, so its lines are stored with this update.
+        // While pending operations were settled, no update was open, so the log lines are stored with this update.
         for line in run.settled.iter().flat_map(|settled| &settled.lines) {
             update.log(line);
         }
@@ -252,7 +258,7 @@ impl Engine {
         Ok(report)
     }
 
-    /// Creates a provider caller without a lock and without cached answers.
+    /// Creates a [`Caller`] without a lock, configured providers and cached answers.
     fn caller(&self, stack: &StackName, run: &Run, logger: Logger) -> Caller {
         Caller {
             registry: run.registry.clone(),
@@ -271,8 +277,8 @@ impl Engine {
     }
 }
 
-/// Refuses targets that aren't recorded, for a refresh and a destroy. An update accepts them because its program
-/// may create the target.
+/// Refuses targets and excluded addresses that aren't recorded, for a refresh and a destroy. An update accepts them
+/// because its program may create the resource.
 fn refuse_unknown_targets(operation: &Operation, run: &Run, state: &State) -> Result<()> {
     if matches!(operation, Operation::Update(_)) {
         return Ok(());

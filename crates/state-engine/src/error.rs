@@ -10,8 +10,8 @@ pub enum EngineError {
     /// The store failed or the lock is lost.
     #[error(transparent)]
     State(#[from] Error),
-    /// A source is invalid: it refers to a resource that doesn't exist, contains a dependency cycle, or can't be
-    /// read.
+    /// A source is invalid. For example, it refers to a resource or an output that doesn't exist, or contains a
+    /// dependency cycle.
     #[error("{object}: {reason}")]
     Source {
         /// The resource or part of the program that is invalid.
@@ -29,10 +29,10 @@ pub enum EngineError {
         /// Status of the dependency, as a verb phrase.
         why: &'static str,
     },
-    /// Two resources with the same address were registered in one run.
+    /// A program declares, or a source registers, two resources with the same address.
     #[error("{address} is declared twice: rename one of the two resources")]
     AlreadyRegistered {
-        /// Address that was registered twice.
+        /// Address that occurs twice.
         address: Address,
     },
     /// The options of the run don't match the stack.

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An operation that an earlier run left pending and that isn't settled yet.
+    /// An operation of an earlier run stays pending, because settling couldn't determine its outcome.
     Pending(PendingOperation),
     /// A pending operation of an earlier run was settled.
     Settled {
@@ -17,13 +17,13 @@ pub enum Event {
         /// The outcome, as text for the user.
         how: String,
     },
-    /// A step was planned. In a preview this is the only event of the step.
+    /// The run decided on a step. The intent of the step isn't recorded yet.
     Planned(Step),
-    /// The intent of the step is durable, and the provider is called next.
+    /// The intent of the step is durable. The engine applies the step next: most steps call the provider.
     Begun(Step),
     /// The result of the step is durable.
     Committed(Step),
-    /// The step failed. Its partial result, if any, is recorded.
+    /// A step failed after it was planned. Its partial result, if any, is recorded.
     Failed {
         /// The step that failed.
         step: Step,
@@ -32,9 +32,9 @@ pub enum Event {
         /// The operation that stays pending because the state of the real resource is unknown.
         pending: Option<MutationId>,
     },
-    /// A resource was skipped: its dependencies failed or it couldn't be planned.
+    /// A resource was skipped because of another resource, or failed before its step was planned.
     Skipped {
-        /// Address of the skipped resource.
+        /// Address of the resource.
         address: state_core::Address,
         /// The reason, as text for the user.
         reason: String,
@@ -43,8 +43,8 @@ pub enum Event {
     Log(LogLine),
 }
 
-/// Receives the events of a run in order. The run calls the observer from its own tasks, so the observer must not
-/// block.
+/// Receives the events of a run. The events of one step arrive in order; several tasks of the run may call the observer
+/// at the same time. The observer must not block, because the calling task waits for it.
 pub trait Observer: Send + Sync {
     /// Handles one event of the run.
     fn event(&self, event: &Event);

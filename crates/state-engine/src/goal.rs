@@ -14,14 +14,14 @@ pub struct Goal {
     pub address: Address,
     /// Kind of the resource: selects the provider in the registry.
     pub kind: String,
-    /// The inputs. An input whose value isn't known yet (only in previews) is left out here and named in
+    /// The inputs. An input whose value isn't known yet (only in plans) is left out here and named in
     /// `unknown`.
     pub inputs: Properties,
     /// The secret inputs: names of top-level inputs, or JSON pointers.
     pub sensitive_inputs: Vec<String>,
-    /// The secret outputs, in addition to those that the provider marks.
+    /// The secret outputs in addition to those that the provider marks: names of top-level outputs, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// Names of top-level inputs whose values aren't known yet, because they depend on steps that a preview
+    /// Names of top-level inputs whose values aren't known yet, because they depend on steps that a plan
     /// doesn't execute.
     pub unknown: BTreeSet<String>,
     /// Lifecycle options of the resource.
@@ -44,14 +44,16 @@ pub struct GoalOptions {
     pub provider: Option<Address>,
     /// Whether the engine refuses to delete or replace the resource.
     pub protect: bool,
-    /// Whether the object stays when the resource is removed from the program.
+    /// Whether the object stays in place when the engine would delete it. Only the entry is then removed from the
+    /// state.
     pub retain_on_delete: bool,
-    /// The container whose deletion also deletes the object. If both are removed, only the container is deleted. If the
-    /// container is replaced, the resource is replaced too.
+    /// The container whose deletion also deletes the object. If both are removed, the engine deletes only the
+    /// container, unless the order of the deletions makes this impossible. If the container is replaced, the resource
+    /// is replaced too.
     pub deleted_with: Option<Address>,
     /// The resource is replaced when one of these resources is replaced.
     pub replace_with: Vec<Address>,
-    /// Whether a replacement deletes the old object first; none: the provider decides.
+    /// Whether a replacement deletes the old object before it creates the new one. `None` if the provider decides.
     pub delete_before_replace: Option<bool>,
     /// Top-level inputs whose change forces a replacement.
     pub replace_on_changes: Vec<String>,
@@ -59,11 +61,12 @@ pub struct GoalOptions {
     pub ignore_changes: Vec<String>,
     /// Id of an existing object to import instead of creating a new one.
     pub import: Option<String>,
-    /// Id of an existing object to read only. The stack doesn't own it, so it is never changed.
+    /// Id of an existing object that the resource only reads. The stack doesn't own the object and never changes it.
     pub read: Option<String>,
-    /// Former addresses: an entry recorded under one of them is renamed to this resource.
+    /// Former addresses of the resource. If no entry is recorded at the resource's own address, the engine renames an
+    /// entry that is recorded at a former address: the first one that no other resource of the program uses.
     pub aliases: Vec<Address>,
-    /// Time limit of one provider call; none: the limit of the run.
+    /// Time limit of one provider call. `None` for the limit of the run.
     pub timeout: Option<Duration>,
 }
 
@@ -117,8 +120,8 @@ impl Goal {
     }
 }
 
-/// Finds a dependency cycle: each resource of the result depends on the next, and the last on the first. None if
-/// the goals can be ordered.
+/// Finds a dependency cycle: each resource of the result depends on the next, and the last on the first. `None` if
+/// there is no cycle.
 pub(crate) fn circle<'g>(goals: impl IntoIterator<Item = &'g Goal>) -> Option<Vec<Address>> {
     let entry = |goal: &Goal| {
         let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);

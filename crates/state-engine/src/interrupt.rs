@@ -4,8 +4,8 @@ use tokio::sync::watch;
 
 /// A handle that asks a run to stop. All clones belong to the same run.
 ///
-/// After the first request no new steps begin; steps in flight end and are committed. At the second request the
-/// engine drops the provider calls in flight, and their operations stay recorded as pending.
+/// After the first request no new steps begin; steps in flight end, and their results are recorded. At the second
+/// request the engine drops the provider calls in flight, and their operations stay recorded as pending.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     requests: watch::Sender<u8>,
@@ -31,7 +31,7 @@ impl Interrupt {
         *self.requests.borrow() >= STOP
     }
 
-    /// Whether a second stop was requested, so that steps in flight are dropped.
+    /// Whether a second stop was requested, so that the provider calls in flight are dropped.
     pub fn is_leaving(&self) -> bool {
         *self.requests.borrow() >= LEAVE
     }

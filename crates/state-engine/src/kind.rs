@@ -35,7 +35,7 @@ pub struct InputProperty {
     pub takes: InputType,
     /// Whether the program must set the input.
     pub required: bool,
-    /// Default value as JSON; none: an unset input stays absent.
+    /// Default value as JSON. `None` if an unset input stays absent.
     pub default: Option<&'static str>,
     /// Description of the input for help and documentation.
     pub description: &'static str,
@@ -91,6 +91,7 @@ impl fmt::Display for InputType {
 }
 
 impl InputType {
+    /// Whether a value has this type. `Command` accepts a list and a string, whatever the input `shell` is.
     pub(crate) fn fits(self, value: View<'_>) -> bool {
         let is_text = |value: View<'_>| value.kind() == Kind::String;
         match self {
@@ -170,7 +171,8 @@ impl InputProperty {
         }
     }
 
-    pub(crate) fn is_missing(&self) -> String {
+    /// The message about a required input that isn't set.
+    pub(crate) fn missing_message(&self) -> String {
         format!("`{}` is missing: {}", self.name, self.takes.with_article())
     }
 
@@ -274,7 +276,7 @@ impl KindDescription {
             }
         }
         let is_given = |name: &str| inputs.get(name).is_some() || unknown.contains(name);
-        problems.extend(self.missing(is_given).map(InputProperty::is_missing));
+        problems.extend(self.missing(is_given).map(InputProperty::missing_message));
         problems
     }
 
@@ -289,21 +291,23 @@ impl KindDescription {
 
     fn unknown_input(&self, name: &str) -> String {
         let names = self.inputs.iter().map(|input| input.name);
-        let is_none = self.has_no_input(name);
+        let message = self.no_input_message(name);
         match nearest(name, names.clone()) {
-            Some(suggestion) => format!("{is_none}: did you mean `{suggestion}`?"),
+            Some(suggestion) => format!("{message}: did you mean `{suggestion}`?"),
             None => format!(
-                "{is_none}; its inputs are {}",
+                "{message}; its inputs are {}",
                 names.collect::<Vec<_>>().join(", ")
             ),
         }
     }
 
-    pub(crate) fn has_no_input(&self, name: &str) -> String {
+    /// The message about an input that the kind doesn't have.
+    pub(crate) fn no_input_message(&self, name: &str) -> String {
         format!("`{}` has no input `{name}`", self.kind)
     }
 
-    /// Returns the inputs with defaults filled in for unset inputs.
+    /// Returns the inputs with defaults filled in for unset inputs. Inputs in `unknown` get no default: they are set,
+    /// but their values aren't known yet.
     #[must_use]
     pub fn with_defaults(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Properties {
         let is_unset = |name: &str| inputs.get(name).is_none() && !unknown.contains(name);

@@ -7,9 +7,9 @@
 //!            └───────────────────────── Committed ◄─────────────────────────────────────────┘
 //! ```
 //!
-//! Only [`Ledger::register`] makes a [`Registration`], and it requires every dependency of the goal to be in the
-//! ledger. The ledger holds [`CommittedResource`]s, which only the engine creates, after a result was acknowledged as
-//! durable. So two mistakes don't compile: a source that yields a resource before its dependencies are
+//! Only [`Ledger::register`] creates a [`Registration`], after it has found every dependency of the goal among the
+//! [`CommittedResource`]s of the ledger. Only the engine creates these, after a result was acknowledged as durable. So
+//! two mistakes don't compile: a source that yields a resource before its dependencies are
 //! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
@@ -34,7 +34,7 @@ use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Properties, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A resource whose result is durable. In a preview: a resource whose step was planned.
+/// A resource whose result is durable. In a plan: a resource whose step is planned.
 #[derive(Clone, Debug)]
 pub struct CommittedResource {
     entry: SharedEntry,
@@ -42,7 +42,7 @@ pub struct CommittedResource {
     replaced: bool,
 }
 
-/// The outputs of a resource that aren't known yet. Always empty outside of previews.
+/// The outputs of a resource that aren't known yet. Outside of plans, all outputs are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnknownOutputs {
@@ -70,7 +70,7 @@ impl CommittedResource {
         Self { unknown, ..self }
     }
 
-    /// Marks the object as the replacement of another object.
+    /// Records that this run created the object as the replacement of another one.
     pub(crate) fn in_place_of_another(self) -> Self {
         Self {
             replaced: true,
@@ -83,17 +83,18 @@ impl CommittedResource {
         &self.entry
     }
 
-    /// The provider's id of the object; none if there is no object, or its id isn't known yet.
+    /// The provider's id of the object. `None` if the object doesn't exist, or if its id isn't known yet.
     pub fn id(&self) -> Option<&str> {
         self.entry.id.as_deref()
     }
 
-    /// The outputs of the object that are known.
+    /// The outputs as they are recorded. In a plan, an output that isn't known ([`CommittedResource::is_known`]) is
+    /// missing or has its previous value.
     pub fn outputs(&self) -> Properties {
         self.entry.outputs.clone().unwrap_or_default()
     }
 
-    /// Whether the value of an output is final. Always true outside of previews.
+    /// Whether the value of an output is final. Always true outside of plans.
     pub fn is_known(&self, output: &str) -> bool {
         match &self.unknown {
             UnknownOutputs::Nothing => true,
@@ -102,7 +103,7 @@ impl CommittedResource {
         }
     }
 
-    /// Whether this run replaced the object.
+    /// Whether this run created the object as the replacement of another one.
     pub(crate) const fn was_replaced(&self) -> bool {
         self.replaced
     }
@@ -112,15 +113,15 @@ impl CommittedResource {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ResourceStatus {
-    /// The result is durable.
+    /// The result is durable, or in a plan, the step is planned.
     Committed(CommittedResource),
     /// The resource is registered and its step hasn't ended.
     UnderWay,
-    /// The step of the resource failed.
+    /// The resource failed, before or after its step was planned.
     Failed,
-    /// The resource was skipped because a dependency isn't available.
+    /// The source reported the resource as blocked, because a dependency isn't available.
     Skipped,
-    /// The resource isn't a target of the run and doesn't exist.
+    /// The resource isn't a target of the run, and the stack has no object of it.
     NotTargeted,
 }
 
@@ -144,19 +145,20 @@ impl Ledger {
         }
     }
 
-    /// The decrypted outputs of the stack before the run. Outputs whose new values aren't known yet keep these
-    /// values.
+    /// The decrypted outputs of the stack before the run. A source returns these values for outputs whose new values
+    /// aren't known.
     pub const fn outputs(&self) -> &StackOutputs {
         &self.outputs
     }
 
-    /// Status of a resource; none if it wasn't registered yet.
+    /// Status of a resource. `None` if the source hasn't registered it or reported it as blocked yet.
     pub fn status(&self, address: &Address) -> Option<&ResourceStatus> {
         self.statuses.get(address)
     }
 
-    /// Returns the resources whose steps ended, in that order, without the first `skip`. A source passes the number of
-    /// resources that it has processed, and gets only the new ones.
+    /// Returns the resources that ended (committed, failed, skipped or not targeted) in the order in which they ended,
+    /// without the first `skip`. A source passes the number of resources that it has processed, and gets only the new
+    /// ones.
     pub fn ended(&self, skip: usize) -> &[Address] {
         self.ended.get(skip..).unwrap_or_default()
     }

@@ -20,17 +20,17 @@
 //!
 //! # From a program to a revision
 //! 1. **Settle** ([`Engine::settle`]): under the lock, the engine asks the providers for the outcome of pending
-//!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and its resource isn't
-//!    touched.
+//!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and the run doesn't change its
+//!    resource.
 //! 2. **Plan** ([`Engine::plan`]): the engine drives the source over a copy of the state. It writes nothing and
 //!    calls only `configure`, `check`, `diff` and `read` of the providers. A preview ends here, and needs no
 //!    lock.
 //! 3. **Apply** ([`Engine::apply`]): the engine drives the same source again and executes the steps in parallel,
 //!    in dependency order. Then it deletes replaced objects and resources that the program no longer contains,
-//!    in reverse order. It reuses the provider answers of the plan. One apply is one update of the stack and
-//!    creates one revision, whether it succeeds or fails.
+//!    in reverse order. Provider answers of the plan are reused. One apply is one update of the stack and creates one
+//!    revision, even if steps fail; only after a lost lock or a failed store there is none.
 //!
-//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan
+//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading the recorded objects: the plan
 //! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
 //! and releases the lock.
 //!
@@ -38,9 +38,9 @@
 //! A recorded command runs only if the program declares it or the user approved it: [`CommandApprovals`].
 //!
 //! # What stops a run
-//! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], or a lost lock stops a
-//! run. Steps in flight end and are committed; steps with an unknown outcome stay recorded as pending
-//! operations.
+//! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], a lost lock or a failed store
+//! stops a run. Steps in flight end, and their results are recorded if the lock is still held. Steps with an unknown
+//! outcome stay recorded as pending operations.
 
 mod approval;
 #[cfg(feature = "builtin")]

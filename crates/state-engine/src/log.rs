@@ -19,7 +19,7 @@ pub struct Logger {
 struct Sink {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
-    /// None while settling and planning, before the update begins.
+    /// `None` before the update begins: while pending operations are settled and the plan is made.
     update: Option<Update>,
 }
 
@@ -47,8 +47,8 @@ impl Logger {
         }
     }
 
-    /// Logs a line. A provider's line that contains a whole secret is replaced entirely; otherwise fragments of secrets in
-    /// the line become `***`.
+    /// Logs a line. If the line of a provider contains a whole secret value, a notice replaces the line. Otherwise,
+    /// each longer part of a secret value in the line becomes `***`.
     pub fn emit(&self, level: LogLevel, message: impl Into<String>) {
         let message = mask_line(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
@@ -57,8 +57,8 @@ impl Logger {
         self.forward(line);
     }
 
-    /// Stores a finished line with the update and sends it to the observer. Lines that a plan buffered are forwarded again by
-    /// the run.
+    /// Stores a line with the update, if there is one, and sends it to the observer. Also used for the lines that the
+    /// plan buffered with an answer: the run forwards them when it reuses the answer.
     pub(crate) fn forward(&self, line: LogLine) {
         if let Some(update) = &self.sink.update {
             update.log(&line);
@@ -75,9 +75,9 @@ impl Logger {
     }
 }
 
-/// Masks a line: a line that contains a whole secret is replaced entirely; otherwise fragments of secrets in it become
-/// `***`. Fragments are masked because a secret input can be longer than the secret itself: a command line that contains
-/// a token, for example.
+/// Masks a line. If the line contains a whole secret value, a notice replaces the line. Otherwise, each longer part of
+/// a secret value in the line becomes `***`: an input that is marked as secret may contain more than the actual secret,
+/// such as a command line that contains a token.
 pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
     match secrets.occur_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),
@@ -94,7 +94,7 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// Buffers lines that are logged before the update that stores them begins. All events are forwarded.
+/// An observer that buffers the log lines until an update can store them. It forwards all events to another observer.
 pub(crate) struct LogBuffer {
     observer: Arc<dyn Observer>,
     lines: Mutex<Vec<LogLine>>,

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan
 //! holds the steps in order, each with the entry before and after it, and everything that the run reuses: the
-//! source, the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes the
+//! source, the configured providers and their answers. [`Engine::apply`](crate::Engine::apply) executes the
 //! plan.
 //!
 //! # Which decisions the run repeats, and why
@@ -11,7 +11,7 @@
 //! - the program: parsed once; inputs that refer to no other resource are evaluated once;
 //! - answers of `check`, `diff` and `read` to the same question (kind, recorded object, inputs, unknown inputs),
 //!   unless this run changed a direct or indirect dependency of the resource;
-//! - `configure`: a provider is prepared once for settling, plan and run.
+//! - `configure`: a provider is configured once for settling, plan and run.
 //!
 //! The run asks the provider again in these cases:
 //! - An input uses an output that was unknown or has changed. The question differs then, so an unknown output
@@ -31,7 +31,7 @@ use state_manager::{Session, Stack};
 use std::fmt;
 use std::sync::Arc;
 
-/// The recorded state that a plan is made against.
+/// The recorded state from which a plan decides the steps.
 #[derive(Clone, Debug)]
 pub struct Basis {
     pub(crate) stack: Stack,
@@ -41,7 +41,7 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// The state under a lock. No other session can change it before the plan is applied.
+    /// The state under a lock. No other session can change the state while the lock is held.
     pub fn locked(session: &Session) -> Self {
         Self {
             stack: session.stack().clone(),
@@ -50,8 +50,8 @@ impl Basis {
         }
     }
 
-    /// The last acknowledged state, read without a lock. A plan based on it can be applied only under a lock
-    /// that finds the same revision.
+    /// The last acknowledged state, read without a lock. A plan on this basis can be applied only if the stack still
+    /// has the same revision when it is locked.
     ///
     /// # Errors
     /// Fails when the state can't be read.
@@ -74,7 +74,8 @@ impl Basis {
         State::from_snapshot(self.stack.lineage(), &self.stack.reveal(recorded).await?)
     }
 
-    /// Checks that the state under a lock is the state of this basis.
+    /// Checks that the state under a lock is the state of this basis, that no update is open, and that a basis under a
+    /// lock is applied under the same lock.
     pub(crate) fn check(&self, session: &Session) -> Result<()> {
         let now = session.state();
         let is_same = now.lineage() == self.state.lineage()
@@ -88,7 +89,7 @@ impl Basis {
             true => Ok(()),
             false => Err(Error::conflict(
                 format!("stack {}", session.stack().name().short()),
-                "it changed after the plan was made; plan again",
+                "it was changed or locked again after the plan was made; plan again",
             )),
         }
     }

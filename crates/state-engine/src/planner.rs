@@ -68,7 +68,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) old: Option<&'a Entry>,
     /// The provider's diff, set if [`needs_diff`] is true.
     pub(crate) diff: Option<&'a Diff>,
-    /// The provider that the goal selects.
+    /// The provider that the goal selects, if it is a resource of the stack.
     pub(crate) provider: Option<&'a Provider>,
     /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(crate) replaced: &'a [Address],
@@ -76,7 +76,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) forced: bool,
 }
 
-/// Whether the provider must compare the object with the goal.
+/// Whether the planner needs the provider's diff of the object and the goal.
 pub(crate) fn needs_diff(goal: &Goal, old: Option<&Entry>) -> bool {
     old.is_some_and(|old| {
         !old.pending_replacement && !old.external && is_of_kind(old, goal) && goal.options.read.is_none()
@@ -156,7 +156,7 @@ fn protected(goal: &Goal, what: &str) -> Action {
     ))
 }
 
-/// The reasons that force a replacement; empty if the object can stay.
+/// The reasons that force a replacement; empty if none is necessary.
 fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
     let reasons = [
         (old.external, "it was an external object until now"),

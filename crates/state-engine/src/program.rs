@@ -50,8 +50,8 @@
 //! same rules.
 //!
 //! # Unknown values
-//! In a preview, an input with a reference to a resource that isn't created yet is left out as a whole, and its
-//! name is recorded in [`Goal::unknown`](crate::Goal::unknown). A stack output whose value is unknown, in a
+//! In a preview, an input with a reference to an output that isn't known yet is left out as a whole, and the name of
+//! the input is added to [`Goal::unknown`](crate::Goal::unknown). A stack output whose value is unknown, in a
 //! preview or because a resource failed, keeps its previous value.
 
 mod checks;
@@ -170,8 +170,8 @@ impl Program {
         self.settings.iter().map(|declared| &declared.setting)
     }
 
-    /// Assigns values to the settings. `given` contains values as text. Other settings take the default or the sealed
-    /// value of the document, which `crypter` decrypts.
+    /// Assigns values to the settings. `given` maps names of settings to values as text. Other settings take the
+    /// default or the sealed value of the document, which `crypter` decrypts; `None` if no key is available.
     ///
     /// # Errors
     /// Returns all problems: missing and unknown settings, values of a wrong type, and values that can't be

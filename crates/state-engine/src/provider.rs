@@ -31,16 +31,16 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine makes
-    /// the call only if the program declares each command or the user approved it (see
+    /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine
+    /// makes the call only if the program declares each command or the user approved it (see
     /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs
     /// returns an empty list.
     fn commands(&self, _kind: &str, _inputs: &Properties, _call: CommandCall) -> Vec<ResourceCommand> {
         Vec::new()
     }
 
-    /// Prepares the provider. Called once per configuration for settling, plan and run together, before every call
-    /// except `describe` and `commands`.
+    /// Configures the provider. The engine calls this method before it first calls any other method except `describe`
+    /// and `commands`, once per configuration. Settling, plan and run share the result.
     ///
     /// # Errors
     /// The reason why the provider can't be used.
@@ -69,8 +69,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// The reason why the create failed, and its partial result, if any.
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure>;
 
-    /// Reads an object. Without an id, the request asks whether a create with these inputs and an unknown
-    /// outcome made an object.
+    /// Reads an object. A request without an id asks whether an earlier create with these inputs, whose outcome is
+    /// unknown, created an object.
     ///
     /// # Errors
     /// The reason why the object can't be read.
@@ -96,7 +96,7 @@ pub struct CallContext {
     /// Logger whose lines are stored with the update.
     pub log: Logger,
     /// Whether the call is made for a plan, which calls only `configure`, `check`, `diff` and `read`. False for
-    /// `configure` under a lock, because the run uses the same preparation.
+    /// `configure` under a lock, because the run then uses the provider without configuring it again.
     pub preview: bool,
 }
 
@@ -118,7 +118,7 @@ pub struct ConfigureRequest {
     pub stack: StackName,
     /// Configuration that was registered with the provider.
     pub configuration: Properties,
-    /// Decrypts secrets in the configuration; none if the configuration is empty or the stack has no key.
+    /// Decrypts secrets in the configuration. `None` if the configuration is empty or the stack has no key.
     pub crypter: Option<Arc<dyn Crypter>>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -136,7 +136,7 @@ pub struct CheckRequest {
     pub inputs: Properties,
     /// Top-level inputs that are missing because their values aren't known yet.
     pub unknown: BTreeSet<String>,
-    /// The inputs of the last create or update, if any.
+    /// The recorded inputs of the object. `None` if the stack manages no object of this resource.
     pub old_inputs: Option<Properties>,
     /// Interrupt, logger and mode of the call.
     pub context: CallContext,
@@ -148,8 +148,8 @@ pub struct CheckRequest {
 pub struct CheckedInputs {
     /// The inputs with defaults filled in.
     pub inputs: Properties,
-    /// The id that an object with these inputs will have, if it can be derived. With this id, two resources
-    /// that declare the same object are reported before either is created, in previews too.
+    /// The id that an object with these inputs will have, if the provider can derive it. With this id, the engine
+    /// reports two resources that declare the same object before it creates either of them, in previews too.
     pub id: Option<String>,
 }
 
@@ -174,9 +174,9 @@ pub struct DiffRequest {
     pub address: Address,
     /// Kind of the resource.
     pub kind: String,
-    /// Id of the object.
+    /// Id of the object. `None` if no id is recorded.
     pub id: Option<String>,
-    /// The inputs of the last create or update.
+    /// The recorded inputs: those of the last create or update, or those that a later read found.
     pub old_inputs: Properties,
     /// The recorded outputs of the object.
     pub old_outputs: Properties,
@@ -193,14 +193,13 @@ pub struct DiffRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diff {
-    /// Top-level inputs or outputs that have to change. Empty: the object matches the inputs.
+    /// Top-level inputs or outputs that have to change. Empty if the object matches the inputs.
     pub changed: BTreeSet<String>,
     /// The names in `changed` that can't be updated in place and force a replacement.
     pub replace: BTreeSet<String>,
     /// Whether a replacement must delete the old object first, because both can't exist at once.
     pub delete_before_replace: bool,
-    /// Outputs that an update in place will change, for previews; none: the outputs with the names of changed
-    /// inputs.
+    /// Outputs that an update in place will change, for previews. `None` for the outputs whose names are in `changed`.
     pub changed_outputs: Option<BTreeSet<String>>,
 }
 
@@ -210,7 +209,7 @@ impl Diff {
         Self::default()
     }
 
-    /// A diff whose changes can be made in place.
+    /// A diff with changes that an update in place can make.
     pub fn changed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self {
             changed: names.into_iter().map(Into::into).collect(),
@@ -218,7 +217,7 @@ impl Diff {
         }
     }
 
-    /// The top-level names whose values differ between two objects. Most providers need only this.
+    /// The top-level names whose values differ between two sets of inputs. Most providers need no other comparison.
     pub fn of_inputs(old: &Properties, new: &Properties) -> BTreeSet<String> {
         let (old, new) = (members(old), members(new));
         let names = old.keys().chain(new.keys());
@@ -252,11 +251,12 @@ pub struct ReadRequest {
     pub key: EntryKey,
     /// Kind of the resource.
     pub kind: String,
-    /// Id of the object; none: the request asks whether a create made an object from these inputs.
+    /// Id of the object. `None` if the request asks whether an earlier create made an object from these inputs.
     pub id: Option<String>,
-    /// The recorded inputs of the object; for an import or an external object, the desired inputs.
+    /// The recorded inputs of the object. Before an object is recorded: the desired inputs, or those of the pending
+    /// create.
     pub inputs: Properties,
-    /// The recorded outputs of the object.
+    /// The recorded outputs of the object; empty before an object is recorded.
     pub outputs: Properties,
     /// Ids of the objects of other entries, set only while a pending create is settled. The result must not have one of
     /// these ids.
@@ -275,9 +275,9 @@ pub struct UpdateRequest {
     pub address: Address,
     /// Kind of the resource.
     pub kind: String,
-    /// Id of the object.
+    /// Id of the object. `None` if no id is recorded.
     pub id: Option<String>,
-    /// The inputs of the last create or update.
+    /// The recorded inputs: those of the last create or update, or those that a later read found.
     pub old_inputs: Properties,
     /// The recorded outputs of the object.
     pub old_outputs: Properties,
@@ -295,7 +295,7 @@ pub struct DeleteRequest {
     pub key: EntryKey,
     /// Kind of the resource.
     pub kind: String,
-    /// Id of the object.
+    /// Id of the object. `None` if no id is recorded.
     pub id: Option<String>,
     /// The recorded inputs of the object.
     pub inputs: Properties,
@@ -315,8 +315,9 @@ pub struct Object {
     pub outputs: Properties,
     /// The secret outputs: names, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// The inputs that would create the object in its current condition; none: the requested inputs. A read
-    /// should set them, so that the next preview shows drift.
+    /// In the result of a read: the inputs that would create the object in its current condition, so that the next plan
+    /// shows drift. `None` leaves the recorded inputs unchanged. In the results of creates and updates, the engine
+    /// ignores this field.
     pub inputs: Option<Properties>,
 }
 
@@ -340,12 +341,13 @@ pub enum ReadResult {
     Object(Object),
     /// The object doesn't exist.
     Missing,
-    /// The provider can't determine whether the object exists, because the request has no id. The user has to decide.
+    /// The provider can't determine whether the object exists, for example because the request has no id. A pending
+    /// operation then stays pending until the user decides.
     Indeterminate,
 }
 
-/// The reason why a call failed, and its effect. Reasons are stored and shown, so they must not contain secrets;
-/// a reason that contains a marked secret is hidden.
+/// The reasons why a call failed, and the effect of the call. Reasons are stored and shown, so they must not contain
+/// secrets. The engine hides a reason that contains a value which is marked as secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

@@ -1,7 +1,7 @@
-//! The recorder of a run: writes steps to the store, or in a preview to a private copy of the state.
+//! The recorder of a run: writes steps to the store, or in a plan to a private copy of the state.
 //!
-//! Both variants enforce the same rules, because both change a state by [`State::apply`]. A
-//! [`CommittedResource`] is created only after its record was acknowledged as durable.
+//! Both variants enforce the same rules, because both change a state by [`State::apply`]. A run gets a
+//! [`CommittedResource`] only after its record was acknowledged as durable.
 
 mod draft;
 mod unrecorded;
@@ -26,11 +26,12 @@ pub(crate) enum Recorder {
         /// The update that receives the records.
         update: Box<Update>,
     },
-    /// A copy of the state, for a preview.
+    /// A copy of the state, for a plan.
     Draft(Draft),
 }
 
-/// Proof that the intent of a step is durable. A step may change real resources only with this value.
+/// Proof that the intent of a step is durable. A step may change real resources only with this value. In a plan, which
+/// changes no real resources, the intent is recorded only in the copy of the state.
 ///
 /// A value that is dropped without [`Recorder::end`] leaves the operation pending.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) enum Recorder {
 pub(crate) struct DurableIntent {
     key: EntryKey,
     id: MutationId,
+    /// `None` in a plan.
     mutation: Option<Mutation>,
 }
 
@@ -50,7 +52,7 @@ impl DurableIntent {
 /// The result of ending a step.
 #[derive(Debug)]
 pub(crate) enum EndResult {
-    /// The result is durable. None if no entry was recorded, because the step removed the entry or failed.
+    /// The result is durable. `None` if no entry was recorded, because the step removed the entry or failed.
     Committed(Option<CommittedResource>),
     /// The result violates these rules. The result is stored with the operation, which stays pending.
     Refused(Vec<Violation>),
@@ -69,7 +71,7 @@ impl Recorder {
         }
     }
 
-    /// Returns an entry with decrypted values.
+    /// Returns an entry with decrypted values. `None` if no entry is recorded under the key.
     pub(crate) fn entry(&self, key: &EntryKey) -> Result<Option<SharedEntry>> {
         let state = self.state();
         state.entry(key).map(|entry| self.reveal(entry)).transpose()
@@ -82,7 +84,7 @@ impl Recorder {
         }
     }
 
-    /// Returns a recorded entry as a committed resource.
+    /// Returns a recorded entry as a committed resource. `None` if no entry is recorded under the key.
     pub(crate) fn committed(&self, key: &EntryKey) -> Result<Option<CommittedResource>> {
         Ok(self.entry(key)?.map(CommittedResource::new))
     }
@@ -123,7 +125,8 @@ impl Recorder {
         Ok(EndResult::Committed(committed))
     }
 
-    /// Records an entry whose object doesn't change. The entry takes its position in the order of this run.
+    /// Records an entry whose object doesn't change. In the list of entries, it follows the entries that this run
+    /// recorded before.
     pub(crate) async fn same(&self, entry: Entry) -> Result<CommittedResource> {
         let committed = CommittedResource::new(Arc::new(entry.clone()));
         match self {
@@ -144,7 +147,7 @@ impl Recorder {
         }
     }
 
-    /// Records that the preceding create replaces this entry.
+    /// Records that the preceding create replaced the object under this key.
     pub(crate) async fn replace(&self, target: EntryKey) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.replace(target).await,
@@ -193,7 +196,7 @@ impl Recorder {
         })
     }
 
-    /// Records new stack outputs and returns the previous ones; none if they are equal.
+    /// Records new stack outputs and returns the previous ones. Returns `None` and records nothing if they are equal.
     pub(crate) async fn set_outputs(&self, outputs: StackOutputs) -> Result<Option<StackOutputs>> {
         let old = self.outputs().await?;
         if old == outputs {

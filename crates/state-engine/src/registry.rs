@@ -31,8 +31,8 @@ impl Registry {
         self.register_with(kind, provider, Properties::empty());
     }
 
-    /// Registers a provider with a configuration. One provider may be registered for several kinds:
-    /// [`Provider::configure`] is called once per distinct configuration.
+    /// Registers a provider with a configuration. An earlier registration of the kind is replaced. One provider may be
+    /// registered for several kinds: the engine calls [`Provider::configure`] once per distinct configuration.
     pub fn register_with(
         &mut self,
         kind: impl Into<String>,
@@ -72,7 +72,7 @@ impl Registry {
         registered.map_or_else(Vec::new, |it| it.provider.commands(kind, inputs, call))
     }
 
-    /// All commands of a resource, each once.
+    /// The commands that any call with these inputs may start, without duplicates.
     pub(crate) fn all_commands(&self, kind: &str, inputs: &Properties) -> Vec<ResourceCommand> {
         let mut all: Vec<ResourceCommand> = Vec::new();
         for call in CommandCall::ALL {

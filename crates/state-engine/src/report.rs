@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The committed steps, in commit order; in a preview the planned steps.
+    /// The committed steps, in commit order; in the report of a plan, the planned steps.
     pub steps: Vec<Step>,
-    /// The failed steps, with their reasons.
+    /// The failed steps, and the resources that failed before their steps were planned.
     pub failures: Vec<StepFailure>,
-    /// Skipped resources and the reasons.
+    /// The resources that were skipped because of another resource, with the reasons.
     pub skipped: Vec<(Address, String)>,
     /// Renamed entries: the former and the new address.
     pub renamed: Vec<(Address, Address)>,
@@ -24,13 +24,14 @@ pub struct Report {
     pub unknown_outputs: BTreeSet<String>,
     /// The operations that are pending at the end of the run. The condition of their real resources is unknown.
     pub pending: Vec<PendingOperation>,
-    /// The revision that the run created; none in a preview, and if `stopped_by` ended the run.
+    /// The revision that the run created. `None` in a preview, if `stopped_by` ended the run, and if the plan wasn't
+    /// applied because a command isn't approved.
     pub revision: Option<RevisionId>,
     /// The result that the history records.
     pub result: UpdateResult,
-    /// The error of the program, if its source couldn't continue.
+    /// The error of the program or of its stack outputs, after which the source couldn't continue.
     pub source_error: Option<String>,
-    /// The error that ended the run early: the lock or the store was lost.
+    /// The error that ended the run early: the lock was lost or the store failed.
     pub stopped_by: Option<Error>,
     /// Whether the run was asked to stop.
     pub interrupted: bool,
@@ -54,7 +55,9 @@ impl Report {
         }
     }
 
-    /// Whether the run did everything that was requested.
+    /// Whether the run executed all steps, or the plan decided all steps, without a failure. A plan may succeed
+    /// although its commands aren't approved: see
+    /// [`CommandApprovals::is_complete`](crate::CommandApprovals::is_complete).
     pub fn succeeded(&self) -> bool {
         self.result == UpdateResult::Succeeded
     }
@@ -80,7 +83,7 @@ impl Report {
 pub struct StepFailure {
     /// Key of the step's entry.
     pub key: EntryKey,
-    /// The operation of the step; none if the step failed before it was planned.
+    /// The operation of the step. `None` if the resource failed before its step was planned.
     pub op: Option<StepOp>,
     /// The reasons, as text for the user.
     pub reasons: Vec<String>,

@@ -79,9 +79,10 @@ impl Run {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Maximum number of steps in flight at once.
+    /// Maximum number of steps in flight at once; 0 counts as 1.
     pub parallel: usize,
-    /// The only resources that the run may change. If empty, the run may change all resources.
+    /// The only resources that the run may change. If empty, the run may change all resources except those in
+    /// `exclude`.
     pub targets: BTreeSet<Address>,
     /// Resources that the run must not change.
     pub exclude: BTreeSet<Address>,
@@ -91,9 +92,9 @@ pub struct RunOptions {
     pub replace: BTreeSet<Address>,
     /// Whether steps that don't depend on a failed step still run.
     pub continue_on_error: bool,
-    /// Whether the run reads all recorded resources before any other step.
+    /// Whether the run reads the recorded objects of all targets before any other step.
     pub refresh: bool,
-    /// Time limit of one provider call; none: no limit.
+    /// Time limit of one provider call. `None` for no limit.
     pub timeout: Option<Duration>,
 }
 

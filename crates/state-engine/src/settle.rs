@@ -2,16 +2,17 @@
 //!
 //! | operation | the provider finds | settled as |
 //! |---|---|---|
-//! | create | the object | done, with the object that was found; if its inputs are unknown, the next update completes it |
+//! | create | the object | done; if the provider returns no inputs of the object, the next run updates it |
 //! | create | no object | not done |
-//! | update | the object | the current object is recorded; the next update sees the difference |
+//! | update | the object | the current object is recorded; the next run compares it with the program |
 //! | update | no object | the entry is removed |
 //! | delete | the object | not done |
 //! | delete | no object | done |
 //! | read, import | – | not done: they change no real resource |
 //! | discard | – | done: it affects no real resource |
 //!
-//! An operation with an unknown outcome stays pending, and no run touches its entry until the user decides.
+//! An operation whose outcome stays unknown stays pending. No run changes its resource until settling determines the
+//! outcome or the user decides.
 
 use crate::call::{CallError, CallTarget, Caller, Preparations, RecordedObject};
 use crate::error::Result;
@@ -34,12 +35,12 @@ pub enum Decision {
     /// Ask the provider for the outcome.
     #[default]
     Ask,
-    /// The object exists with this id: read it and record it.
+    /// The object exists with this id: read the object, and settle the operation by the result.
     Exists {
         /// The provider's id of the object.
         id: String,
     },
-    /// The operation changed nothing: discard it.
+    /// The operation changed nothing: settle it as not done.
     NotDone,
     /// Leave the operation pending.
     Leave,
@@ -59,22 +60,23 @@ pub struct Decisions {
 pub struct Settling {
     /// Log lines of the engine and the providers, to be stored with the run's update.
     pub(crate) lines: Vec<LogLine>,
-    /// The providers that settling prepared.
+    /// The providers that were configured for settling.
     pub(crate) preparations: Preparations,
 }
 
 /// The decided settlement of a pending operation.
 enum Verdict {
-    /// The operation is resolved with this resolution. The text describes it to the user.
+    /// The operation is resolved with this resolution. The text describes the result to the user.
     Resolved(Resolution, &'static str),
-    /// The entry is recorded first, or removed if none; then the operation is resolved as not done.
+    /// The current entry is recorded, or with `None` the recorded entry is removed. Then the operation is resolved as
+    /// not done. The text describes the result to the user.
     Recorded(Option<Box<Entry>>, &'static str),
     /// The outcome stays unknown, for this reason.
     Open(String),
 }
 
-/// Settles all pending operations whose outcome can be determined. A crash between two records is safe: the next
-/// run settles the rest.
+/// Settles all pending operations whose outcome can be determined, until the run is interrupted. A crash between two
+/// records is safe: the next run settles the rest.
 pub(crate) async fn settle(
     caller: &Caller,
     session: &Session,
@@ -91,8 +93,8 @@ pub(crate) async fn settle(
             Verdict::Open(reason) => Err(reason),
             Verdict::Resolved(resolution, how) => {
                 match resolve(session, &operation, resolution, how).await? {
-                    // The object is deleted, but other entries still refer to its entry. A refresh may record such a
-                    // removal.
+                    // The object is deleted, but other entries still refer to its entry, so the state refuses to
+                    // resolve the delete as done. Recording a missing object also removes those references.
                     Err(_) if operation.op == Op::Delete => {
                         record_state(session, &operation, None, how).await?
                     }
@@ -119,7 +121,8 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Records the current entry and then resolves the operation as not done.
+/// Records the current entry, or its removal, and then resolves the operation as not done. The inner error is the
+/// reason why the operation stays pending.
 async fn record_state(
     session: &Session,
     operation: &PendingOperation,
@@ -130,7 +133,8 @@ async fn record_state(
     resolve(session, operation, Resolution::NotDone, how).await
 }
 
-/// Resolves an operation. If the resolution violates a rule of the state, the operation stays pending.
+/// Resolves an operation. If the resolution violates rules of the state, the operation stays pending, and the inner
+/// error describes the violations.
 async fn resolve(
     session: &Session,
     operation: &PendingOperation,
@@ -155,7 +159,7 @@ async fn resolve(
     Ok(Ok(how))
 }
 
-/// Records the current entry, or its removal, as a separate update.
+/// Records the current entry, or its removal, as a separate update. Does nothing if no entry is recorded under the key.
 async fn record_entry(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
     if session.state().entry(&key).is_none() {
         return Ok(());
@@ -214,10 +218,11 @@ async fn settle_one(
             };
             settle_change(caller, operation.op, &old, id, &state).await?
         }
-        other => Verdict::Open(format!("a step of kind {other} can't be pending")),
+        other => Verdict::Open(format!("an operation of kind {other} can't be settled")),
     })
 }
 
+/// `given_id` is the id of the user's decision. `known` is the id that the create returned, if its result was refused.
 async fn settle_create(
     caller: &Caller,
     session: &Session,
@@ -242,15 +247,15 @@ async fn settle_create(
         Ok(ReadResult::Object(object)) => {
             // Dependencies may have been removed since the intent was recorded.
             let mut intended = without_missing_references(intended, &state, |_| true);
-            // A replacement is appended to the list, so all its dependencies precede it already. Any other
-            // create takes the position of its tombstone.
+            // A replacement is appended to the list, so all its dependencies precede it already. Any other create takes
+            // the position of its tombstone, if it has one.
             if operation.deposes.is_none() {
                 intended = with_recorded_dependencies(session, intended).await?;
             }
             let mut entry = applied(intended, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
-                // The create may have stopped halfway, so the next update must run again.
+                // The create may have stopped halfway, so an init error forces the next run to update the object.
                 None => entry.init_errors = vec!["the outcome of its create was unknown".to_owned()],
             }
             Verdict::Resolved(
@@ -326,8 +331,8 @@ fn no_such_object(id: &str) -> Verdict {
     Verdict::Open(format!("there is no object with the id {id}"))
 }
 
-/// Returns the entry after an update with an unknown outcome. The init error forces the next update to run
-/// again.
+/// Returns the entry after an update with an unknown outcome. If the provider returned no inputs of the object, an init
+/// error forces the next run to update the object again.
 fn interrupted_update(old: &Entry, object: &Object) -> Entry {
     let mut entry = as_found(old, object);
     if object.inputs.is_none() {
@@ -351,9 +356,9 @@ async fn inspect(
     }
 }
 
-/// Prepares the entry for the position of the tombstone that it replaces: no dependency may follow that
+/// Prepares the entry for the position of the tombstone that it replaces, if any: no dependency may follow that
 /// position. Later dependencies are re-recorded, which moves them before the tombstone. If a dependency depends on the
-/// tombstone itself, the references to all later entries are dropped instead.
+/// tombstone itself, the entry loses its references to all later entries instead.
 async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
     let state = session.state();
     let key = intended.key();
@@ -389,7 +394,8 @@ async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]
     Ok(())
 }
 
-/// Returns the entry without references to entries that have no generation for which `is_such` is true.
+/// Returns the entry without references to addresses of which no recorded generation fulfils `is_such`. References to
+/// groups stay.
 fn without_missing_references(
     intended: &Entry,
     state: &State,

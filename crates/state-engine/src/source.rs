@@ -1,8 +1,8 @@
 //! Sources of registrations: programs and refreshes.
 //!
-//! The engine asks a source for the next ready resource, and asks again whenever a resource was committed. A
-//! source can't declare a resource ready by itself: it asks the [`Ledger`], which returns a [`Registration`] or
-//! the missing dependency.
+//! The engine asks a source for the next ready resource. If none is ready, the engine asks again when a resource was
+//! committed or failed. A source can't declare a resource ready by itself: it asks the [`Ledger`], which returns a
+//! [`Registration`] or the missing dependency.
 
 mod list;
 
@@ -34,7 +34,7 @@ pub enum Next {
         /// The reason, as text for the user.
         reason: String,
     },
-    /// No resource is ready until another one is committed.
+    /// No resource is ready until another one is committed or fails.
     Wait,
     /// The source has no more resources.
     End,
@@ -68,8 +68,8 @@ impl RefreshedResource {
 pub struct SourceOutputs {
     /// All outputs of the stack.
     pub outputs: StackOutputs,
-    /// Names of outputs whose values aren't known, because their resources aren't committed. `outputs` holds
-    /// their previous values.
+    /// Names of the outputs whose new values aren't known: they are only planned, or a resource that they use failed.
+    /// `outputs` contains the values that these outputs had before the run.
     pub unknown: BTreeSet<String>,
 }
 
@@ -103,8 +103,8 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before anything is committed. Before it reads recorded objects, the engine
-    /// notes that the program declares their commands (see [`CommandApprovals`](crate::CommandApprovals)).
+    /// The resources whose inputs are known before the run. The program declares the commands of these resources, so
+    /// the engine allows them before it reads recorded objects (see [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

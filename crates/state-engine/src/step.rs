@@ -27,11 +27,11 @@ pub enum StepOp {
     Import,
     /// Imports an existing object as the replacement of another one.
     ImportReplacement,
-    /// Compares an object with the real resource and records the difference.
+    /// Reads an object and records its current properties, or removes the entry of a missing object.
     Refresh,
     /// Removes an entry from the state without deleting its object.
     Discard,
-    /// Drops a tombstone whose replacement isn't desired any more.
+    /// Removes a tombstone (an entry whose object is deleted already), because no replacement is desired any more.
     RemovePendingReplace,
 }
 
@@ -80,15 +80,15 @@ pub struct Step {
     pub key: EntryKey,
     /// Kind of the resource.
     pub kind: String,
-    /// The entry before the step; none for a new entry.
+    /// The entry before the step. `None` for a new entry.
     pub old: Option<SharedEntry>,
-    /// The entry after the step: the intended one until the step is committed, then the recorded one; none if
-    /// the step removes the entry.
+    /// The entry after the step: the intended one until the step is committed, then the recorded one. `None` if the
+    /// step removes the entry.
     pub new: Option<SharedEntry>,
     /// Reasons of the step. For a replacement: the inputs or other reasons that force it. For an update: the
     /// inputs whose values aren't known yet.
     pub why: Vec<String>,
-    /// Top-level inputs whose values aren't known yet. Always empty outside of previews.
+    /// Top-level inputs whose values aren't known yet. Always empty outside of plans.
     pub unknown: Vec<String>,
     /// Secrets that the program embedded in longer input strings.
     pub(crate) joined: SecretStrings,
@@ -117,8 +117,9 @@ impl Step {
         secrets
     }
 
-    /// The differences between the entries, with pointers into the entry's JSON. A value is readable only
-    /// through [`Value::revealed`](state_core::diff::Value::revealed); `masked` hides secrets.
+    /// The differences between the entry before and after the step, with pointers into the entry's JSON. Empty for a
+    /// new or removed entry. [`Value::revealed`](state_core::diff::Value::revealed) returns a value even if it is
+    /// secret; [`Value::masked`](state_core::diff::Value::masked) hides secrets.
     pub fn changes(&self) -> Vec<Change> {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => diff::entry_changes(old, new),

@@ -5,6 +5,7 @@
 use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
+use crate::objects::history_page::PageLimits;
 use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -28,6 +29,7 @@ pub(crate) struct StoreContext {
     pub(crate) expectations: Arc<Expectations>,
     /// Receives the standing of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
+    pub(crate) page_limits: PageLimits,
 }
 
 impl StoreContext {
@@ -42,6 +44,7 @@ impl StoreContext {
             crypters: None,
             expectations: Arc::default(),
             observer: None,
+            page_limits: PageLimits::default(),
         }
     }
 

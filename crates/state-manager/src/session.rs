@@ -134,7 +134,8 @@ impl Session {
     /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor
+    /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and no session of it wrote
+    /// the result; `NotFound` when its mutation is neither pending nor
     /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
     /// the resource and resolve the operation by hand.
     pub async fn record_spooled(
@@ -189,7 +190,8 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
-    /// Restores the content of a revision, as a new revision on top of the current one.
+    /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as secret
+    /// now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending, and when the request isn't
@@ -209,7 +211,8 @@ impl Session {
     /// The revision that [`Session::undo`] restores: the parent of the current revision.
     ///
     /// # Errors
-    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one.
+    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed the
+    /// data key or the recipients.
     pub async fn before_current(&self) -> Result<RevisionId> {
         edits::before_current(&self.locked.stack, &self.state()).await
     }

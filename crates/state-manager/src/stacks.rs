@@ -18,6 +18,8 @@ use crate::keys::authenticate::UncheckedHead;
 use crate::keys::reveal;
 use crate::known_stacks::KnownStacks;
 use crate::lock;
+#[cfg(feature = "testkit")]
+use crate::objects::history_page::PageLimits;
 use crate::read::names::{self, StackSummary};
 use crate::read::open::{self, Extent};
 use crate::read::outputs::{self, PublishedOutputs};
@@ -396,6 +398,13 @@ impl Stacks {
 }
 
 impl Stacks {
+    /// The same store with other sizes of history pages.
+    #[cfg(feature = "testkit")]
+    pub(crate) const fn with_page_limits(mut self, limits: PageLimits) -> Self {
+        self.context.page_limits = limits;
+        self
+    }
+
     /// The stack with this name.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         names::require(&self.context, name).await.map(Stack::of)

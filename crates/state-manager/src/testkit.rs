@@ -21,6 +21,7 @@ pub mod sharing;
 
 use crate::contracts::persistent::StateManager;
 use crate::environment::Environment;
+use crate::objects::history_page::PageLimits;
 use crate::stacks::Stacks;
 use state_core::head::SealingPolicy;
 use state_core::json::Properties;
@@ -29,6 +30,16 @@ use state_core::persistent::{PersistentMeta, Persister, Refresher, Transient};
 use state_core::testkit::conformance::{RuleViolation, Verdict};
 use state_core::{Backend, Entry, ErrorKind, FactoryInfo, Json, Result, Snapshot, SnapshotMeta, Timestamp};
 use std::sync::Arc;
+
+/// The same store with history pages of at most two revisions, of which a head names at most four: a short history then
+/// has an index.
+pub fn with_small_pages(stacks: Stacks) -> Stacks {
+    stacks.with_page_limits(PageLimits {
+        revisions: 2,
+        most_in_head: 4,
+        ..PageLimits::default()
+    })
+}
 
 /// A store on the backend under test. Each rule creates its stack and the managers that share it.
 #[derive(Debug)]

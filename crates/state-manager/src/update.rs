@@ -5,7 +5,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::log_buffer::{LogBuffer, LogSealing};
 use crate::write::provider_result::{self, ProviderResult};
 use crate::write::{snapshots, steps};
-use state_core::journal::Record;
+use state_core::journal::{LogRef, Record};
 use state_core::mutation::{EditChange, StackOutputs, StepChange};
 use state_core::snapshot::Plugin;
 use state_core::verify::Violation;
@@ -130,8 +130,14 @@ impl Update {
     /// # Errors
     /// `Conflict` when the update has already ended.
     pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
-        let revision = self.locked.end_update(result).await?;
-        self.locked.keep_log(&revision, &self.log).await;
+        // Packed first: the revision names the log by its digest. A log that can't be packed is left out, because the
+        // update must end.
+        let log = self.log.packed().unwrap_or_default();
+        let reference = log.as_deref().map(LogRef::of);
+        let revision = self.locked.end_update_with_log(result, reference).await?;
+        if let Some(log) = log {
+            self.locked.keep_log(&revision, log).await;
+        }
         Ok(revision)
     }
 }

@@ -3,14 +3,14 @@
 use super::forge;
 use super::{Command, Kind, Scenario};
 use crate::store::block_on;
-use state_core::Head;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Intervention};
+use state_core::{Head, Lineage, Nonce};
 use state_manager::MemoryKnownStacks;
 use std::sync::Arc;
 
-/// A forgery that hides the stack.
+/// A change that hides the stack, or forges its name.
 struct Attack {
     name: &'static str,
     /// Selects the objects that are attacked.
@@ -38,18 +38,25 @@ const ATTACKS: [Attack; 4] = [
     Attack {
         name: "the name pointer says that the stack was removed",
         aims_at: is_pointer,
-        action: || forge::<NamePointer>("removed", |pointer| pointer.target = NameTarget::Removed),
-        needs_no_memory: false,
+        action: || {
+            forge::<NamePointer>("removed", |pointer| {
+                pointer.target = NameTarget::Removed(pointer.subject());
+            })
+        },
+        needs_no_memory: true,
     },
     Attack {
         name: "the name pointer says that the stack was renamed",
         aims_at: is_pointer,
         action: || {
             forge::<NamePointer>("moved", |pointer| {
-                pointer.target = NameTarget::MovedTo("tests/elsewhere".parse().expect("a good name"));
+                pointer.target = NameTarget::MovedTo {
+                    lineage: pointer.subject(),
+                    name: "tests/elsewhere".parse().expect("a good name"),
+                };
             })
         },
-        needs_no_memory: false,
+        needs_no_memory: true,
     },
     Attack {
         name: "the head says that the stack was removed",
@@ -123,8 +130,55 @@ fn plain_stack_keeps_its_name_while_its_head_claims_it() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
             let scenario = Scenario::build(kind, SealingPolicy::Plaintext).await.unwrap();
-            for attack in ATTACKS.iter().filter(|attack| !attack.needs_no_memory) {
+            for attack in ATTACKS
+                .iter()
+                .filter(|attack| (attack.aims_at)("names/tests/main.json"))
+            {
                 never_hides(attack, &scenario, Command::Read, true).await;
+            }
+        }
+    });
+}
+
+/// Forgeries of a pointer that still leads to the stack: only its tag gives them away.
+const UNTAGGED: [Attack; 3] = [
+    Attack {
+        name: "the name pointer has no tag",
+        aims_at: is_pointer,
+        action: || forge::<NamePointer>("untagged", |pointer| pointer.tags.clear()),
+        needs_no_memory: true,
+    },
+    Attack {
+        name: "the name pointer has another nonce",
+        aims_at: is_pointer,
+        action: || forge::<NamePointer>("nonce", |pointer| pointer.nonce = Nonce::from_bytes([9; 16])),
+        needs_no_memory: true,
+    },
+    Attack {
+        name: "the name pointer leads to a stack that doesn't exist",
+        aims_at: is_pointer,
+        action: || {
+            forge::<NamePointer>("redirected", |pointer| {
+                pointer.target = NameTarget::Lineage(Lineage::from_bits([9; 16]));
+            })
+        },
+        needs_no_memory: true,
+    },
+];
+
+#[test]
+fn redirected_name_is_refused_by_every_client_with_the_key() {
+    block_on(async {
+        for kind in [Kind::Files, Kind::Objects] {
+            let scenario = Scenario::build(kind, SealingPolicy::All).await.unwrap();
+            for attack in UNTAGGED
+                .iter()
+                .chain(&ATTACKS)
+                .filter(|attack| attack.needs_no_memory)
+            {
+                for command in [Command::Read, Command::Create] {
+                    never_hides(attack, &scenario, command, false).await;
+                }
             }
         }
     });

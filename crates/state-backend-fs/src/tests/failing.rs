@@ -26,11 +26,11 @@ fn object() -> ObjectName {
 }
 
 fn pointer() -> NamePointer {
-    NamePointer {
-        name: "shop/web".parse().unwrap(),
-        target: NameTarget::Lineage(head().lineage),
-        nonce: nonce(1),
-    }
+    NamePointer::new(
+        "shop/web".parse().unwrap(),
+        NameTarget::Lineage(head().lineage),
+        nonce(1),
+    )
 }
 
 /// Runs the life of a stack up to the first failed write.

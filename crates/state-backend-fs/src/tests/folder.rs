@@ -17,11 +17,11 @@ fn snapshot(slot: u64) -> ObjectName {
 }
 
 fn pointer(name: &str, number: u8) -> NamePointer {
-    NamePointer {
-        name: name.parse().unwrap(),
-        target: NameTarget::Lineage(head().lineage),
-        nonce: nonce(number),
-    }
+    NamePointer::new(
+        name.parse().unwrap(),
+        NameTarget::Lineage(head().lineage),
+        nonce(number),
+    )
 }
 
 fn check_modes(path: &Path) -> usize {

@@ -237,11 +237,7 @@ impl Actor {
     pub(crate) async fn rename(&mut self) -> Result<()> {
         let name = name();
         let there = self.backend.read_name(&name).await?;
-        let pointer = NamePointer {
-            name: name.clone(),
-            target: NameTarget::Lineage(self.lineage),
-            nonce: self.nonce(),
-        };
+        let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(self.lineage), self.nonce());
         let expected = there.map(|there| there.nonce);
         let result = self.backend.swap_name(&name, expected, &pointer).await;
         self.oracle

@@ -7,6 +7,7 @@ mod path;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::render::Page;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
@@ -71,6 +72,9 @@ struct TrustReport {
     seen: Option<StackPin>,
     /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
+    /// The reason why the stack can't be opened; none if it can, also if it was rolled back.
+    #[serde(skip)]
+    refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -111,14 +115,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     if let Some(key) = args.key {
         pin(&stacks, &*known_stacks, &name, lineage, key).await?;
     }
+    let mut trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     if args.accept {
+        context.output.announce(|page| {
+            show(page, &trusted);
+            if let Some(reason) = &trusted.distrusted {
+                page.line(format_args!("not trusted: {reason}"));
+            }
+        });
         context
             .prompt
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
         stacks.trust(&name).await?;
+        trusted = TrustReport {
+            seen: trusted.seen,
+            ..inspect(&stacks, &*known_stacks, &name, lineage).await?
+        };
     }
-    let (trusted, refused) = inspect(&stacks, &*known_stacks, &name, lineage).await?;
-    let warnings = refused.into_iter().collect();
+    // A rollback was reported when the stack was opened.
+    let warnings = trusted.refused.clone().into_iter().collect();
     print(context, &trusted, warnings)
 }
 
@@ -175,40 +190,44 @@ async fn forget(
         found: None,
         seen,
         distrusted: None,
+        refused: None,
     };
     print(context, &forgotten, Vec::new())
 }
 
 fn print(context: &Context, trusted: &TrustReport, warnings: Vec<String>) -> CommandResult {
-    let lineage = trusted.lineage;
-    context.report("trust", trusted, warnings, |page| {
-        let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
-        page.line(format_args!("stack {}, lineage {lineage}", trusted.shown));
-        match &trusted.seen {
-            None => page.line("remembered: nothing, because the stack was not read before"),
-            Some(seen) => page.line(format_args!(
-                "remembered: {}, serial {}",
-                key(seen.key),
-                seen.serial
-            )),
-        }
-        let Some(found) = &trusted.found else {
-            page.line("in the store: nothing; forgotten");
-            return;
-        };
-        let serial = found
-            .serial
-            .map_or_else(String::new, |serial| format!(", serial {serial}"));
-        let unchecked = if found.key.is_some() && !found.authentic {
-            ", not authenticated"
-        } else {
-            ""
-        };
-        page.line(format_args!(
-            "in the store: {}{serial}{unchecked}",
-            key(found.key)
-        ));
-    })
+    context.report("trust", trusted, warnings, |page| show(page, trusted))
+}
+
+fn show(page: &mut Page, trusted: &TrustReport) {
+    let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
+    page.line(format_args!(
+        "stack {}, lineage {}",
+        trusted.shown, trusted.lineage
+    ));
+    match &trusted.seen {
+        None => page.line("remembered: nothing, because the stack was not read before"),
+        Some(seen) => page.line(format_args!(
+            "remembered: {}, serial {}",
+            key(seen.key),
+            seen.serial
+        )),
+    }
+    let Some(found) = &trusted.found else {
+        return page.line("in the store: nothing; forgotten");
+    };
+    let serial = found
+        .serial
+        .map_or_else(String::new, |serial| format!(", serial {serial}"));
+    let unchecked = if found.key.is_some() && !found.authentic {
+        ", not authenticated"
+    } else {
+        ""
+    };
+    page.line(format_args!(
+        "in the store: {}{serial}{unchecked}",
+        key(found.key)
+    ));
 }
 
 /// The error for a client that can't remember what it trusts.
@@ -224,9 +243,14 @@ async fn pin(
     lineage: Lineage,
     key: KeyId,
 ) -> Result<(), CliError> {
-    let seen = known_stacks.seen(lineage).await?;
-    if let Some(known) = seen.and_then(|seen| seen.key).filter(|known| *known != key) {
-        let message = format!("cannot pin the key: this client remembers key {known}");
+    if let Some(seen) = known_stacks.seen(lineage).await? {
+        // A pin of the key alone would replace the remembered serial and recipients.
+        let known = match seen.key {
+            Some(known) if known == key => return Ok(()),
+            Some(known) => format!("key {known}"),
+            None => "a stack without a key".to_owned(),
+        };
+        let message = format!("cannot pin the key: this client remembers {known}");
         return Err(CliError::conflict(format!("stack {}", name.short()), &message)
             .with_hint("accept the current key with `statectl trust --accept` first"));
     }
@@ -235,14 +259,13 @@ async fn pin(
     Ok(())
 }
 
-/// Compares the stack with what this client remembers. Also returns the reason if the stack can't be opened; a stack that
-/// was rolled back can be opened, and the warning about it is printed when it is.
+/// Compares the stack with what this client remembers.
 async fn inspect(
     stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
-) -> Result<(TrustReport, Option<String>), CliError> {
+) -> Result<TrustReport, CliError> {
     let seen = known_stacks.seen(lineage).await?;
     let view = match stacks.get(name).await {
         Ok(Some(stack)) => stack.tip().await,
@@ -269,13 +292,13 @@ async fn inspect(
         }
         Err(error) => return Err(error.into()),
     };
-    let report = TrustReport {
+    Ok(TrustReport {
         stack: name.to_string(),
         shown: name.short(),
         lineage,
         found: Some(found),
         seen,
         distrusted: refused.clone().or(regression),
-    };
-    Ok((report, refused))
+        refused,
+    })
 }

@@ -97,6 +97,8 @@ pub(crate) fn spooled(sandbox: &Sandbox, id: &str) -> String {
             entry: None,
             reasons: Vec::new(),
         },
+        key_id: None,
+        tag: None,
     };
     let file = sandbox.write("result.json", spooled.encode());
     file.to_str().unwrap().to_owned()

@@ -105,3 +105,16 @@ fn exchanged_symbolic_link_is_not_the_accepted_path() {
     std::os::unix::fs::symlink(other.path().join(".state"), sandbox.path().join(".state")).unwrap();
     sandbox.run(&["list"]).exits(20);
 }
+
+#[test]
+fn trust_path_accepts_only_what_commands_find() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.write("other.tfstate", "{}");
+    for path in ["other.tfstate", "."] {
+        sandbox.run(&["trust", "path", path, "--yes"]).exits(2);
+    }
+    let missing = sandbox
+        .run(&["trust", "path", "nowhere/.state", "--yes"])
+        .exits(10);
+    assert!(missing.stderr.contains("nowhere/.state"), "{missing:?}");
+}

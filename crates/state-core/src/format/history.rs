@@ -13,7 +13,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct History {
-    /// The pages, oldest first. Their serials don't overlap.
+    /// The index of the oldest pages; none while all pages are in the head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<HistoryIndexRef>,
+    /// The pages after those in the index, oldest first. Their serials don't overlap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<HistoryPageRef>,
 }
@@ -21,18 +24,38 @@ pub struct History {
 impl History {
     /// Whether there are no pages.
     pub const fn is_empty(&self) -> bool {
-        self.pages.is_empty()
+        self.pages.is_empty() && self.index.is_none()
     }
+}
 
-    /// The page that contains a revision, if the history contains the revision at all.
-    pub fn page_of(&self, revision: &RevisionId) -> Option<&HistoryPageRef> {
-        let after = self.pages.partition_point(|page| page.first <= revision.serial());
-        self.pages.get(after.checked_sub(1)?)
-    }
+/// The page among these, oldest first, that contains a revision, if any page contains the revision at all. `None` for a
+/// revision before the first page.
+pub fn page_of<'a>(pages: &'a [HistoryPageRef], revision: &RevisionId) -> Option<&'a HistoryPageRef> {
+    let after = pages.partition_point(|page| page.first <= revision.serial());
+    pages.get(after.checked_sub(1)?)
+}
 
-    /// Whether the head names this object.
-    pub fn names(&self, object: &ObjectName) -> bool {
-        self.pages.iter().any(|page| page.object() == *object)
+/// A reference to the index of the oldest pages, with the digest of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct HistoryIndexRef {
+    /// Serial of the first revision on the first page.
+    pub first: Serial,
+    /// Number of pages in the index.
+    pub pages: u64,
+    /// BLAKE3 digest of the index's bytes.
+    pub digest: Digest,
+    /// Length of the index in bytes.
+    pub length: u64,
+}
+
+impl HistoryIndexRef {
+    /// The object that contains the index.
+    pub fn object(&self) -> ObjectName {
+        ObjectName::HistoryIndex {
+            first: self.first,
+            short: self.digest.short(),
+        }
     }
 }
 
@@ -62,10 +85,9 @@ impl HistoryPageRef {
 
 #[cfg(test)]
 mod tests {
-    use super::{History, HistoryPageRef};
+    use super::{HistoryPageRef, page_of};
     use crate::counter::Serial;
     use crate::digest::Digest;
-    use crate::ids::object::ObjectName;
 
     fn page(first: u64) -> HistoryPageRef {
         HistoryPageRef {
@@ -79,24 +101,13 @@ mod tests {
     #[test]
     fn revision_is_on_the_last_page_that_begins_at_or_before_it() {
         let pages = vec![page(3), page(9)];
-        let history = History { pages };
         let found = |serial: u64| {
             let id = format!("{serial}-0123456789abcdef").parse().unwrap();
-            history.page_of(&id).map(|page| page.first.get())
+            page_of(&pages, &id).map(|page| page.first.get())
         };
         assert_eq!(
             [2, 3, 8, 9, u64::MAX].map(found),
             [None, Some(3), Some(3), Some(9), Some(9)]
         );
-    }
-
-    #[test]
-    fn page_is_named_only_with_its_digest() {
-        let history = History { pages: vec![page(3)] };
-        assert!(history.names(&page(3).object()));
-        assert!(!history.names(&page(9).object()));
-        let first = Serial(3);
-        let short = "0123456789abcdef".to_owned();
-        assert!(!history.names(&ObjectName::HistoryPage { first, short }));
     }
 }

@@ -7,7 +7,7 @@ mod record;
 pub use fence::{Fence, Previous};
 pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame};
 pub use record::{
-    CheckpointNote, CompletionReason, DetachedRevision, Record, ResetBase, ResetCause, UpdateEnd,
+    CheckpointNote, CompletionReason, DetachedRevision, LogRef, Record, ResetBase, ResetCause, UpdateEnd,
     decode_records, encode_records,
 };
 

@@ -60,6 +60,23 @@ pub fn hidden(value: &Json, placeholder: &str) -> Json {
     value.with_placeholders(ranges(value), placeholder)
 }
 
+/// The key id, as 16 hex digits, of a sealed value in a value; `None` if the value contains none.
+pub fn key_within(value: &Json) -> Option<String> {
+    // Most values don't contain the name, and a search is cheaper than a walk.
+    if !value.as_str().contains(MEMBER) {
+        return None;
+    }
+    let mut open = vec![value.view()];
+    while let Some(view) = open.pop() {
+        if let Some(key) = key_of(view) {
+            return Some(key);
+        }
+        open.extend(view.members().into_iter().flatten().map(|(_, below)| below));
+        open.extend(view.elements().into_iter().flatten());
+    }
+    None
+}
+
 /// Byte ranges (begin and end) of the sealed values in the text of a value.
 pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
     let mut found = BTreeMap::new();

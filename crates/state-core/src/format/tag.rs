@@ -23,6 +23,8 @@ named! {
         Head = "head",
         /// A frame of the journal.
         Frame = "frame",
+        /// The pointer of a stack name to a stack.
+        Name = "name",
         /// A step result that is kept on the local disk until it is recorded.
         Spool = "spool",
         /// A document with a stack's outputs, which has its own recipients.

@@ -64,6 +64,13 @@ pub enum ObjectName {
         /// First 16 hexadecimal digits of the page's digest.
         short: String,
     },
+    /// Stored in the file `updates/<serial:020>-<digest16>.index`.
+    HistoryIndex {
+        /// Serial of the first revision on the first page of the index.
+        first: Serial,
+        /// First 16 hexadecimal digits of the index's digest.
+        short: String,
+    },
     /// Stored in the file `logs/<serial:020>.jsonl.zst`.
     Log(Serial),
     /// Stored in the file `keys/<number:020>-<key-id:32>.age`.
@@ -82,7 +89,7 @@ impl ObjectName {
     pub const fn kind(&self) -> ObjectKind {
         match self {
             Self::Snapshot { .. } => ObjectKind::Snapshot,
-            Self::HistoryPage { .. } => ObjectKind::Update,
+            Self::HistoryPage { .. } | Self::HistoryIndex { .. } => ObjectKind::Update,
             Self::Log(_) => ObjectKind::Log,
             Self::Key { .. } => ObjectKind::Key,
             Self::Outputs(_) => ObjectKind::Outputs,
@@ -94,6 +101,7 @@ impl ObjectName {
         match self {
             Self::Snapshot { slot, short } => format!("{:020}-{short}.json.zst", slot.get()),
             Self::HistoryPage { first, short } => format!("{:020}-{short}.page", first.get()),
+            Self::HistoryIndex { first, short } => format!("{:020}-{short}.index", first.get()),
             Self::Log(serial) => format!("{:020}.jsonl.zst", serial.get()),
             Self::Key { number, id } => format!("{number:020}-{id}.age"),
             Self::Outputs(serial) => format!("{:020}.json", serial.get()),
@@ -111,6 +119,10 @@ impl ObjectName {
                 short: short.to_owned(),
             },
             (ObjectKind::Update, "page") if is_short_digest(short) => Self::HistoryPage {
+                first: Serial(number),
+                short: short.to_owned(),
+            },
+            (ObjectKind::Update, "index") if is_short_digest(short) => Self::HistoryIndex {
                 first: Serial(number),
                 short: short.to_owned(),
             },
@@ -152,6 +164,10 @@ mod tests {
                 short: short.clone(),
             },
             ObjectName::HistoryPage {
+                first: Serial(7),
+                short: short.clone(),
+            },
+            ObjectName::HistoryIndex {
                 first: Serial(7),
                 short,
             },

@@ -107,6 +107,7 @@ impl Bench {
             update,
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            log: None,
         };
         self.try_apply(&Record::UpdateEnd(mark)).unwrap();
         assert!(self.state.settle(&Digest::of(b"chain")).is_some());

@@ -7,7 +7,7 @@ use crate::place::{Owner, Place, Side};
 use crate::spans::{SecretSpan, fields, step};
 use state_core::json::JsonMap;
 use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
-use state_core::{Entry, Json, Properties, SharedEntry, sealed};
+use state_core::{Entry, Json, Properties, SharedEntry, Uid, sealed};
 use std::collections::BTreeMap;
 
 /// A decrypted entry, and which of its values were sealed: these values are sealed again.
@@ -30,7 +30,7 @@ impl Sealer {
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
             // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
-            // Opening refuses such a value, unless the entry has no uid.
+            // Opening refuses such a value.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;
@@ -45,11 +45,15 @@ impl Sealer {
     /// decrypted; [`Error::Plain`] for a marked value that is not sealed; [`Error::NoUid`] for an entry without a
     /// uid, unless the policy is plaintext.
     pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
-        if self.values.is_plaintext() && entry.uid.is_none() {
-            // Without a uid no value can be bound to the entry, so an entry of a plaintext stack is accepted unchecked.
-            return Ok(entry.clone());
-        }
-        Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
+        let owner = match owner(entry) {
+            // A plaintext stack binds no value to an entry. The owner is named in errors only.
+            Err(Error::NoUid { .. }) if self.values.is_plaintext() => Owner::Entry {
+                uid: Uid::from_bytes([0; 16]),
+                address: &entry.address,
+            },
+            owner => owner?,
+        };
+        Ok(self.open_parts(entry, owner, Origin::Store)?.entry)
     }
 
     /// Applies a change to a shared entry. An entry that doesn't change stays shared.

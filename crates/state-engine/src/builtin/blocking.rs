@@ -22,7 +22,8 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Returns an error once the flag is set. The caller is gone by then, so the error only ends the work.
+    /// Returns an error once the flag is set. The error only ends the work: its caller doesn't wait for a result any
+    /// more.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
             true => Err(Failure::unknown("the call was cancelled")),

@@ -163,6 +163,7 @@ impl Provider for Commands {
         let id = request.id.clone().unwrap_or_default();
         let changed = Diff::of_inputs(old_inputs, inputs);
         let changes_only_marks = !changed.is_empty() && changed.iter().all(|name| MARKS.contains(&&**name));
+        // No command needs to run if only the marks of secret outputs changed.
         if changes_only_marks && !is_unfinished(old_outputs, "update") {
             return Ok(command_object(old_outputs, inputs, &id));
         }
@@ -239,6 +240,7 @@ impl Commands {
     }
 }
 
+/// Returns the outputs without the output `unfinished`.
 fn without_marker(outputs: &Properties) -> Properties {
     let mut outputs = members(outputs);
     outputs.remove(UNFINISHED);
@@ -285,6 +287,7 @@ fn diff(request: &DiffRequest) -> Diff {
     diff
 }
 
+/// Problems of the commands: empty ones, and lists or strings that contradict the input `shell`.
 fn malformed_commands(inputs: &Properties) -> Vec<String> {
     let is_shell = flag(inputs, "shell");
     let mut problems = Vec::new();
@@ -311,6 +314,7 @@ fn malformed_commands(inputs: &Properties) -> Vec<String> {
     problems
 }
 
+/// Problems of the names of environment variables, and an empty `dir`.
 fn invalid_names(inputs: &Properties) -> Vec<String> {
     let variables = inputs.get("environment").and_then(|map| map.members());
     let names = variables.into_iter().flatten().map(|(name, _)| name);

@@ -16,7 +16,8 @@ pub(super) struct DesiredPath {
 }
 
 impl DesiredPath {
-    /// Reads the inputs, with `mode` as the default permissions. The inputs of an import or a read may be empty.
+    /// Reads the inputs, with `mode` as the default permissions. Without the input `path`, which an import or a read
+    /// may omit, the path is invalid.
     pub(super) fn of(folder: &Path, inputs: &Properties, mode: u64) -> Self {
         let path = text(inputs, "path").ok_or_else(|| "it is missing".to_owned());
         let asked = text(inputs, "mode").and_then(|mode| parsed_mode(&mode));
@@ -53,7 +54,8 @@ impl DesiredPath {
         diff
     }
 
-    /// The inputs that would create the current object.
+    /// Returns `asked` with the actual path and permissions of the object. Inputs that `asked` doesn't contain stay
+    /// unset.
     pub(super) fn inputs_of(&self, place: &Place, mode: u64, asked: &Properties) -> Members {
         let mut now = members(asked);
         if let Some(input) = now.get_mut("path").filter(|_| !self.is_at(Some(&place.path))) {
@@ -92,7 +94,7 @@ fn parsed_mode(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, 8).ok()
 }
 
-/// Formats permissions as octal digits.
+/// Formats permissions as at least four octal digits.
 pub(super) fn mode_text(mode: u64) -> String {
     format!("{mode:04o}")
 }

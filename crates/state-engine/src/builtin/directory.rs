@@ -148,7 +148,7 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
     })
 }
 
-/// Lists some entries of a directory for a message.
+/// Lists the first entries of a directory for a message, and the number of the others.
 fn inside(place: &Place) -> String {
     let mut names = names(place).unwrap_or_default();
     names.sort_unstable();
@@ -177,7 +177,7 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Returns the place and status of a path; none if the path doesn't exist.
+/// Returns the place and status of a path. `None` if the path doesn't exist.
 fn stat_path(path: &str, cancellation: &Cancellation) -> Result<Option<(Place, Stat)>, Failure> {
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(None);
@@ -202,8 +202,8 @@ fn inspect(
     Ok(ReadResult::Object(object))
 }
 
-/// Determines whether a create with an unknown outcome made its directory. No dependent of the resource
-/// was created yet, so a directory that the create made is empty.
+/// Determines whether a create with an unknown outcome created its directory. No dependent of the resource
+/// was created yet, so the directory is empty if this create made it.
 fn find_created(
     desired: &DesiredPath,
     request: &ReadRequest,

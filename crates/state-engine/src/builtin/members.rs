@@ -6,18 +6,18 @@ use crate::kind::KindDescription;
 use crate::provider::{CheckRequest, Failure};
 use state_core::{Json, Properties};
 
-/// Returns a property if it is a string.
+/// Returns a property if it exists and is a string.
 pub(super) fn text(properties: &Properties, name: &str) -> Option<String> {
     let value = properties.get(name)?;
     value.as_str().map(|text| text.into_owned())
 }
 
-/// Returns a property as JSON.
+/// Returns a property as JSON, if it exists.
 pub(super) fn value(properties: &Properties, name: &str) -> Option<Json> {
     properties.get(name).map(Json::from_view)
 }
 
-/// Returns the strings of a list property.
+/// Returns the strings of a list property. A missing property or one of another type counts as an empty list.
 pub(super) fn texts(properties: &Properties, name: &str) -> Vec<String> {
     let elements = properties.get(name).and_then(|list| list.elements());
     let texts = elements.into_iter().flatten();
@@ -26,13 +26,14 @@ pub(super) fn texts(properties: &Properties, name: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a property is `true`.
 pub(super) fn flag(properties: &Properties, name: &str) -> bool {
     let flag = properties.get(name).and_then(|flag| flag.as_bool());
     flag == Some(true)
 }
 
-/// Validates inputs against their kind and by the provider's own rules. Returns all problems, or the inputs with
-/// defaults.
+/// Validates inputs against the description of their kind, and by the provider's own rules, whose problems `more` adds.
+/// Returns the inputs with defaults, or all problems.
 pub(super) fn checked_inputs(
     kind: &KindDescription,
     request: &CheckRequest,

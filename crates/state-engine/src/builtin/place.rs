@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 /// Resolves a path lexically to an absolute one, without `.`, `..` and doubled separators. The file system isn't
-/// accessed.
+/// accessed. The error is the reason why the path is invalid.
 pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     if path.is_empty() {
         return Err("it is empty".to_owned());
@@ -37,8 +37,8 @@ pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     text.map_err(|_| "the working directory isn't UTF-8".to_owned())
 }
 
-/// Makes paths in the inputs absolute, so that recorded inputs don't depend on the working directory of a later
-/// run.
+/// Makes the paths in the named inputs absolute, so that recorded inputs don't depend on the working directory of a
+/// later run. Invalid paths stay unchanged.
 pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) -> Properties {
     let mut all = members(inputs);
     for name in names {
@@ -58,7 +58,7 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
     match path == id {
         true => Ok(path),
         false => Err(Failure::not_done(format!(
-            "the id of {id} is its absolute path: {path}"
+            "an id is a normalized absolute path: use {path} instead of {id}"
         ))),
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the parent directory of an absolute path; none if the directory doesn't exist. A cancellation makes
+    /// Opens the parent directory of an absolute path. `None` if the directory doesn't exist. After a cancellation,
     /// later changes fail.
     pub(super) fn find(path: &str, cancellation: &Cancellation) -> Result<Option<Self>, Failure> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -134,7 +134,7 @@ impl Place {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
     }
 
-    /// Returns the status of the file or directory with this name; none if it doesn't exist.
+    /// Returns the status of the file or directory with this name. `None` if it doesn't exist.
     pub(super) fn inspect(&self) -> Result<Option<Stat>, Failure> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -157,7 +157,7 @@ impl Place {
         }
     }
 
-    /// Opens the file or directory with this name; none if it doesn't exist. Fails if it has another type than
+    /// Opens the file or directory with this name. `None` if it doesn't exist. Fails if it has another type than
     /// expected. Never blocks.
     pub(super) fn open_it(&self, desired: FileType) -> Result<Option<(OwnedFd, Stat)>, Failure> {
         let Some(stat) = self.inspect()? else {
@@ -189,13 +189,13 @@ impl Place {
         synced.map_err(|errno| format!("{}: its directory can't be synced: {errno}", self.path))
     }
 
-    /// Name prefix of the temporary files of this name.
+    /// Prefix of the names of temporary files for this final name.
     pub(super) fn prefix_of_staged(&self) -> String {
         format!(".statectl-{}-", Digest::of(self.name.as_bytes()).short())
     }
 
-    /// Removes temporary files that a crashed process left for this name. Failures are ignored, because
-    /// nothing else reads these files.
+    /// Removes temporary files that a crashed process left for this final name. Does nothing after a cancellation.
+    /// Failures are ignored, because nothing else reads these files.
     pub(super) fn remove_stale_staged(&self) {
         let prefix = self.prefix_of_staged();
         let Ok(entries) = rustix::fs::Dir::read_from(&self.folder) else {

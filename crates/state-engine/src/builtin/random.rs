@@ -82,7 +82,8 @@ impl Value {
         }
     }
 
-    /// The output that holds the value. Without it the value is lost, because it exists nowhere else.
+    /// Name of the output that contains the value. If this output isn't recorded, the value is lost, because only the
+    /// state contains the value.
     const fn output(self) -> &'static str {
         match self {
             Self::Password => "result",
@@ -90,6 +91,7 @@ impl Value {
         }
     }
 
+    /// Whether the outputs contain the value.
     fn is_in(self, outputs: &Properties) -> bool {
         value(outputs, self.output()).is_some()
     }
@@ -152,7 +154,7 @@ impl Provider for Randoms {
         Ok(self.value.object(id, properties(&outputs)))
     }
 
-    /// Returns the recorded value. A create with an unknown outcome left nothing.
+    /// Returns the recorded value. A create with an unknown outcome recorded no value, so its object counts as missing.
     async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         Ok(match request.id {
             Some(id) if self.value.is_in(&request.outputs) => {

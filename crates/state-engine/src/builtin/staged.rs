@@ -93,7 +93,7 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// Copies a stream and returns its length and digest. Fails after a cancellation.
+/// Copies a stream. Returns its length in bytes and its digest. Fails after a cancellation.
 pub(super) fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,

@@ -1,4 +1,4 @@
-//! Cache of provider answers: filled by the plan, used by the run that executes it.
+//! Cache of provider answers: filled by the plan, used by the run that executes the plan.
 
 use super::{CallTarget, RecordedObject};
 use crate::provider::{CheckedInputs, Diff, ReadResult};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) kind: String,
-    /// The recorded properties of the object.
+    /// The recorded properties of the object. `None` if the question is about no recorded object.
     pub(super) recorded: Option<RecordedObject>,
     pub(super) inputs: Properties,
     pub(super) unknown: BTreeSet<String>,
@@ -56,7 +56,7 @@ impl<A> Default for AnswerCache<A> {
 }
 
 impl<A: Clone> AnswerCache<A> {
-    /// Stores an answer and the lines that the provider logged.
+    /// Stores an answer and the lines that the provider logged during the call.
     pub(super) fn keep(&self, key: &EntryKey, question: Question, answer: A, log_lines: Vec<LogLine>) {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.entry(key.clone()).or_default().push(Answer {
@@ -66,7 +66,8 @@ impl<A: Clone> AnswerCache<A> {
         });
     }
 
-    /// Returns the answer to an equal question.
+    /// Returns the answer to an equal question about the same entry, with the logged lines. `None` if the plan didn't
+    /// ask.
     pub(super) fn find(&self, key: &EntryKey, question: &Question) -> Option<(A, Vec<LogLine>)> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = answers.get(key)?.iter();

@@ -1,4 +1,4 @@
-//! The check before a provider call that its inputs start no unapproved command.
+//! The check that a provider call starts no unapproved command.
 
 use super::{CallError, CallResult, CallTarget, Caller};
 use crate::approval::{CommandCall, UnapprovedCommand};

@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Ensures that a failure has a reason, and that a partial result has an id.
+/// Adds a reason to a failure without one. A partial result without an id becomes a failure with an unknown effect,
+/// because an object without an id can't be recorded.
 pub(super) fn complete_failure(mut failure: Failure) -> Failure {
     let reasons = failure.reasons_mut();
     if reasons.is_empty() {
@@ -33,6 +34,7 @@ pub(super) fn mask_failure(mut failure: Failure, secrets: &SecretStrings) -> Fai
     failure
 }
 
+/// Refuses an object without an id. The effect of the call then counts as unknown.
 pub(super) fn require_id(target: &CallTarget, object: Object) -> CallResult<Object> {
     if object.id.is_empty() {
         let reason = format!("the provider of kind `{}` returned an empty id", target.kind);
@@ -41,7 +43,7 @@ pub(super) fn require_id(target: &CallTarget, object: Object) -> CallResult<Obje
     Ok(object)
 }
 
-/// Returns the output of a future; none if it panics.
+/// Returns the output of a future. `None` if the future panics.
 pub(super) async fn catch_panic<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|context| {

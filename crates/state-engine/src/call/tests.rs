@@ -1,4 +1,4 @@
-//! Tests of provider preparation: once per configuration, without blocking other providers, and only under the lock.
+//! Tests of configuring providers: once per configuration, without blocking other providers, and only under the lock.
 
 use super::{CallError, CallTarget, Caller, Preparations};
 use crate::approval::CommandApprovals;
@@ -22,17 +22,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A provider whose preparation can be slow or fail; other calls do nothing.
+/// A provider whose `configure` can be slow or fail; other calls do nothing.
 #[derive(Debug, Default)]
-struct Prepared {
+struct ConfigureProbe {
     times: AtomicUsize,
-    /// The preparation waits for this notification. If `None`, it ends at once.
+    /// The notification that `configure` waits for. If `None`, the call ends at once.
     until: Option<Arc<Notify>>,
     fails: bool,
 }
 
 #[async_trait]
-impl Provider for Prepared {
+impl Provider for ConfigureProbe {
     async fn configure(&self, _request: ConfigureRequest) -> Result<(), Failure> {
         self.times.fetch_add(1, Ordering::SeqCst);
         tokio::task::yield_now().await;
@@ -95,7 +95,7 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
     }
 }
 
-/// Calls `check` of a kind's provider, which prepares the provider first.
+/// Calls `check` of a kind's provider, which the caller configures first.
 async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
     let target = CallTarget {
         key: EntryKey::live("a".parse().unwrap()),
@@ -111,15 +111,15 @@ async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
 }
 
 #[tokio::test]
-async fn slow_preparation_does_not_block_other_providers() {
+async fn slow_configure_does_not_block_other_providers() {
     let ready = Arc::new(Notify::new());
-    let slow = Prepared {
+    let slow = ConfigureProbe {
         until: Some(Arc::clone(&ready)),
-        ..Prepared::default()
+        ..ConfigureProbe::default()
     };
     let mut registry = Registry::new();
     registry.register("slow", Arc::new(slow));
-    registry.register("fast", Arc::new(Prepared::default()));
+    registry.register("fast", Arc::new(ConfigureProbe::default()));
     let caller = caller(registry, None);
     let fast = async {
         tokio::task::yield_now().await;
@@ -132,11 +132,11 @@ async fn slow_preparation_does_not_block_other_providers() {
 }
 
 #[tokio::test]
-async fn provider_is_prepared_once_per_configuration() {
+async fn provider_is_configured_once_per_configuration() {
     for fails in [false, true] {
-        let provider = Arc::new(Prepared {
+        let provider = Arc::new(ConfigureProbe {
             fails,
-            ..Prepared::default()
+            ..ConfigureProbe::default()
         });
         let mut registry = Registry::new();
         registry.register("a", provider.clone());
@@ -164,7 +164,7 @@ async fn provider_is_prepared_once_per_configuration() {
 }
 
 #[tokio::test]
-async fn no_provider_is_prepared_after_the_lock_is_lost() {
+async fn no_provider_is_configured_after_the_lock_is_lost() {
     let environment = Environment {
         clock: Arc::new(ManualClock::default()),
         entropy: Arc::new(SeededEntropy::new(1)),
@@ -178,7 +178,7 @@ async fn no_provider_is_prepared_after_the_lock_is_lost() {
         .await
         .unwrap();
     let session = stack.lock("test").await.unwrap();
-    let provider = Arc::new(Prepared::default());
+    let provider = Arc::new(ConfigureProbe::default());
     let mut registry = Registry::new();
     registry.register("a", provider.clone());
     let status = stack.lock_status().await.unwrap();

@@ -23,13 +23,14 @@ impl Drop for InFlight<'_> {
 }
 
 impl Deployment {
-    /// Re-records the direct and indirect dependencies of an entry that this run hasn't recorded yet. Waits first for
-    /// steps that are changing one of them. While the returned guard exists, no other step re-records the old version
-    /// of the entry.
+    /// Re-records the direct and indirect dependencies of `entry`, except those that this run recorded already. Waits
+    /// first for steps that are changing one of these dependencies. While the returned guard exists, no other step
+    /// re-records the old version of `entry`.
     ///
     /// # Errors
-    /// Fails if the entry depends on its own previous generation and `replaces` is false, because the merge would place
-    /// that generation after the entry. If `replaces` is true, the previous generation keeps its position.
+    /// Fails if the entry depends, through other entries, on its own previous generation and `replaces` is false: the
+    /// merge would place that generation after the entry. If `replaces` is true (the step creates a replacement first),
+    /// the previous generation keeps its position.
     pub(super) async fn record_dependencies_first(
         &self,
         entry: &Entry,
@@ -73,9 +74,9 @@ impl Deployment {
         }
     }
 
-    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on that key:
-    /// the dependent would precede its dependency in the merged list. Dependents in `going` are ignored, because
-    /// they are removed first.
+    /// Refuses a create or update of an entry that this run recorded already, if another entry that this run recorded
+    /// depends on it: the dependent would precede its dependency in the merged list. Dependents in `going` are ignored,
+    /// because they are removed first.
     pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,
@@ -100,6 +101,7 @@ impl Deployment {
     }
 }
 
+/// The message about an entry that depends on itself through unrecorded entries.
 fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
     let own = &entry.address;
     let needs_it = |other: &&SharedEntry| {

@@ -100,7 +100,7 @@ impl Deployment {
         in_flight.tasks.len() < self.parallel() && self.can_continue()
     }
 
-    /// Records an error that ends the source.
+    /// Records an error that ends the source. Returns `false`: the run can't continue.
     pub(super) fn fail_source(&self, reason: String) -> bool {
         let mut shared = self.shared();
         shared.report.source_error.get_or_insert(reason.clone());
@@ -111,8 +111,8 @@ impl Deployment {
 
     fn start_goal(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, in_flight: &mut InFlightSteps) {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
-        // Before planning, because `ignore_changes` then replaces inputs of the goal by recorded ones, which the program
-        // doesn't declare.
+        // The commands are declared before the step is planned. Planning may replace ignored inputs (`ignore_changes`)
+        // by recorded ones, whose commands the program doesn't declare.
         self.caller.declare(&goal);
         let planned = self.plan_step(goal, ledger);
         match planned.rename {
@@ -141,7 +141,8 @@ impl Deployment {
         let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
         let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
-        // An address that the source registered belongs to another resource of this run, not to a former name.
+        // An address that the source registered belongs to another resource of the program, so it isn't a former
+        // address of this one.
         let is_former = |alias: &&Address| has_live(alias) && ledger.status(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
         let rename = match is_taken {

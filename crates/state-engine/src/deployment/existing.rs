@@ -34,7 +34,8 @@ impl Deployment {
         self.adopted(step, Intent::read(read), object, planned).await
     }
 
-    /// Imports an existing object. Returns the recorded entry.
+    /// Imports the object with this id. `now` is the recorded entry of the resource, if any; `replaces` is whether that
+    /// entry has another object, which the import replaces. Returns the recorded entry.
     pub(super) async fn import(
         &self,
         planned: &PlannedStep,
@@ -65,6 +66,7 @@ impl Deployment {
         Ok(SharedEntry::clone(committed.entry()))
     }
 
+    /// Reads the object with this id. Fails if the provider doesn't find it.
     async fn inspect(&self, planned: &PlannedStep, key: &EntryKey, id: String) -> Result<Object, StepError> {
         let goal = &planned.goal;
         let known = RecordedObject {
@@ -83,6 +85,7 @@ impl Deployment {
         }
     }
 
+    /// Records the result of a step: an object that was read before. Fails if another entry has the object.
     async fn adopted(
         &self,
         step: Step,

@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Kind and id of an object.
 type Name = (String, String);
 
-/// Index of objects and the entries that have them.
+/// Index of objects and the entries that have or claim them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// Maps each object to the entry that had it when the index was last updated. If the recorded state differs, the
-    /// recorded state takes precedence.
+    /// Maps each object to the entry that had or claimed it last. May be stale: the recorded state takes precedence.
     known: BTreeMap<Name, EntryKey>,
     /// Maps each object to the entry that will have it once the step of the entry is recorded.
     claims: BTreeMap<Name, EntryKey>,
@@ -28,7 +27,7 @@ impl Identities {
         }
     }
 
-    /// Returns another entry that has the object, if any.
+    /// Returns another entry that has or claims the object, if any.
     fn other(&self, state: &State, name: &Name, key: &EntryKey) -> Option<EntryKey> {
         if let Some(other) = self.claims.get(name).filter(|other| *other != key) {
             return Some(other.clone());
@@ -49,7 +48,7 @@ impl Identities {
         self.claims.insert(name, key.clone());
     }
 
-    /// Ends the claims of an entry. The caller calls it when the object is recorded, or is known not to exist.
+    /// Ends the claims of an entry. Must be called when the object is recorded, or is known not to exist.
     fn settle(&mut self, key: &EntryKey) {
         let known = &mut self.known;
         self.claims.retain(|name, by| {
@@ -73,7 +72,8 @@ fn has(entry: &Entry, (kind, id): &Name) -> bool {
 }
 
 impl Deployment {
-    /// Returns the conflict if another entry has the object's id; otherwise claims the object for this entry.
+    /// Claims the object for the target's entry. Returns an error text instead if another entry has or claims the
+    /// object, or if the object is the old one that a pending replacement of this entry will delete.
     pub(super) fn id_conflict(&self, target: &CallTarget, object: &Object) -> Option<String> {
         let name = (target.kind.clone(), object.id.clone());
         let state = self.recorder.state();
@@ -87,16 +87,17 @@ impl Deployment {
         if other.is_none() {
             shared.identities.claim(name, &target.key);
         }
-        other.map(|other| {
-            format!(
+        other.map(|other| match other == target.key {
+            true => format!("its provider returned the id {}, the id of the object to replace", object.id),
+            false => format!(
                 "its provider returned the id {}, which belongs to {other}: check to which resource the object belongs",
                 object.id
-            )
+            ),
         })
     }
 
-    /// Claims the object that an entry will have. Fails if another entry has the object, unless that entry is in
-    /// `going`, because it is removed first.
+    /// Claims the object that an entry will have. Fails if another entry has or claims the object, unless `going`
+    /// contains the other entry. `going` lists the entries whose objects are deleted first.
     pub(super) fn reserve(
         &self,
         key: &EntryKey,
@@ -121,10 +122,10 @@ impl Deployment {
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }
 
-    /// Ends the claims of an entry after its step. In a plan, the claim of an object that would be created stays, because a
-    /// plan records no ids.
-    pub(super) fn settle_claims(&self, key: &EntryKey, was_made: bool) {
-        if !(was_made && self.is_plan()) {
+    /// Ends the claims of an entry after its step, which succeeded or failed. After a success in a plan the claims
+    /// stay, because a plan records no ids of new objects.
+    pub(super) fn settle_claims(&self, key: &EntryKey, succeeded: bool) {
+        if !(succeeded && self.is_plan()) {
             self.shared().identities.settle(key);
         }
     }
@@ -149,7 +150,7 @@ fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
 }
 
 impl Shared {
-    /// Moves the indexed objects and the recorded entries of an address to its new name.
+    /// Changes the address of a renamed entry in the index and in the set of recorded entries.
     pub(super) fn rename(&mut self, from: &Address, to: &Address) {
         let holders = self.identities.known.values_mut();
         for holder in holders.filter(|holder| holder.address == *from) {

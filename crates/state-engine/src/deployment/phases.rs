@@ -30,7 +30,8 @@ impl Deployment {
         self.finish_report(can_continue)
     }
 
-    /// Reads all recorded objects and records the results.
+    /// Reads the objects of all targeted entries without a pending operation, and records the results. Returns whether
+    /// the run can continue.
     async fn refresh(self: &Arc<Self>) -> bool {
         let state = self.recorder.state();
         let is_pending = |key: &EntryKey| state.pending().any(|operation| operation.target == *key);
@@ -52,7 +53,8 @@ impl Deployment {
         self.drive(&mut source, &mut ledger).await && self.can_continue()
     }
 
-    /// Applies a program, then deletes the resources that it doesn't contain.
+    /// Applies a program, deletes the resources that it doesn't contain, and records the stack outputs. Returns `false`
+    /// after an error of the source or of the outputs, and if no new step may begin after the program was applied.
     async fn update_all(self: &Arc<Self>, source: &mut dyn Source) -> bool {
         let outputs = match self.recorder.outputs().await {
             Ok(outputs) => outputs,
@@ -85,7 +87,7 @@ impl Deployment {
     }
 
     /// Deletes all targeted resources. When the last entry is deleted, the stack outputs are cleared too,
-    /// because they describe deleted resources.
+    /// because they describe deleted resources. Returns `false` if clearing the outputs failed.
     async fn destroy(self: &Arc<Self>) -> bool {
         self.delete_undesired(DesiredResources::default()).await;
         let is_empty = self.recorder.state().entries().next().is_none();
@@ -95,6 +97,7 @@ impl Deployment {
         }
     }
 
+    /// Records new stack outputs. Returns whether this succeeded.
     async fn set_outputs(&self, outputs: StackOutputs) -> bool {
         match self.recorder.set_outputs(outputs.clone()).await {
             Ok(old) => {

@@ -1,4 +1,4 @@
-//! Refreshes: reads every recorded object and records the current outputs. No step is executed.
+//! Refreshes: reads the recorded objects and records their current properties. No object is changed.
 
 use super::{Deployment, StepError};
 use crate::call::{CallError, CallTarget, RecordedObject};
@@ -16,18 +16,20 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
-/// A source of the recorded resources. It reads every object and yields the results one at a time. The next
-/// result is yielded only after the previous one is committed, because recording a missing object also removes
-/// references to it from other entries.
+/// A source of the recorded resources: reads every object and yields the results one at a time. Each result is
+/// yielded only after the previous one was recorded, because recording a missing object also removes the references to
+/// its entry from other entries.
 ///
-/// Reads change nothing, so as many objects are read ahead as steps may run in parallel.
+/// Reads change nothing, so the source reads as many objects in advance as steps may run in parallel.
 pub struct RefreshSource {
     deployment: Arc<Deployment>,
     /// The entries in list order, with decrypted values.
     entries: Vec<SharedEntry>,
     /// Number of entries whose read was started.
     started: usize,
+    /// The reads in flight, in list order.
     reading: VecDeque<Reading>,
+    /// The entry whose result was yielded last.
     previous: Option<EntryKey>,
 }
 
@@ -119,14 +121,14 @@ impl Deployment {
             Ok(ReadResult::Missing) => self.record_drift(&old, None).await,
             Ok(ReadResult::Indeterminate) => {
                 let reason = format!(
-                    "{} can't be refreshed: its provider can't find the object without an id",
+                    "{} can't be refreshed: its provider can't determine whether the object exists",
                     old.key()
                 );
                 let log = self.caller.logger.for_address(&old.address);
                 log.emit(LogLevel::Warning, reason);
                 Ok(())
             }
-            // An object that can't be read keeps its recorded entry.
+            // If the object can't be read, its entry stays unchanged.
             Err(error) => Err(self.read_failure(&old, error)),
         };
         if let Err(error) = recorded {
@@ -158,7 +160,7 @@ impl Deployment {
     }
 }
 
-/// Whether an entry has an object that can be read.
+/// Whether an entry has an object that a refresh can read: a recorded id, and no tombstone.
 pub(super) fn is_readable(entry: &Entry) -> bool {
     entry.entry_type == EntryType::Leaf && !entry.pending_replacement && entry.id.is_some()
 }

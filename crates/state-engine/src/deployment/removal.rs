@@ -37,8 +37,8 @@ impl Deployment {
         }
     }
 
-    /// Removes the references of contained entries to their container, so that the container can be deleted.
-    /// Returns the entries as they were before.
+    /// Removes the references of the contained entries in `with` to their container, so that the container can be
+    /// deleted. Returns these entries as they were before.
     async fn detached(&self, with: &[EntryKey], container: &Address) -> Result<Vec<SharedEntry>, StepError> {
         let gone = BTreeSet::from([container.clone()]);
         let mut before = Vec::new();
@@ -64,7 +64,7 @@ impl Deployment {
         Ok(())
     }
 
-    /// Rewrites an entry in place.
+    /// Records an entry at its position in the list.
     pub(super) async fn rewrite_entry(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
         let recorded = self.recorder.refresh(key.clone(), Some(entry)).await;
         recorded.map_err(|error| StepError::recording(key, None, None, error))
@@ -88,6 +88,7 @@ impl Deployment {
         self.perform(step, intent, Effect::Forget, None).await.map(drop)
     }
 
+    /// Removes a tombstone, whose object is deleted already.
     async fn drop_tombstone(&self, entry: SharedEntry) -> Result<(), StepError> {
         let key = entry.key();
         let step = Step::new(StepOp::RemovePendingReplace, &entry, Some(entry.clone()), None);

@@ -1,9 +1,9 @@
 //! Delete-before-create replacements: which entries must be deleted before an object can be replaced, and in
 //! which order.
 //!
-//! No other step is in flight meanwhile. Each deleted object leaves a tombstone (an entry that is pending replacement),
-//! so that the next run can continue after a crash: it recreates the resources with tombstones, or drops the tombstones
-//! of undesired ones.
+//! No other step is in flight meanwhile. The live entry of each deleted object becomes a tombstone (an entry that is
+//! pending replacement), so that the next run can continue after a crash: it creates the objects of desired resources
+//! again, and removes the tombstones of the others.
 
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 /// The entries that must be deleted before an object can be replaced.
 #[derive(Debug, Default)]
 struct DeleteFirstSet {
-    /// In list order. The last entry is deleted first.
+    /// Entries whose objects are deleted one by one before the object, in list order. The last one is deleted first.
     before: Vec<SharedEntry>,
     /// Entries whose objects are deleted together with the object.
     with: Vec<SharedEntry>,
@@ -96,6 +96,8 @@ impl Deployment {
         Ok(())
     }
 
+    /// Deletes the object of one entry, unless the object must stay. A live entry becomes a tombstone; a deposed one is
+    /// removed.
     async fn delete_one_first(&self, entry: SharedEntry) -> Result<(), StepError> {
         let (key, is_live) = (entry.key(), entry.is_live());
         if !is_live {
@@ -131,6 +133,8 @@ impl Deployment {
         self.clear_provider(deposed, |_| true).await
     }
 
+    /// Refuses the replacement of `root` if `removed`, which would be deleted first, is protected, isn't a target or
+    /// has a pending operation.
     fn refuse_undeletable(&self, removed: &SharedEntry, root: &Entry) -> Result<(), StepError> {
         let state = self.recorder.state();
         let what = if removed.is_live() && removed.protect {
@@ -168,9 +172,10 @@ impl Deployment {
         }
     }
 
-    /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if a deleted entry is
-    /// its provider, its `deleted_with` or in its `replace_with`. An entry can't stay either if its provider would
-    /// replace its object because inputs from deleted entries are unknown.
+    /// Finds the dependents of the object that can't stay without it. A dependent can't stay
+    /// - if it is deposed,
+    /// - if an entry to be deleted is its provider resource, its `deleted_with` or in its `replace_with`, or
+    /// - if a diff, in which its inputs from entries to be deleted are unknown, demands a replacement.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();
@@ -178,7 +183,7 @@ impl Deployment {
         // With several generations it is unknown which of them contains the object of another entry.
         let has_one_generation = state.generations(&root.address).count() == 1;
         let deletes_contained = has_one_generation && !root.external && !root.retain_on_delete;
-        // An entry that precedes the object in the list can't refer to it, only to an earlier generation.
+        // An entry that precedes `root` in the list can't refer to `root`, only to an earlier generation.
         let behind = state.entries().skip_while(|entry| entry.key() != root.key());
         for entry in behind {
             // External objects stay, and tombstones have no object any more.
@@ -192,7 +197,8 @@ impl Deployment {
             }
             let entry = self.open(entry)?;
             let is_contained = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
-            // An entry that refers to an entry in `before` must be deleted before that entry, so it can't be in `with`.
+            // An entry that refers to an entry in `before` must itself be deleted before that entry, so it belongs to
+            // `before` and not to `with`.
             let refers_to_those = entry.references().any(|reference| {
                 let mut before = deleted_first.before.iter();
                 before.any(|removed| removed.address == *reference.to.address())
@@ -227,7 +233,7 @@ impl Deployment {
             return Ok(false);
         }
         let known = RecordedObject::of(entry);
-        // Only the inputs whose new values are known, as in a preview.
+        // As in a preview, the provider gets only the inputs whose new values are known.
         let mut inputs = members(&known.inputs);
         inputs.retain(|name, _| !unknown.contains(name));
         let dependency_changed = {

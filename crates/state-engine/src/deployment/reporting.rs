@@ -26,7 +26,7 @@ impl Deployment {
         self.notify(&Event::Committed(step));
     }
 
-    /// Reports a step that isn't committed.
+    /// Reports a step that isn't committed: as failed, or as skipped if the error contains no step.
     pub(super) fn record_failure(&self, error: StepError) {
         let StepError {
             key,
@@ -72,7 +72,7 @@ impl Deployment {
         self.shared().report.skipped.push((address, reason));
     }
 
-    /// Converts the failure of a read-only call.
+    /// Converts the failure of a read-only call to the failure of a resource whose step isn't planned yet.
     pub(super) fn call_failure(&self, key: &EntryKey, error: CallError) -> StepError {
         match error {
             CallError::Failed(failure) => StepError::early(key, failure.reasons().to_vec()),

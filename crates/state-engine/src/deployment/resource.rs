@@ -15,17 +15,17 @@ use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
-/// A goal with the status of its dependencies.
+/// A goal, and the facts about its dependencies and its entry when it became ready.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedStep {
     pub(super) goal: Goal,
-    /// The provider that the goal selects.
+    /// The provider that the goal selects, if it is a resource of the stack.
     pub(super) provider: Option<Provider>,
     /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(super) replaced: Vec<Address>,
     /// Whether the run may change the resource.
     pub(super) is_target: bool,
-    /// The former address under which the resource is recorded.
+    /// The former address under which the resource is recorded. `None` if its entry needs no rename.
     pub(super) rename: Option<Address>,
     /// Whether the step runs while no other step is in flight.
     pub(super) exclusive: bool,
@@ -56,6 +56,7 @@ pub(super) enum StepOutcome {
 }
 
 impl Deployment {
+    /// Executes one resource: decides on its action and performs the step.
     pub(super) async fn resource(&self, mut planned: PlannedStep) -> Result<StepOutcome, StepError> {
         let key = EntryKey::live(planned.goal.address.clone());
         if let Some(former) = &planned.rename {
@@ -145,7 +146,8 @@ impl Deployment {
         Ok(())
     }
 
-    /// Validates the inputs. Returns the id that the object will have, if it can be derived.
+    /// Validates the inputs of the goal, fills in defaults, and replaces ignored inputs by the recorded ones. Returns
+    /// the id that the object will have, if the provider can derive it.
     async fn check(
         &self,
         planned: &mut PlannedStep,
@@ -174,6 +176,7 @@ impl Deployment {
         Ok(id)
     }
 
+    /// Returns the provider's diff of the object and the goal. `None` if the decision needs no diff.
     async fn diff(
         &self,
         planned: &PlannedStep,
@@ -306,7 +309,8 @@ impl Deployment {
         Ok(committed.in_place_of_another())
     }
 
-    /// Marks an entry that this run recorded as recorded under its new key too: the key changed when the entry was deposed.
+    /// Adds the new key of a deposed entry to the recorded entries. The entry was recorded by this run under its live
+    /// key, and got the new key when it was deposed.
     fn deposed_in_place(&self, old: &Entry) {
         let state = self.recorder.state();
         let all = state.generations(&old.address);

@@ -3,16 +3,16 @@
 use state_core::{Address, Dependency, Entry, EntryKey, EntryType, SharedEntry, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What decides which addresses stay in the state at the end of a run.
+/// The facts that decide which entries stay in the state at the end of a run.
 ///
 /// All entries with one address, live or deposed, are the *generations* of that address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DesiredResources {
-    /// Addresses that the source named. Only their deposed generations are deleted.
+    /// Addresses that the source registered or reported as blocked. Only their deposed generations are deleted.
     pub(crate) named: BTreeSet<Address>,
     /// Addresses that this run examined and recorded. Their recorded references are current.
     pub(crate) recorded: BTreeSet<Address>,
-    /// Addresses that a pending operation may need, with the entry that is the operation's target.
+    /// Addresses and groups that a pending operation may need, with the key of the operation's target.
     pub(crate) needed_by_pending: BTreeMap<Address, EntryKey>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct DesiredResources {
 pub(crate) enum DeletionMethod {
     /// The object is deleted.
     Delete,
-    /// The entry is discarded; the object stays or isn't owned by the stack.
+    /// The entry is discarded without deleting its object: the object must stay, or the stack doesn't own it.
     Forget,
-    /// The tombstone is dropped: its object is deleted already, and no replacement is desired.
+    /// The entry is a tombstone (its object is deleted already) and no replacement is desired, so the entry is removed.
     DropTombstone,
     /// The object is deleted together with its container, so the entry is discarded after the container.
     After,
@@ -43,9 +43,9 @@ pub(crate) struct PlannedDeletion {
 /// Returns the entries to remove, in reverse list order, and pairs of their indices. The first entry of a pair must be
 /// removed before the second.
 ///
-/// An entry is removed before the entries that it refers to. These pairs contain no cycle as long as the referenced entry
-/// precedes the referring one in the list; a pair with a later entry is added only if it closes no cycle. An entry that is
-/// deleted with its container is removed after the container.
+/// An entry is removed before the entries that it refers to. These pairs contain no cycle as long as the referenced
+/// entry precedes the referring one in the list; a pair with a later entry is added only if it closes no cycle. An
+/// entry that is deleted with its container is removed after the container.
 pub(crate) fn planned_deletions(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -55,8 +55,8 @@ pub(crate) fn planned_deletions(
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !desired.named.contains(&entry.address));
     // An entry that this run didn't examine may still need a replaced object, so the object stays until a run
     // examines the entry.
-    let kept = kept(entries, desired, &goes);
-    let goes = |entry: &Entry| goes(entry) && !kept.contains(&entry.key());
+    let needed_deposed = needed_deposed(entries, desired, &goes);
+    let goes = |entry: &Entry| goes(entry) && !needed_deposed.contains(&entry.key());
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
         entries.iter().partition(|entry| goes(entry));
     let mut list: Vec<PlannedDeletion> = going
@@ -112,18 +112,19 @@ pub(crate) fn planned_deletions(
     (list, pairs)
 }
 
-/// Deposed entries that must stay, because a remaining entry that this run didn't examine may need them.
-fn kept(
+/// Deposed entries that must stay, because a remaining entry that this run didn't examine may need them. `goes` returns
+/// whether an entry would otherwise be removed.
+fn needed_deposed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
     goes: &impl Fn(&Entry) -> bool,
 ) -> BTreeSet<EntryKey> {
-    let mut kept: BTreeSet<EntryKey> = BTreeSet::new();
+    let mut found: BTreeSet<EntryKey> = BTreeSet::new();
     loop {
         let stays = |entry: &&SharedEntry| {
             !goes(entry)
                 || matches!(deletion_method(entry), DeletionMethod::Refuse(_))
-                || kept.contains(&entry.key())
+                || found.contains(&entry.key())
         };
         let unexamined = entries
             .iter()
@@ -137,22 +138,24 @@ fn kept(
             .iter()
             .filter(|entry| !entry.is_live() && needed.contains(&entry.address))
             .map(|entry| entry.key());
-        let before = kept.len();
+        let before = found.len();
         let more: Vec<EntryKey> = more.collect();
-        kept.extend(more);
-        if kept.len() == before {
-            return kept;
+        found.extend(more);
+        if found.len() == before {
+            return found;
         }
     }
 }
 
-/// Whether this run didn't examine the entry, so that the generations it needs are unknown. True for every deposed entry.
+/// Whether this run didn't examine the entry, so that the generations it needs are unknown. True for every deposed
+/// entry.
 fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
     !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
-/// For each entry to be removed that a remaining entry still needs: the remaining entry. An entry is needed if no remaining
-/// generation satisfies the reference, or if this run didn't examine the referring entry.
+/// Maps each entry that would be removed although a remaining entry needs it to the remaining entry. A remaining entry
+/// needs all preceding generations of an address to which it refers, if none of them remains or if this run didn't
+/// examine the remaining entry.
 fn still_needed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -198,9 +201,11 @@ fn deletion_method(entry: &Entry) -> DeletionMethod {
     DeletionMethod::Delete
 }
 
-/// Returns the list position of each entry that is deleted with its container, and the positions of the container's
-/// generations. All these generations must be deleted too, because the one that contains the object is unknown, and the
-/// order must stay free of cycles. The objects of all other entries are deleted one by one.
+/// Finds the entries whose objects are deleted with their containers, and moves them after their containers in
+/// `before`. Returns the list position of each such entry, and the positions of its container's generations. An object
+/// is deleted with its container only if two conditions hold: all generations of the container are deleted, because it
+/// is unknown which of them contains the object; and the changed order has no cycle. All other objects are deleted one
+/// by one.
 fn attach_to_containers(
     list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
@@ -236,7 +241,8 @@ fn attach_to_containers(
     found
 }
 
-/// Whether any item of `from` must be removed before an item of `to`, directly or transitively.
+/// Whether any item of `from` is an item of `to` or must be removed before one, directly or transitively. `before`
+/// contains for each item the items that are removed after it.
 fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) -> bool {
     let mut open: Vec<usize> = from.iter().copied().collect();
     let mut seen = BTreeSet::new();
@@ -291,8 +297,8 @@ impl PlannedDeletion {
     }
 }
 
-/// Addresses and groups that the intended entries of pending operations refer to. Those operations may have
-/// created objects that need them.
+/// Addresses and groups that the intended entries of pending operations refer to, with the key of the operation's
+/// target. The operations may have created objects that need the referenced resources.
 pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     let mut needed = BTreeMap::new();
     for operation in state.pending() {
@@ -304,8 +310,8 @@ pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     needed
 }
 
-/// The target of a pending operation that may need this entry. Generations aren't compared, because it is unknown which
-/// generation the operation needs.
+/// The target of a pending operation that may need this entry, if there is one other than the entry itself. Any
+/// generation of a needed address counts, because it is unknown which generation the operation needs.
 pub(crate) fn pending_dependent<'n>(
     needed: &'n BTreeMap<Address, EntryKey>,
     entry: &Entry,

@@ -5,11 +5,12 @@ use crate::kind::{members, properties_of};
 use crate::provider::Object;
 use state_core::entry::Provider;
 use state_core::json::View;
-use state_core::sensitive::SecretStrings;
+use state_core::sensitive::{SecretStrings, kept_inputs};
 use state_core::{Address, Dependency, Entry, EntryType, Properties, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Builds the entry for a goal. `stays` is the entry whose object is kept, if any.
+/// Builds the entry for a goal. `stays` is the recorded entry if the resource continues to use its object, and `None`
+/// for a new object.
 pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Provider>) -> Entry {
     let options = &goal.options;
     let mut entry = match stays {
@@ -20,6 +21,9 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry.kind = Some(goal.kind.clone());
     entry.inputs = Some(goal.inputs.clone());
     entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
+    // Marks that a user added stay, although the program doesn't declare them.
+    let kept = kept_inputs(&entry, goal.inputs.view());
+    add_marks(&mut entry.sensitive_inputs, &kept);
     // Marks of outputs are only added: the provider also reports secret outputs, which the goal doesn't repeat.
     add_marks(&mut entry.sensitive_outputs, &goal.sensitive_outputs);
     entry.depends_on = goal.recorded_dependencies();
@@ -71,8 +75,8 @@ pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
     entry
 }
 
-/// Marks the outputs that contain a secret which the program embedded in an input. That secret isn't recorded as
-/// a value of its own, so no other code can recognize it.
+/// Marks as secret the outputs that contain a secret which the program embedded in a longer input string. The embedded
+/// secret isn't recorded as a value of its own, so no later check can recognize it.
 pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     if let Some(outputs) = entry.outputs.as_ref().filter(|_| !joined.is_empty()) {
         let marks = repeating(outputs.view(), |text| joined.occur_in(text));
@@ -101,7 +105,7 @@ fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Returns the new inputs with the old values of ignored inputs.
+/// Returns the new inputs, in which the inputs in `names` have their old values, or are absent if they had none.
 pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> Properties {
     if names.is_empty() {
         return new.clone();

@@ -35,7 +35,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the next item that may begin. Each item is returned once.
+    /// Returns the next item that may begin. `None` if all remaining items wait for others. No item is returned twice.
     pub(crate) fn begin(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }
@@ -52,8 +52,8 @@ impl Schedule {
         }
     }
 
-    /// Records a failure: all items that wait for this item, directly or transitively, will never begin and are
-    /// returned in order.
+    /// Records a failure. Returns the items that will never begin, because they wait for this item directly or
+    /// transitively, in ascending order and without those that an earlier call returned.
     pub(crate) fn failed(&mut self, item: usize) -> Vec<usize> {
         self.over[item] = true;
         // The item may fail without having begun, as a refused deletion does.

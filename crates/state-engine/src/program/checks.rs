@@ -83,7 +83,7 @@ impl Names<'_> {
 /// Maximum number of reported cycles.
 const MAX_CYCLES: usize = 20;
 
-/// Reports each dependency cycle completely, with the position of every dependency.
+/// Reports dependency cycles completely, with the position of every dependency.
 fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     let mut left = resources.clone();
     for _ in 0..MAX_CYCLES {
@@ -109,7 +109,7 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     }
 }
 
-/// The first position at which a resource refers to the resource that it needs.
+/// The first position at which a resource refers to a resource on which it depends.
 fn dependency_place(resource: &Resource, needed: &Address) -> Place {
     let inputs = resource.inputs.iter().flat_map(|(_, input)| input.references());
     let references = inputs
@@ -140,7 +140,7 @@ pub(super) fn kinds(
             continue;
         };
         kinds.insert(goal.address.as_str(), kind);
-        // A resource that is only read needs no inputs.
+        // A resource that is only read needs no inputs, so its inputs aren't checked.
         if goal.options.read.is_none() {
             inputs(resource, &kind, problems);
         }
@@ -166,7 +166,7 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
                 }
             }
             None => {
-                let problem = value.problem(kind.has_no_input(name));
+                let problem = value.problem(kind.no_input_message(name));
                 let names = kind.inputs.iter().map(|input| input.name);
                 problems.add_named(problem, name, names);
             }
@@ -175,11 +175,11 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
     let is_given = |name: &str| is_ignored(name) || resource.inputs.iter().any(|(given, _)| given == name);
     for missing in kind.missing(is_given) {
         let path = format!("resources.{}.inputs", resource.goal.address);
-        problems.add(Problem::of(resource.place, path, missing.is_missing()));
+        problems.add(Problem::of(resource.place, path, missing.missing_message()));
     }
 }
 
-/// Describes what is wrong with a value, as far as its literal parts show.
+/// Describes the problem of a value that its literal parts show; `None` if they show none.
 fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
     match &value.form {
         Form::Plain(json) => property.problem(Json::parse(json).ok()?.view()),

@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::yaml;
 use state_core::json::{Document, Kind, Limits, View};
 
-/// Maximum size of a document.
+/// Maximum size of a document in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Maximum nesting depth, the same as in a state.
@@ -17,7 +17,8 @@ pub(super) const MAX_DEPTH: usize = 64;
 /// Maximum number of values in a document.
 pub(super) const MAX_NODES: usize = 1_000_000;
 
-/// Reads a document. Duplicate names are reported in `problems`.
+/// Reads a document and adds its problems to `problems`. `None` if the document can't be read; duplicate names are only
+/// reported.
 pub(super) fn read(bytes: &[u8], problems: &mut Problems) -> Option<Node> {
     let root = tree(bytes).map_err(|problem| problems.add(problem)).ok()?;
     root.report_duplicates(&Path::Whole, problems);
@@ -56,7 +57,8 @@ pub(super) fn wrong(place: Place, reason: impl Into<String>) -> Problem {
     Problem::at(place, &Path::Whole, reason)
 }
 
-/// Parses strict JSON; none for any other text.
+/// Parses a strict JSON object. `None` for any other text, and for JSON that exceeds a limit: the YAML reader then
+/// reads the text and reports the problem.
 pub(super) fn json(text: &str) -> Option<Node> {
     if !text.trim_start().starts_with('{') {
         return None;

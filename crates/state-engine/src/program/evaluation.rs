@@ -14,7 +14,7 @@ use state_core::{Address, nearest};
 /// The values that references can resolve to.
 pub(super) struct Scope<'s> {
     pub(super) settings: &'s Settings,
-    /// None before the run, when no output is known.
+    /// `None` before the plan and the run, when no output of a resource is known.
     pub(super) ledger: Option<&'s Ledger>,
 }
 
@@ -117,7 +117,7 @@ impl Reference {
 
 /// The result of evaluating an expression. Must not be used if a problem was reported.
 pub(super) struct Evaluated {
-    /// None while a part of the value isn't known yet.
+    /// The value. `None` if a part of the value isn't known yet.
     pub(super) json: Option<String>,
     /// JSON pointers to the secret parts; an empty pointer marks the whole value.
     pub(super) secret: Vec<String>,
@@ -241,6 +241,8 @@ impl Evaluation<'_> {
         }
     }
 
+    /// Resolves a reference. Returns the value and JSON pointers to its secret parts. `None` if the value isn't known
+    /// yet, or after a problem, which is reported.
     fn find(&mut self, expression: &Expression, reference: &Reference) -> Option<(Json, Vec<String>)> {
         match self
             .scope

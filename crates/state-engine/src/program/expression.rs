@@ -19,7 +19,7 @@ pub(super) struct Expression {
 pub(super) enum Form {
     /// A JSON value without references.
     Plain(String),
-    /// A single reference, which keeps the type of the value.
+    /// A single reference. The result has the type of the referenced value.
     Reference(Reference),
     /// A string with embedded references.
     Joined(Vec<Piece>),

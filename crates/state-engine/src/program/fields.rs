@@ -18,7 +18,7 @@ pub(super) struct Named<'n> {
 }
 
 impl<'n, 'p> Fields<'n, 'p> {
-    /// Reads a node that must be a mapping, and reports unknown members.
+    /// Reads a node that must be a mapping, and reports unknown members. `None` if it is no mapping, which is reported.
     pub(super) fn of(
         node: &'n Node,
         known: &[&str],
@@ -48,13 +48,13 @@ impl<'n, 'p> Fields<'n, 'p> {
         member.map(|member| &member.value)
     }
 
-    /// A descriptive text, in which `${` has no special meaning.
+    /// A descriptive text, in which `${` has no special meaning. `None` if the member is missing or has another type.
     pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
         text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
     }
 
-    /// A string that must not contain references.
+    /// A string that must not contain references. `None` if the member is missing or invalid.
     pub(super) fn text(&mut self, name: &str) -> Option<Named<'n>> {
         literal(self.get(name)?, &self.path.member(name), self.problems)
     }
@@ -64,7 +64,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         self.choice(name) == Some(true)
     }
 
-    /// A boolean; none if the member is missing or has another type.
+    /// A boolean. `None` if the member is missing or has another type.
     pub(super) fn choice(&mut self, name: &str) -> Option<bool> {
         let node = self.get(name)?;
         match node.value {
@@ -76,7 +76,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         }
     }
 
-    /// A list of strings that must not contain references.
+    /// A list of strings that must not contain references. Invalid elements are reported and left out.
     pub(super) fn texts(&mut self, name: &str) -> Vec<Named<'n>> {
         let Some(node) = self.get(name) else {
             return Vec::new();
@@ -92,7 +92,8 @@ impl<'n, 'p> Fields<'n, 'p> {
             .collect()
     }
 
-    /// Reads the members of a mapping. Members with invalid names are reported and dropped.
+    /// Reads the members of an optional mapping with `read`. Members with invalid names are reported and left out, as
+    /// are those for which `read` returns `None`.
     pub(super) fn named<T>(
         &mut self,
         name: &str,

@@ -17,7 +17,8 @@ impl Place {
     /// The beginning of a document.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
-    /// The position after a character at this position. A lone `\r` ends a line, as in YAML.
+    /// The position after a character at this position. `next` is the following character: a `\r` ends a line unless a
+    /// `\n` follows, as in YAML.
     pub(super) const fn behind(self, character: char, next: Option<char>) -> Self {
         match (character, next) {
             ('\n', _) | ('\r', None) => self.next_line(),
@@ -117,7 +118,7 @@ impl Node {
         }
     }
 
-    /// The JSON of the node. Duplicate names are kept.
+    /// The JSON of the node, with the duplicate names that the document contains.
     pub(super) fn json(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
@@ -174,7 +175,7 @@ pub(super) fn object<'m>(members: impl IntoIterator<Item = (&'m str, impl AsRef<
     json
 }
 
-/// Writes a comma before every element except the first.
+/// Writes a comma unless `count`, the number of preceding elements, is 0.
 pub(super) fn separate(out: &mut String, count: usize) {
     if count > 0 {
         out.push(',');
@@ -198,7 +199,7 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Maximum length of a name in a path; longer names are truncated.
+/// Maximum length of a name in a path in characters; longer names are truncated.
 const LONGEST_NAME: usize = 60;
 
 impl fmt::Display for Path<'_> {

@@ -13,11 +13,11 @@ use std::time::Duration;
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) goal: GoalOptions,
-    /// Marks of secret inputs.
+    /// The secret inputs: names of top-level inputs, or JSON pointers.
     pub(super) sensitive_inputs: Vec<String>,
-    /// Marks of secret outputs.
+    /// The secret outputs: names of top-level outputs, or JSON pointers.
     pub(super) sensitive_outputs: Vec<String>,
-    /// The resources that the options refer to.
+    /// The resources that the options refer to. `aliases` aren't references.
     pub(super) named: Vec<Naming>,
 }
 
@@ -47,7 +47,7 @@ impl Options {
         "sensitive_outputs",
     ];
 
-    /// Reads the options of a resource with inputs of these names.
+    /// Reads the options of a resource. `inputs` contains the names of its inputs.
     pub(super) fn read(
         node: Option<&Node>,
         inputs: &BTreeSet<&str>,
@@ -152,8 +152,8 @@ impl Fields<'_, '_> {
         duration
     }
 
-    /// Reads marks of secret inputs, and reports marks of inputs that don't exist: such a mark would cover all
-    /// inputs.
+    /// Reads the list of secret inputs. Reports items of which the input doesn't exist, because such an item would make
+    /// all inputs secret (see `sensitive` in `state-core`).
     fn sensitive_inputs(&mut self, inputs: &BTreeSet<&str>) -> Vec<String> {
         let path = self.path.member("sensitive_inputs");
         let texts = self.texts("sensitive_inputs");

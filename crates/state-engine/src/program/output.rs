@@ -46,7 +46,7 @@ pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) 
     })
 }
 
-/// Evaluates the outputs of the stack. An output whose value isn't known keeps its previous value.
+/// Evaluates the outputs of the stack. An output whose value isn't known keeps its value in `before`, if any.
 pub(super) fn evaluate_all(
     name: &str,
     declared: &[Output],
@@ -83,6 +83,7 @@ pub(super) fn evaluate_all(
     problems.none_in(name, SourceOutputs { outputs, unknown })
 }
 
+/// Copies the previous value of an output with its marks, if there is one.
 fn keep(name: &str, before: &StackOutputs, made: &mut StackOutputs) {
     if let Some(value) = before.values.get(name) {
         made.values.insert(name.to_owned(), value.clone());

@@ -71,7 +71,7 @@ pub struct Problem {
     pub path: String,
     /// Description of the problem.
     pub reason: String,
-    /// How to fix the problem.
+    /// A suggestion for fixing the problem.
     pub hint: Option<String>,
 }
 
@@ -136,8 +136,8 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Adds a problem with a hint: the most similar name, or else the possible names, shortened to a few. No hint is added
-    /// once `MAX_HINTS` problems were found.
+    /// Adds the problem that there is no `wanted` among `names`. Its hint suggests the most similar name, or else lists
+    /// the first names. No hint is added once `MAX_HINTS` problems were found.
     pub(super) fn add_named<'n>(
         &mut self,
         problem: Problem,

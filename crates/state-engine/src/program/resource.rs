@@ -78,7 +78,8 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
 fn inputs(node: Option<&Node>, path: &Path<'_>, problems: &mut Problems) -> Vec<(String, Expression)> {
     let members = optional_members(node, path, problems);
     for member in members.iter().filter(|member| member.name.starts_with('/')) {
-        // Marks of secrets distinguish names from JSON pointers by the slash.
+        // In a list of secret inputs, an item that begins with `/` is a JSON pointer; any other item is the name of an
+        // input.
         let reason = "the name of an input can't begin with `/`";
         problems.add(Problem::at(member.place, &path.member(&member.name), reason));
     }
@@ -130,7 +131,8 @@ impl Resource {
             }
         }
         object.finish();
-        // A mark that matches no input makes all inputs secret, so marks of inputs that are left out are removed.
+        // A mark that matches no input makes all inputs secret (see `sensitive` in `state-core`), so the marks of
+        // inputs that are left out are removed.
         goal.sensitive_inputs
             .retain(|mark| !goal.unknown.contains(&top_level(mark)));
         if problems.is_empty() {

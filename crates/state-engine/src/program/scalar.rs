@@ -2,7 +2,7 @@
 
 use super::node::Value;
 
-/// Resolves a plain scalar; none for a string.
+/// Resolves a plain scalar. `None` if it is a string.
 ///
 /// # Errors
 /// Returns an error for a number that JSON can't represent.
@@ -18,7 +18,7 @@ pub(super) fn plain(text: &str) -> Result<Option<Value>, &'static str> {
     }))
 }
 
-/// Converts a number of the core schema to JSON, digit by digit; none if the text isn't a number.
+/// Converts a number of the core schema to JSON, digit by digit. `None` if the text isn't a number.
 ///
 /// # Errors
 /// Returns an error for a number that JSON can't represent.

@@ -1,4 +1,5 @@
-//! Finds the secret parts of a value from marks and from known secrets.
+//! Finds the secret parts of a value from marks and from known secrets. A mark is the name of a top-level member, which
+//! is secret as a whole, or a JSON pointer to a secret value.
 
 use state_core::json::Json;
 use state_core::sensitive::{SecretStrings, covered_pointers};

@@ -16,7 +16,7 @@ pub struct Setting {
     pub name: String,
     /// Type of the values.
     pub kind: SettingType,
-    /// Description of the setting.
+    /// Description of the setting, if the document has one.
     pub description: Option<String>,
     /// Whether the values are secret.
     pub secret: bool,
@@ -62,7 +62,8 @@ impl SettingType {
         }
     }
 
-    /// Parses a value. The text may be a secret, so errors must not quote it.
+    /// Parses a value that the user passed or that was decrypted. `None` if the text isn't of this type. The text may
+    /// be a secret, so no error quotes it.
     fn of_text(self, text: &str) -> Option<Json> {
         match self {
             Self::String => Some(Json::from_string(text)),
@@ -72,7 +73,7 @@ impl SettingType {
                 "false" => Json::parse("false").ok(),
                 _ => None,
             },
-            // A value with duplicate names is invalid: `json` returns none.
+            // A value with duplicate names is invalid: `json` returns `None`.
             Self::Any => json(&document::read(text.as_bytes(), &mut Problems::default())?),
         }
     }
@@ -174,7 +175,7 @@ fn kind(fields: &mut Fields<'_, '_>) -> SettingType {
     })
 }
 
-/// The JSON of a value without references; none if it has duplicate names.
+/// The JSON of a value without references. `None` if the value has duplicate names.
 fn json(node: &Node) -> Option<Json> {
     Json::parse(&node.json()).ok()
 }

@@ -15,7 +15,7 @@ pub(super) const ID: &str = "id";
 pub(super) enum Template {
     /// A literal string without references.
     Plain(String),
-    /// One reference and nothing else, which keeps the type of the value.
+    /// One reference and nothing else. The result has the type of the referenced value.
     Whole(Reference),
     /// Literal pieces and references that are joined to a string.
     Joined(Vec<Piece>),
@@ -33,7 +33,7 @@ pub(super) enum Piece {
 pub(super) struct Reference {
     /// Position of the reference.
     pub(super) place: Place,
-    /// Name of the resource; none for a setting.
+    /// Name of the resource. `None` for a setting.
     pub(super) resource: Option<String>,
     /// Name of the output or `id`, or name of the setting.
     pub(super) name: String,
@@ -173,7 +173,7 @@ impl<'t> Scan<'t> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// Parses one step: `.name`, `[0]` or `["any key"]`.
+    /// Parses one step: `.name`, `[0]` or `["any key"]`. `None` if the text begins with no step.
     fn step(&mut self) -> Result<Option<Step>, String> {
         if let Some(rest) = self.0.strip_prefix('.') {
             self.0 = rest;
@@ -200,7 +200,8 @@ fn element(text: &str) -> Option<(Step, &str)> {
     Some((Step::Element(index), rest))
 }
 
-/// Parses a key up to `"]`. Returns the key and the text after it; `\` escapes the next character.
+/// Parses a key up to `"]`, in which `\` escapes the next character. Returns the key and the text after `"]`. `None` if
+/// the key has no end.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut characters = text.char_indices();

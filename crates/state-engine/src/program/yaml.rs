@@ -74,7 +74,7 @@ enum Inside {
 }
 
 impl Open {
-    /// Whether the next scalar is a key.
+    /// Whether the next value is a key of a mapping.
     const fn wants_key(&self) -> bool {
         matches!(&self.inside, Inside::Map { key: None, .. })
     }
@@ -241,7 +241,7 @@ fn foreign_tag(place: Place) -> Problem {
     wrong(place, "unknown tag").with_hint("remove it")
 }
 
-/// The name of a core schema tag. The tag `!` means a string.
+/// The name of a core schema tag. `None` for any other tag, except `!`, which means a string.
 fn core_tag(tag: &Tag) -> Option<&str> {
     const NAMES: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
     if tag.is_yaml_core_schema() {
@@ -251,7 +251,8 @@ fn core_tag(tag: &Tag) -> Option<&str> {
         .then_some("str")
 }
 
-/// Converts the parser's character marks to byte offsets, in one pass over the text.
+/// Converts the parser's positions, which count characters, to byte offsets. Ascending positions need one pass over the
+/// text.
 struct Cursor<'t> {
     text: &'t str,
     /// Current position in characters.

@@ -1,4 +1,4 @@
-//! A private copy of a state on which a plan is made. The copy changes by the same rules as the stored state.
+//! A private copy of a state, which a plan changes instead of the stored state, by the same rules.
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
@@ -40,6 +40,7 @@ impl Draft {
         Ok(id)
     }
 
+    /// Ends a step. Returns the rules that the result violates; empty if the result was recorded.
     pub(super) fn end(
         &self,
         id: MutationId,

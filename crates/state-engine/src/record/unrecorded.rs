@@ -32,6 +32,7 @@ struct References<'a> {
 }
 
 impl References<'_> {
+    /// `generations` selects the generations of a referenced address, restricted to an object id if one is given.
     fn of(
         &self,
         entry: &Entry,
@@ -53,6 +54,7 @@ impl References<'_> {
         needed
     }
 
+    /// Returns the generations of an address, or with an id, those whose object has this id.
     fn generations(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.state.generations(address);
         all.filter(|entry| id.is_none() || entry.id.as_deref() == id)
@@ -60,8 +62,8 @@ impl References<'_> {
             .collect()
     }
 
-    /// Returns the first generation, or none if any generation is already recorded. Used for an entry that this run
-    /// changes, because any one generation satisfies its reference.
+    /// Returns the first generation, or an empty list if any generation is already recorded. Used for an entry that
+    /// this run changes, because any one generation satisfies its reference.
     fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id);
         match all.iter().any(|entry| (self.is_recorded)(entry)) {
@@ -70,9 +72,9 @@ impl References<'_> {
         }
     }
 
-    /// Returns all unrecorded generations that precede the entry. Used for an entry that is re-recorded unchanged. Its
-    /// object may use any of them. If one of them were recorded after the entry, the list order would no longer show
-    /// that the entry depends on it.
+    /// Returns all unrecorded generations that precede the entry. Used for an entry that is re-recorded unchanged: its
+    /// object may use any of these generations. If one of them were recorded after the entry, the list order would no
+    /// longer show that the entry depends on that generation.
     fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id).into_iter();
         all.filter(|entry| !(self.is_recorded)(entry) && self.state.comes_before(&entry.key(), key))

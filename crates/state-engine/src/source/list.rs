@@ -24,8 +24,8 @@ impl DeclaredResource {
         Self { goal, resolve: None }
     }
 
-    /// A resource whose inputs are resolved when the outcomes of all dependencies ([`Goal::needs`]) are known: once for
-    /// the plan, with the planned entries, and once for the run, with the committed ones. `resolve` must not change the
+    /// A resource whose inputs `resolve` computes when all dependencies ([`Goal::needs`]) are committed: once for the
+    /// plan, from the planned entries, and once for the run, from the recorded ones. `resolve` must not change the
     /// dependencies of the goal.
     pub fn resolved(
         goal: Goal,
@@ -63,7 +63,7 @@ pub struct ListSource {
     ready: BTreeSet<usize>,
     /// List positions of waiting resources, by the first uncommitted dependency.
     waiting: BTreeMap<Address, Vec<usize>>,
-    /// Number of ended resources in the ledger that `mark_ready` has handled.
+    /// The number of ended resources in the ledger that `mark_ready` has handled.
     seen: usize,
     outputs: Option<Outputs>,
 }
@@ -107,7 +107,7 @@ impl ListSource {
         Ok(source)
     }
 
-    /// Returns the resources that were not yielded yet.
+    /// Returns the addresses of the resources that this source hasn't yielded yet.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         let left = self.left.iter().filter_map(|place| self.declared.get(*place));
         left.map(|declared| &declared.goal.address)

@@ -28,7 +28,7 @@ struct ProviderHarness {
     environment: Environment,
     /// Commands that the programs of earlier runs declared, as a client remembers them.
     approvals: CommandApprovals,
-    /// All events as text.
+    /// All events of all runs, as text.
     messages: Arc<Mutex<Vec<String>>>,
 }
 
@@ -209,7 +209,7 @@ fn ops(report: &Report) -> Vec<StepOp> {
         .collect()
 }
 
-/// The failure reasons; asserts that nothing is pending.
+/// The failure reasons of a run. Asserts that the run failed and left no operation pending.
 fn refusals(report: &Report) -> String {
     assert!(!report.succeeded(), "{report:?}");
     assert!(report.pending.is_empty(), "{report:?}");

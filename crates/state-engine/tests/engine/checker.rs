@@ -1,5 +1,5 @@
-//! Checks the state after every append as a reader would: replays the stored records, verifies the state, and compares it
-//! with the simulated cloud.
+//! Checks the state after every append as a reader would: replays the stored records, verifies the state, and compares
+//! it with the simulated cloud.
 
 use crate::cloud::SimulatedCloud;
 use crate::now;
@@ -15,16 +15,22 @@ pub(crate) struct DurabilityChecker {
     backend: MemoryBackend,
     lineage: Lineage,
     cloud: SimulatedCloud,
+    /// The slot of the next frame to apply.
     next: Slot,
+    /// The state after all frames that were applied so far.
     pub(crate) state: State,
+    /// The violations that were found so far.
     pub(crate) complaints: Vec<String>,
-    /// Ids of objects that need no further check: the stack may leave them behind, because they are retained or external,
-    /// or they were reported already.
+    /// Ids of objects that need no further check: the stack may leave them behind, because they are retained or
+    /// external, or they were reported already.
     released: BTreeSet<String>,
     /// The last entry that recorded each object, by the id of the object.
     holders: BTreeMap<String, SharedEntry>,
+    /// The number of durable points so far.
     pub(crate) points: usize,
+    /// Whether the state is checked at each durable point.
     checks: bool,
+    /// The size of all frames so far, in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -123,7 +129,7 @@ impl DurabilityChecker {
                     "{id} of {} is neither recorded nor pending",
                     thing.address
                 ));
-                // So that each object is reported once.
+                // A released object isn't reported again.
                 self.released.insert(id);
             }
         }

@@ -1,6 +1,9 @@
 //! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break Pulumi's engine, named by
-//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and converges
-//! to the program.
+//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and
+//! converges to the program.
+//!
+//! A *deposed* entry is a replaced generation of a resource, whose object isn't deleted yet. A *tombstone* is the entry
+//! of an object that was deleted first, and whose replacement doesn't exist yet.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -82,7 +85,7 @@ async fn settles(harness: &Harness, program: &[Spec]) {
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
-/// `deleted-with` names an entry with a deposed generation.
+/// The option `deleted_with` names an entry with a deposed generation.
 #[tokio::test]
 async fn class_21433_deleted_with_container_that_has_a_deposed_entry() {
     let program = [spec("a"), spec("b").inside("a")];

@@ -29,7 +29,7 @@ pub(crate) enum CallMode {
     Normal,
     /// The call fails without an effect, and the failure says so.
     NotDone,
-    /// The call fails with the object: a create has its effect, an update and a delete have none.
+    /// The call fails with a partial result: a create has its effect, an update and a delete have none.
     Partial,
     /// The call has no effect, and fails with an unknown outcome.
     UnknownBefore,
@@ -137,13 +137,14 @@ impl SimulatedCloud {
         self.inner().next = 0;
     }
 
+    /// Changes the inputs of an object outside of the engine.
     pub(crate) fn change(&self, id: &str, inputs: Properties) {
         if let Some(thing) = self.inner().things.get_mut(id) {
             thing.inputs = inputs;
         }
     }
 
-    /// The calls that changed objects so far, as `create a`.
+    /// The calls that reached their effect so far, in the form `create a`.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.inner().calls.clone()
     }
@@ -157,6 +158,7 @@ impl SimulatedCloud {
         std::mem::take(&mut self.inner().broken)
     }
 
+    /// The maximum number of calls that ran at once.
     pub(crate) fn most_running(&self) -> usize {
         self.inner().most_running
     }

@@ -43,7 +43,7 @@ async fn deploying_1000_resources_writes_at_most_3_times_the_state() {
 }
 
 #[tokio::test]
-async fn parallel_steps_stay_within_the_limit() {
+async fn parallel_steps_reach_but_never_exceed_the_limit() {
     for limit in [1, 3, 10] {
         let harness = Harness::new(2).await;
         harness.cloud.set_modes(|_, _| (CallMode::Normal, 5, 5));

@@ -14,7 +14,7 @@ use state_engine::{ListSource, Operation, Registry, Report, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Parses a document into a source.
+/// Parses a document into a source. `given` contains values of settings.
 async fn source(
     text: &str,
     given: &[(&str, &str)],

@@ -80,7 +80,8 @@ impl Harness {
         }
     }
 
-    /// Runs `act` at append number `after`, counted from 0: before or after the effect of the append.
+    /// Runs `act` once at append number `after`, counted from 0 and from now on. `before` is whether `act` runs before
+    /// or after the effect of the append.
     pub(crate) fn at_append(&self, after: usize, before: bool, act: impl FnMut() + Send + 'static) {
         let trap = Trap {
             at: after,
@@ -95,7 +96,7 @@ impl Harness {
         watch(&self.faults, &self.checker, None);
     }
 
-    /// A run without a time limit: a sleep of the manual clock ends at once, so a limit would too.
+    /// A run without a time limit: a sleep of the manual clock ends at once, so every call would exceed a limit.
     pub(crate) fn default_run(&self) -> Run {
         let mut run = Run::new(self.cloud.registry());
         run.options.timeout = None;
@@ -168,7 +169,7 @@ impl Harness {
         state.entries().map(|entry| entry.key().to_string()).collect()
     }
 
-    /// Checks the stored state, and returns all complaints of the checker.
+    /// Checks the stored state now. Returns all violations that the checker has found so far.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut checker = self.checker.lock().unwrap();
         checker.check_durable_point();
@@ -176,7 +177,7 @@ impl Harness {
     }
 }
 
-/// A callback that runs at one append.
+/// A callback that runs at append number `at`, before or after the effect of the append.
 struct Trap {
     at: usize,
     before: bool,

@@ -39,7 +39,8 @@ const FAILED_ONCE: [u64; 9] = [
     10_011_200,
     // A pending create that had succeeded couldn't be settled, because its tombstone preceded its dependencies.
     10_019_647,
-    // A dependency was deleted for a replacement that would depend on the old dependent.
+    // An object was deleted for a replacement that can't be recorded: the new object depends on a resource that depends
+    // on the old object.
     10_079_954, 40_009_220,
     // A dependency was deleted because the entry of a settled operation had lost its reference to the dependency.
     20_010_001, 20_014_437,
@@ -223,6 +224,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
+/// A run without faults, which reads all objects first.
 fn quiet(harness: &Harness, random: &Random) -> Run {
     let mut run = harness.default_run();
     // Objects that were deleted outside of the engine must be detected.

@@ -210,7 +210,8 @@ impl Spec {
         goal
     }
 
-    /// Returns the inputs, and the names of inputs that are omitted because `id` returns None for a referenced resource.
+    /// Returns the inputs, and the names of inputs that are omitted because `id` returns `None` for a referenced
+    /// resource.
     pub(crate) fn inputs(&self, id: impl Fn(&str) -> Option<String>) -> (Properties, BTreeSet<String>) {
         let mut text = String::new();
         let mut unknown = BTreeSet::new();

@@ -102,7 +102,8 @@ async fn decision_with_wrong_id_keeps_the_operation_pending() {
     }
 }
 
-/// Leaves creates with unknown outcomes pending. Returns a counter of the provider's reads from now on.
+/// Leaves creates with unknown outcomes pending. From then on, every provider call fails. Returns a counter of the
+/// reads.
 async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUsize> {
     harness.cloud.set_modes(|what, _| {
         let is_create = what == "create";

@@ -44,17 +44,21 @@ pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSe
     for entry in &mut entries {
         opener.open_entry(entry, &mut opened)?;
     }
+    let mut stack_outputs = None;
     let lifted = resolve::root(&entries).filter(|_| facts.stack_outputs);
     if let Some(root) = lifted {
         let outputs = resolve::root_outputs(snapshot);
         let mut list = Vec::new();
         if let Some(open) = opener.open_side(&outputs, Side::Outputs, &mut list, &mut opened)? {
             let members = open.view().members().into_iter().flatten();
-            snapshot.outputs = members
-                .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
-                .collect();
+            let members = members.map(|(name, value)| (name.into_owned(), Json::from_view(value)));
+            stack_outputs = Some(members.collect());
             record_opened(&mut entries[root], list)?;
         }
+    }
+    // Assigned after the last step that can fail, so that an error changes nothing.
+    if let Some(outputs) = stack_outputs {
+        snapshot.outputs = outputs;
     }
     snapshot.entries = entries;
     Ok(opened)

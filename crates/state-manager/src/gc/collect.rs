@@ -183,7 +183,13 @@ fn raise_floor(head: &mut Head, collection: &Collection) {
 }
 
 fn is_page(item: &StoredItem) -> bool {
-    matches!(item.name, StoredItemName::Object(ObjectName::HistoryPage { .. }))
+    let StoredItemName::Object(name) = &item.name else {
+        return false;
+    };
+    matches!(
+        name,
+        ObjectName::HistoryPage { .. } | ObjectName::HistoryIndex { .. }
+    )
 }
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {

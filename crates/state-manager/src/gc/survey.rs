@@ -4,7 +4,7 @@ use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::{history_page, snapshots};
+use crate::objects::{history_index, history_page, snapshots};
 use crate::read::open::{self, Extent};
 use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
@@ -71,8 +71,9 @@ impl Survey {
         let journal = open::journal(stack, Extent::Whole).await?.journal;
         let tip = Tip::of(stack, &journal).await?;
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
-        for page in &tip.head.history.pages {
-            let read = authenticate::page(stack, &tip.head, page).await?;
+        let named = authenticate::pages(stack, &tip.head).await?;
+        for page in named.as_slice() {
+            let read = authenticate::page(stack, &named, page).await?;
             pages.push((
                 *page,
                 read.iter().map(|document| document.revision.clone()).collect(),
@@ -246,6 +247,11 @@ impl Survey {
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)
             }
+            // The index that the head names is kept until the next collection, also if the cut makes a new one.
+            StoredItemName::Object(name @ ObjectName::HistoryIndex { .. }) => {
+                let index = self.tip.head.history.index;
+                index.is_none_or(|index| index.object() != *name)
+            }
             StoredItemName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
                 *serial < cut.serial || serials.contains(serial)
             }
@@ -277,20 +283,19 @@ impl Survey {
         writer: &dyn Writer,
         cut: &HistoryCut,
     ) -> Result<History> {
-        let mut history = History::default();
+        let named = authenticate::pages(stack, &self.tip.head).await?;
+        let mut pages = Vec::new();
         for (page, revisions) in &self.pages {
             if !revisions.iter().any(|revision| cut.removes(revision)) {
-                history.pages.push(*page);
+                pages.push(*page);
                 continue;
             }
-            let kept = authenticate::page(stack, &self.tip.head, page).await?.into_iter();
+            let kept = authenticate::page(stack, &named, page).await?.into_iter();
             let kept = kept.filter(|document| !cut.removes(&document.revision));
             let kept = kept.map(Authenticated::into_value).collect();
-            history
-                .pages
-                .extend(history_page::store(stack, writer, kept).await?);
+            pages.extend(history_page::store(stack, writer, kept).await?);
         }
-        Ok(history)
+        history_index::history_of(stack, writer, pages).await
     }
 
     /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.

@@ -9,9 +9,13 @@
 //! ```
 
 mod history;
+mod name;
 mod session_head;
 
-pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
+pub(crate) use history::{
+    HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
+};
+pub(crate) use name::named;
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};

@@ -16,7 +16,8 @@ pub(crate) async fn reveal(
     head: &Authenticated<Head>,
     mut snapshot: Snapshot,
 ) -> Result<Snapshot> {
-    if head.keys.is_none() {
+    let known = wrapped::keys_of(head);
+    if known.is_empty() {
         // The stack never had a key, so no value is sealed, even if one looks sealed. Returning here saves a pass over
         // the state.
         return Ok(snapshot);
@@ -33,10 +34,9 @@ pub(crate) async fn reveal(
         let id = id.to_string();
         found.iter().any(|short| id.starts_with(short.as_str()))
     };
-    let files = wrapped::files(stack).await?;
-    let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
+    let ids: BTreeSet<KeyId> = known.into_iter().filter(is_found).collect();
     if let (Some(short), true) = (found.first(), ids.is_empty()) {
-        let reason = format!("it is sealed with key {short}…, and the store has no file of that key");
+        let reason = format!("it is sealed with key {short}…, which was never a key of this stack");
         return Err(Error::sealed(stack.object(), reason));
     }
     for id in ids {

@@ -170,6 +170,8 @@ async fn rotate(
         });
         Ok(())
     };
+    // Before the head names the key: a client that reads the name in between finds a tag under either key.
+    locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
     trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
     stack.keyring().keep(&key);

@@ -3,7 +3,8 @@
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
-use state_core::{Entry, Error, Result, SharedEntry, Snapshot, sensitive};
+use state_core::{Entry, Error, Json, Properties, Result, SharedEntry, Snapshot, sealed, sensitive};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Policy and key of a session. Cheap to clone; callers seal in their own tasks.
@@ -34,9 +35,11 @@ impl SessionSealer {
     /// bound to that uid.
     pub(crate) fn entry(&self, entry: Entry) -> Result<Entry> {
         match (self.policy, &self.key) {
-            (SealingPolicy::Plaintext, _) => Ok(entry),
+            (SealingPolicy::Plaintext, _) => require_unsealed(&entry).map(|()| entry),
             (policy, Some(key)) => key.seal_entry(policy, &entry),
-            (SealingPolicy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
+            (SealingPolicy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => {
+                require_unsealed(&entry).map(|()| entry)
+            }
             (_, None) => Err(no_key(format!("resource {}", entry.key()))),
         }
     }
@@ -72,9 +75,11 @@ impl SessionSealer {
     /// The stack's outputs, sealed for storage.
     pub(crate) fn outputs(&self, outputs: StackOutputs) -> Result<StackOutputs> {
         match (self.policy, &self.key) {
-            (SealingPolicy::Plaintext, _) => Ok(outputs),
+            (SealingPolicy::Plaintext, _) => require_unsealed_outputs(&outputs.values).map(|()| outputs),
             (policy, Some(key)) => key.seal_outputs(policy, &outputs),
-            (SealingPolicy::Sensitive, None) if outputs.sensitive.is_empty() => Ok(outputs),
+            (SealingPolicy::Sensitive, None) if outputs.sensitive.is_empty() => {
+                require_unsealed_outputs(&outputs.values).map(|()| outputs)
+            }
             (_, None) => Err(no_key("the stack's outputs".to_owned())),
         }
     }
@@ -82,7 +87,7 @@ impl SessionSealer {
     /// A snapshot sealed for storage.
     pub(crate) fn snapshot(&self, mut snapshot: Snapshot) -> Result<Snapshot> {
         match (self.policy, &self.key) {
-            (SealingPolicy::Plaintext, _) => Ok(snapshot),
+            (SealingPolicy::Plaintext, _) => require_unsealed_snapshot(&snapshot).map(|()| snapshot),
             (policy, Some(key)) => {
                 // Entries are sealed one at a time and in place: a large state must not be in memory twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
@@ -95,8 +100,45 @@ impl SessionSealer {
                 let sealed = key.seal_snapshot(policy, &snapshot)?;
                 Ok(Snapshot { entries, ..sealed })
             }
-            (SealingPolicy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => Ok(snapshot),
+            (SealingPolicy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => {
+                require_unsealed_snapshot(&snapshot).map(|()| snapshot)
+            }
             (_, None) => Err(no_key("the snapshot".to_owned())),
+        }
+    }
+}
+
+/// Refuses an entry with a value that is sealed with some key: the stack has no key, so the value could never be opened.
+fn require_unsealed(entry: &Entry) -> Result<()> {
+    let sides = [&entry.inputs, &entry.outputs].into_iter().flatten();
+    let values = sides.map(Properties::json).chain(entry.extensions.values());
+    require_unsealed_values(values, || format!("resource {}", entry.key()))
+}
+
+fn require_unsealed_outputs(outputs: &BTreeMap<String, Json>) -> Result<()> {
+    require_unsealed_values(outputs.values(), || "the stack's outputs".to_owned())
+}
+
+fn require_unsealed_snapshot(snapshot: &Snapshot) -> Result<()> {
+    require_unsealed_outputs(&snapshot.outputs)?;
+    snapshot
+        .entries
+        .iter()
+        .try_for_each(|entry| require_unsealed(entry))
+}
+
+fn require_unsealed_values<'a>(
+    mut values: impl Iterator<Item = &'a Json>,
+    object: impl Fn() -> String,
+) -> Result<()> {
+    match values.find_map(sealed::key_within) {
+        None => Ok(()),
+        Some(key) => {
+            let reason = format!(
+                "it contains a value that is sealed with key {key}…, and this stack is not encrypted: export the value \
+                 opened, with `--show-secrets`"
+            );
+            Err(Error::sealed(object(), reason))
         }
     }
 }
@@ -184,6 +226,36 @@ mod tests {
         entry.outputs = Properties::new(outputs);
         entry.sensitive_outputs.push("password".to_owned());
         entry
+    }
+
+    #[test]
+    fn sealed_value_is_not_recorded_in_a_stack_without_key() {
+        let token = Json::parse(r#"{"deep":[{"$sealed":"v1:00112233aabbccdd:c2VhbGVk"}]}"#).unwrap();
+        let lookalike =
+            Json::parse(r#"{"deep":["$sealed:v1:00112233aabbccdd:c2VhbGVk",{"$sealed":1}]}"#).unwrap();
+        for policy in [SealingPolicy::Plaintext, SealingPolicy::Sensitive] {
+            let sealer = SessionSealer::new(policy, None);
+            for (value, is_refused) in [(&token, true), (&lookalike, false)] {
+                let mut entry = Entry::leaf("a".parse().unwrap(), "thing");
+                entry.outputs = Properties::new(value.clone());
+                let outputs = StackOutputs {
+                    values: [("a".to_owned(), value.clone())].into(),
+                    sensitive: Vec::new(),
+                };
+                let moment = state_core::Timestamp::new("2026-01-01T00:00:00Z");
+                let mut snapshot = Snapshot::new(state_core::FactoryInfo::default(), "shop", moment);
+                snapshot.entries = vec![entry.clone().into()];
+                let results = [
+                    sealer.entry(entry).map(drop),
+                    sealer.outputs(outputs).map(drop),
+                    sealer.snapshot(snapshot).map(drop),
+                ];
+                for result in results {
+                    let kind = result.err().map(|error| error.kind());
+                    assert_eq!(kind, is_refused.then_some(state_core::ErrorKind::Sealed));
+                }
+            }
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use crate::context::StackContext;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::sealing::{StackKey, WrappedKey};
-use state_core::{Error, KeyId, Result, Writer};
+use state_core::{Error, Head, KeyId, Result, Writer};
 use std::sync::Arc;
 
 /// Number and key id of each stored key file.
-pub(crate) async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
+async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
     let names = stack.backend().list(stack.lineage(), ObjectKind::Key).await?;
     let files = names.into_iter().filter_map(|name| match name {
         ObjectName::Key { number, id } => Some((number, id)),
@@ -36,11 +36,19 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
     Ok(key)
 }
 
-/// The key whose id begins with these hexadecimal digits; none if no such key exists or if it can't be opened.
-pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
-    let files = files(stack).await?;
-    let mut ids = files.into_iter().map(|(_, id)| id);
-    let Some(id) = ids.find(|id| id.to_string().starts_with(digits)) else {
+/// All keys that a stack has had, as its head names them. A key file that is not of one of them is never opened.
+pub(crate) fn keys_of(head: &Head) -> Vec<KeyId> {
+    let earlier = head.keys.iter().flat_map(|keys| &keys.succession);
+    earlier.map(|link| link.old).chain(head.key_id).collect()
+}
+
+/// The one of these keys whose id begins with these hexadecimal digits; none if it isn't among them or can't be opened.
+pub(crate) async fn by_digits(
+    stack: &StackContext,
+    ids: &[KeyId],
+    digits: &str,
+) -> Result<Option<Arc<dyn StackKey>>> {
+    let Some(id) = ids.iter().copied().find(|id| id.to_string().starts_with(digits)) else {
         return Ok(None);
     };
     match unwrap(stack, id).await {

@@ -6,11 +6,27 @@ use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
 use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
 
-/// The most revisions on one page.
-pub(crate) const MAX_REVISIONS: u64 = 2048;
+/// The sizes at which pages are divided and an index is made. Readers accept any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageLimits {
+    /// The most revisions on one page.
+    pub(crate) revisions: u64,
+    /// The most bytes of documents on one page. Only a page with a single document may be larger.
+    pub(crate) length: u64,
+    /// The most pages that a head names. Beyond them, the older ones are in the index.
+    pub(crate) most_in_head: usize,
+}
 
-/// The most bytes of documents on one page. Only a page with a single document may be larger.
-pub(crate) const MAX_LENGTH: u64 = 4 << 20;
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            revisions: 2048,
+            length: 4 << 20,
+            // Merging leaves at most 12 pages that aren't full.
+            most_in_head: 16,
+        }
+    }
+}
 
 /// The body of a page.
 #[derive(Serialize, Deserialize)]
@@ -35,7 +51,7 @@ pub(crate) async fn store(
     documents: Vec<RevisionDocument>,
 ) -> Result<Vec<HistoryPageRef>> {
     let mut stored = Vec::new();
-    for revisions in split(documents) {
+    for revisions in split(documents, stack.store().page_limits) {
         let Some(first) = revisions.first().map(|document| document.revision.serial()) else {
             continue;
         };
@@ -55,13 +71,13 @@ pub(crate) async fn store(
 }
 
 /// Splits documents into groups that each fit on a page. A document that is larger than a page gets a page of its own.
-fn split(documents: Vec<RevisionDocument>) -> Vec<Vec<RevisionDocument>> {
+fn split(documents: Vec<RevisionDocument>, limits: PageLimits) -> Vec<Vec<RevisionDocument>> {
     let mut pages: Vec<Vec<RevisionDocument>> = Vec::new();
     let mut length = 0;
     for document in documents {
         let more = document.encoded_length();
         match pages.last_mut() {
-            Some(page) if (page.len() as u64) < MAX_REVISIONS && length + more <= MAX_LENGTH => {
+            Some(page) if (page.len() as u64) < limits.revisions && length + more <= limits.length => {
                 page.push(document);
                 length += more;
             }

@@ -1,15 +1,15 @@
 //! Revisions of a stack: their list, the records that made them, and their content.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated};
+use crate::keys::authenticate::{self, Authenticated, HistoryPages};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::replay::{self, ReplayResult};
 use crate::read::stored;
 use crate::read::tip::Tip;
-use state_core::history::HistoryPageRef;
-use state_core::{Base, Error, Frame, Head, Result, RevisionId, Snapshot, State};
+use state_core::history::{HistoryPageRef, page_of};
+use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
 
 /// The revisions of a stack at the time when this list was made, newest first. Reads the history page by page, and
 /// holds the documents of one page in memory.
@@ -17,6 +17,8 @@ use state_core::{Base, Error, Frame, Head, Result, RevisionId, Snapshot, State};
 pub struct Revisions {
     stack: StackContext,
     head: Authenticated<Head>,
+    /// The latest pages; all of them once the index was read.
+    pages: HistoryPages,
     state: State,
     floor: HistoryFloor,
     /// Documents that were read and not returned yet, oldest first.
@@ -30,9 +32,12 @@ pub struct Revisions {
 /// Documents that are read at once.
 #[derive(Clone, Copy, Debug)]
 enum Part {
+    /// The pages that the index names.
+    Index(Serial),
     Page(HistoryPageRef),
-    /// The revisions of a damaged page, read from the frames that made them.
-    Journal(HistoryPageRef),
+    /// The revisions from a serial on that are on a damaged page, or on the pages of a damaged index, read from the
+    /// frames that made them.
+    Journal(Serial),
 }
 
 impl Revisions {
@@ -40,6 +45,7 @@ impl Revisions {
     pub(crate) fn of(stack: &StackContext, tip: &Tip) -> Self {
         let mut revisions = Self {
             stack: stack.clone(),
+            pages: authenticate::latest_pages(&tip.head),
             head: tip.head.clone(),
             state: tip.replayed.state.clone(),
             floor: tip.floor.clone(),
@@ -87,11 +93,19 @@ impl Revisions {
                 return Ok(None);
             };
             let read = match part {
-                Part::Page(page) => authenticate::page(&self.stack, &self.head, &page).await,
-                Part::Journal(page) => from_journal(&self.stack, &self.head, &page).await,
+                Part::Index(_) => self.read_index().await.map(|()| None),
+                Part::Page(page) => authenticate::page(&self.stack, &self.pages, &page)
+                    .await
+                    .map(Some),
+                Part::Journal(first) => {
+                    let read = from_journal(&self.stack, &self.head, &self.pages, first).await;
+                    read.map(Some)
+                }
             };
             match read {
-                Ok(documents) => {
+                // The pages of the index took its place.
+                Ok(None) => {}
+                Ok(Some(documents)) => {
                     self.unread.pop();
                     self.take(documents);
                 }
@@ -99,8 +113,11 @@ impl Revisions {
                 Err(_) if attempt < ATTEMPTS && self.is_outdated().await? => attempt += 1,
                 Err(error) => {
                     self.unread.pop();
-                    if let Part::Page(page) = part {
-                        self.unread.push(Part::Journal(page));
+                    match part {
+                        Part::Index(first) | Part::Page(HistoryPageRef { first, .. }) => {
+                            self.unread.push(Part::Journal(first));
+                        }
+                        Part::Journal(_) => {}
                     }
                     return Err(error);
                 }
@@ -115,17 +132,37 @@ impl Revisions {
             return Ok(false);
         }
         self.floor = HistoryFloor::of(&head);
+        self.pages = authenticate::latest_pages(&head);
         self.head = head;
         self.list_pages();
         Ok(true)
     }
 
+    /// Replaces the index, which is the oldest part, by its pages.
+    async fn read_index(&mut self) -> Result<()> {
+        let pages = authenticate::pages(&self.stack, &self.head).await?;
+        let indexed = pages.as_slice().len() - self.pages.as_slice().len();
+        let indexed = self.parts(&pages.as_slice()[..indexed]);
+        self.unread.pop();
+        self.unread = indexed;
+        self.pages = pages;
+        Ok(())
+    }
+
+    /// The pages among these with revisions that were not returned yet.
+    fn parts(&self, pages: &[HistoryPageRef]) -> Vec<Part> {
+        let before = self.before.as_ref().map(RevisionId::serial);
+        let pages = pages
+            .iter()
+            .filter(|page| before.is_none_or(|before| page.first <= before));
+        pages.copied().map(Part::Page).collect()
+    }
+
     /// Lists the pages with revisions that were not returned yet.
     fn list_pages(&mut self) {
-        let pages = self.head.history.pages.iter();
-        let before = self.before.as_ref().map(RevisionId::serial);
-        let pages = pages.filter(|page| before.is_none_or(|before| page.first <= before));
-        self.unread = pages.copied().map(Part::Page).collect();
+        let index = self.head.history.index.map(|index| Part::Index(index.first));
+        let latest = self.parts(&self.head.history.pages);
+        self.unread = index.into_iter().chain(latest).collect();
     }
 
     /// Sets the documents to return next. Skips revisions that were deleted, collected or returned already.
@@ -154,14 +191,15 @@ impl Revisions {
     }
 }
 
-/// The documents of a damaged page, read from the journal.
+/// The documents from a serial on up to the next page, read from the journal.
 async fn from_journal(
     stack: &StackContext,
     head: &Authenticated<Head>,
-    page: &HistoryPageRef,
+    pages: &HistoryPages,
+    first: Serial,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
     let journal = whole_journal(stack).await?;
-    authenticate::documents_in_journal(&journal, head, page)
+    authenticate::documents_in_journal(&journal, head, pages, first)
 }
 
 /// All revisions, oldest first.
@@ -216,12 +254,24 @@ pub(crate) async fn document(
     if let Some(document) = live.find(|live| live.revision == *revision) {
         return Ok(document.clone());
     }
-    let Some(page) = tip.head.history.page_of(revision) else {
-        return Err(Error::not_found(object()));
+    let mut pages = authenticate::latest_pages(&tip.head);
+    let mut failed = None;
+    if let Some(index) = &tip.head.history.index
+        && page_of(pages.as_slice(), revision).is_none()
+    {
+        match authenticate::pages(stack, &tip.head).await {
+            Ok(all) => pages = all,
+            Err(error) => failed = Some((index.first, error)),
+        }
+    }
+    let (first, read) = match (failed, page_of(pages.as_slice(), revision)) {
+        (Some((first, error)), _) => (first, Err(error)),
+        (None, Some(page)) => (page.first, authenticate::page(stack, &pages, page).await),
+        (None, None) => return Err(Error::not_found(object())),
     };
-    let documents = match authenticate::page(stack, &tip.head, page).await {
+    let documents = match read {
         Err(damaged @ Error::Corrupt { .. }) => {
-            let documents = from_journal(stack, &tip.head, page).await;
+            let documents = from_journal(stack, &tip.head, &pages, first).await;
             documents.map_err(|_| damaged)?
         }
         read => read?,

@@ -1,13 +1,20 @@
 //! Queries over `logs/`: the lines that engine and providers logged during each ended update.
+//!
+//! A log counts only because the record that ended its update names it by digest; a file that no revision names is
+//! ignored.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
+use crate::objects::document::RevisionRecord;
 use crate::objects::snapshots::blocking;
-use crate::read::history_floor::HistoryFloor;
+use crate::read::history::Revisions;
 use crate::read::open;
-use state_core::backend::{ObjectKind, ObjectName};
-use state_core::{Address, Crypter, Error, LogLevel, LogLine, Result, Serial, Timestamp, sealed};
-use std::collections::{BTreeMap, BTreeSet};
+use state_core::backend::ObjectName;
+use state_core::journal::LogRef;
+use state_core::{
+    Address, Crypter, Error, ErrorKind, KeyId, LogLevel, LogLine, Result, Serial, Timestamp, sealed,
+};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Maximum size in bytes of the lines in one update's log.
@@ -64,10 +71,11 @@ pub(crate) async fn lines(stack: &StackContext, query: &LogQuery) -> Result<Vec<
 #[derive(Debug)]
 pub struct Logs {
     stack: StackContext,
-    serials: BTreeSet<Serial>,
+    /// The updates with a log that were not read yet, newest first.
+    unread: Vec<LoggedUpdate>,
     parsed: ParsedQuery,
-    /// Whether the stack has keys. Otherwise no message is sealed, even if it looks sealed.
-    sealed: bool,
+    /// The keys that the stack has had. Without any, no message is sealed, even if it looks sealed.
+    keys: Vec<KeyId>,
     /// Crypters by the first digits of their key; none for a key that can't be opened here.
     crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
 }
@@ -75,20 +83,14 @@ pub struct Logs {
 impl Logs {
     pub(crate) async fn of(stack: &StackContext, query: &LogQuery) -> Result<Self> {
         let parsed = ParsedQuery::new(query)?;
-        let names = stack.backend().list(stack.lineage(), ObjectKind::Log).await?;
-        let serials = names.into_iter().filter_map(|name| match name {
-            ObjectName::Log(serial) => Some(serial),
-            _ => None,
-        });
-        let head = open::head(stack).await?;
-        let floor = HistoryFloor::of(&head);
-        let wanted = serials
-            .filter(|serial| query.update.is_none_or(|update| update == *serial) && !floor.hides(*serial));
+        let (tip, _) = open::tip(stack).await?;
+        let keys = wrapped::keys_of(&tip.head);
+        let unread = logged(Revisions::of(stack, &tip), query.update).await?;
         Ok(Self {
             stack: stack.clone(),
-            serials: wanted.collect(),
+            unread,
             parsed,
-            sealed: head.keys.is_some(),
+            keys,
             crypters: BTreeMap::new(),
         })
     }
@@ -96,20 +98,26 @@ impl Logs {
     /// The matching lines of the next update, possibly an empty list; `None` after the last update.
     ///
     /// # Errors
-    /// `Corrupt` when the log is damaged; the next call continues with the next log.
+    /// `Corrupt` when the log is damaged or isn't the one that the revision names; the next call continues with the next
+    /// log.
     ///
     /// # Cancellation
     /// Dropping the future may skip an update.
     pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
-        let Some(update) = self.serials.pop_first() else {
+        let Some(LoggedUpdate { update, log, end }) = self.unread.pop() else {
             return Ok(None);
         };
         let (name, lineage) = (ObjectName::Log(update), self.stack.lineage());
-        let bytes = self.stack.backend().read(lineage, &name).await?;
-        let object = format!("stack {lineage}: {name}");
-        let mut lines = blocking(move || unpack(&object, &bytes)).await??;
+        let mut lines = match self.stack.backend().read(lineage, &name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => vec![missing(end)],
+            read => {
+                let bytes = read?;
+                let object = format!("stack {lineage}: {name}");
+                blocking(move || unpack(&object, &bytes, &log)).await??
+            }
+        };
         lines.retain(|line| self.parsed.takes(line));
-        if self.sealed {
+        if !self.keys.is_empty() {
             for line in &mut lines {
                 self.open(line).await?;
             }
@@ -124,7 +132,7 @@ impl Logs {
         };
         if self.parsed.query.reveal && !self.crypters.contains_key(&short) {
             let entropy = Arc::clone(&self.stack.environment().entropy);
-            let key = wrapped::by_digits(&self.stack, &short).await?;
+            let key = wrapped::by_digits(&self.stack, &self.keys, &short).await?;
             let crypter = key.and_then(|key| key.crypter(entropy).ok());
             self.crypters.insert(short.clone(), crypter);
         }
@@ -139,6 +147,57 @@ impl Logs {
         };
         Ok(())
     }
+}
+
+/// An update with a log.
+#[derive(Debug)]
+struct LoggedUpdate {
+    update: Serial,
+    log: LogRef,
+    /// Time of the update's end.
+    end: Timestamp,
+}
+
+/// The updates with a log, newest first; only the one with this serial, if a serial is given.
+async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<Vec<LoggedUpdate>> {
+    let mut logged = Vec::new();
+    let mut failed = false;
+    loop {
+        let document = match revisions.next_document().await {
+            Ok(Some(document)) => document,
+            Ok(None) => return Ok(logged),
+            // After a damaged page, the next call reads its revisions from the journal.
+            Err(_) if !failed => {
+                failed = true;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        failed = false;
+        let serial = document.revision.serial();
+        if only.is_some_and(|only| serial < only) {
+            return Ok(logged);
+        }
+        if let RevisionRecord::UpdateEnd(mark) = &document.made
+            && let Some(log) = mark.log
+            && only.is_none_or(|only| only == serial)
+        {
+            let end = mark.update.end.as_ref().unwrap_or(&mark.update.start).clone();
+            logged.push(LoggedUpdate {
+                update: serial,
+                log,
+                end,
+            });
+        }
+    }
+}
+
+/// The line for a log that doesn't exist. A crash between the end of the update and its log has this effect too, so it
+/// is no error.
+fn missing(end: Timestamp) -> LogLine {
+    let message =
+        "the log of this update is missing: it was deleted, or the writer crashed before it was stored";
+    LogLine::new(end, LogLevel::Warning, message.to_owned())
 }
 
 /// A query with parsed times.
@@ -201,8 +260,14 @@ pub(crate) fn context(line: &LogLine) -> String {
     format!("log {} {address}", line.time.as_str())
 }
 
-fn unpack(object: &str, packed: &[u8]) -> Result<Vec<LogLine>> {
+fn unpack(object: &str, packed: &[u8], log: &LogRef) -> Result<Vec<LogLine>> {
     let damaged = |offset, reason| Error::corrupt(object, offset, reason);
+    if LogRef::of(packed) != *log {
+        return Err(damaged(
+            0,
+            "its content doesn't match the digest in the history: it was changed, or belongs to another revision",
+        ));
+    }
     let lines = zstd::bulk::decompress(packed, MAX_STORED)
         .map_err(|_| damaged(0, "it can't be decompressed or is too large"))?;
     let mut offset = 0;

@@ -2,11 +2,14 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::UncheckedHead;
+use crate::expectations::Expectations;
+use crate::keys::authenticate::{self, UncheckedHead};
+use crate::read::history_floor::ATTEMPTS;
 use crate::read::{name_memory, stored, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
-use state_core::{Error, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use state_core::{Error, ErrorKind, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use std::sync::Arc;
 
 /// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
@@ -39,9 +42,50 @@ pub struct StackSummary {
 
 /// The stack with this name; none if it doesn't exist.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    let head = bound_head(store, name).await?;
-    name_memory::check(store, name, head.as_ref().map(UncheckedHead::lineage)).await?;
-    Ok(head.map(|head| store.stack(head.name().clone(), head.lineage())))
+    let found = resolve(store, name).await?.1;
+    name_memory::check(store, name, found.as_ref().map(StackContext::lineage)).await?;
+    Ok(found)
+}
+
+/// The pointer of a name, and the stack to which it leads. Both are authenticated as far as this client has the stack's
+/// key.
+///
+/// # Errors
+/// `Distrusted` when a pointer wasn't written by a holder of the stack's key.
+pub(crate) async fn resolve(
+    store: &StoreContext,
+    name: &StackName,
+) -> Result<(Option<NamePointer>, Option<StackContext>)> {
+    let pointer = store.backend().read_name(name).await?;
+    resolve_from(store, name, pointer).await
+}
+
+/// As [`resolve`], from a pointer that was read already.
+async fn resolve_from(
+    store: &StoreContext,
+    name: &StackName,
+    mut pointer: Option<NamePointer>,
+) -> Result<(Option<NamePointer>, Option<StackContext>)> {
+    for _ in 1..ATTEMPTS {
+        let Some(found) = &pointer else {
+            return Ok((None, None));
+        };
+        let refused = match authenticate::named(store, found).await {
+            Ok(named) => return Ok((pointer, named)),
+            Err(error) if error.kind() == ErrorKind::Distrusted => error,
+            Err(error) => return Err(error),
+        };
+        // The head was read after the pointer: a rename, a removal or a new key may have come between the two.
+        let again = store.backend().read_name(name).await?;
+        if again == pointer {
+            return Err(refused);
+        }
+        pointer = again;
+    }
+    match &pointer {
+        Some(found) => Ok((pointer.clone(), authenticate::named(store, found).await?)),
+        None => Ok((None, None)),
+    }
 }
 
 /// The stack with this name, or `NotFound`.
@@ -60,13 +104,31 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
 
 /// Forgets what this client remembers of the stack with this name, and trusts its present state.
 pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view::View> {
-    // The name is forgotten first: otherwise `require` would refuse a stack that was replaced.
-    remember(store, name, None).await;
-    let stack = require(store, name).await?;
-    if let Some(known) = store.known_stacks() {
-        known.remember(stack.lineage(), None).await;
+    let Some(known) = store.known_stacks() else {
+        return view::tip(&require(store, name).await?).await;
+    };
+    let lineage = bound_head(store, name).await?.map(|head| head.lineage());
+    let named = known.named(name).await?;
+    let pin = match lineage {
+        Some(lineage) => known.seen(lineage).await?,
+        None => None,
+    };
+    // Name and stack are forgotten first: otherwise `require` would refuse a stack that was replaced.
+    known.remember_name(name, None).await;
+    if let Some(lineage) = lineage {
+        known.remember(lineage, None).await;
     }
-    view::tip(&stack).await
+    match require(store, name).await {
+        Err(refused) if refused.kind() != ErrorKind::NotFound => {
+            // A forged name or head isn't accepted, so the memory that reveals it stays.
+            known.remember_name(name, named).await;
+            if let Some(lineage) = lineage {
+                known.remember(lineage, pin.as_ref()).await;
+            }
+            Err(refused)
+        }
+        found => view::tip(&found?).await,
+    }
 }
 
 pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Option<Lineage>) {
@@ -75,15 +137,30 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
     }
 }
 
-/// All stacks, sorted by name. An expected key must seal each of them; an expected revision is one of a single stack, so
-/// one of them must contain it.
+/// All stacks, sorted by name. At least one of them must meet the caller's expectations, which name a single stack.
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
+    // The caller's expectations apply to one stack, so the others' names are looked up without them.
+    let listed = StoreContext {
+        expectations: Arc::default(),
+        ..store.clone()
+    };
+    let mut stacks = Vec::new();
+    for pointer in store.backend().names().await? {
+        let name = pointer.name.clone();
+        let (_, found) = resolve_from(&listed, &name, Some(pointer)).await?;
+        // During a rename two pointers lead to the stack, which still has one name.
+        stacks.extend(found.filter(|stack| stack.name().folded() == name.folded()));
+    }
+    let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
+    name_memory::check_absent(store, &names).await?;
     let mut summaries = Vec::new();
     let mut others = Vec::new();
-    for head in listed(store).await? {
-        let stack = store.stack(head.name().clone(), head.lineage());
-        match summary(&stack).await {
-            Err(error @ Error::Conflict { .. }) if stack.expectations().revision.is_some() => {
+    for stack in stacks {
+        let expected = store.stack(stack.name().clone(), stack.lineage());
+        match summary(&expected).await {
+            Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. }))
+                if *expected.expectations() != Expectations::default() =>
+            {
                 others.push((stack, error));
             }
             listed => summaries.push(listed?),
@@ -96,41 +173,30 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     }
     // These stacks are shown beside the expected one.
     for (stack, _) in others {
-        summaries.push(summary(&stack.without_expectations()).await?);
+        summaries.push(summary(&stack).await?);
     }
     summaries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(summaries)
 }
 
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
-    let heads = listed(store).await?.into_iter();
-    Ok(heads.map(|head| head.name().clone()).collect())
-}
-
-/// The heads of all stacks, sorted by name. Fails if a stack that this client remembers is missing without proof.
-async fn listed(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
-    let heads = heads(store).await?;
-    let names: Vec<_> = heads.iter().map(|head| head.name().clone()).collect();
-    name_memory::check_absent(store, &names).await?;
-    Ok(heads)
-}
-
-/// The heads of all stacks, sorted by name.
-async fn heads(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
-    let mut heads = Vec::new();
+    let mut names = Vec::new();
+    // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
+    // chooses matters.
     for pointer in store.backend().names().await? {
         if let Some(head) = bound(store, &pointer).await?
             && head.name().folded() == pointer.name.folded()
         {
-            heads.push(head);
+            names.push(head.name().clone());
         }
     }
-    Ok(heads)
+    name_memory::check_absent(store, &names).await?;
+    Ok(names)
 }
 
-/// The head to which a name pointer leads; none if the stack was removed or has another name. A pointer alone is not
-/// sufficient, because a rename swaps pointer and head in two steps.
-pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<UncheckedHead>> {
+/// The head to which a name pointer leads, without a check of the pointer; none if the stack was removed or has another
+/// name. A pointer alone is not sufficient, because a rename swaps pointer and head in two steps.
+async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<UncheckedHead>> {
     let Some(lineage) = pointer.lineage() else {
         return Ok(None);
     };

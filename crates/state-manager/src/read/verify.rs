@@ -14,6 +14,7 @@ use crate::read::tip::Tip;
 use serde::Serialize;
 use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
+use state_core::history::page_of;
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Head, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +104,7 @@ fn compare_documents(
     revisions: &[Authenticated<RevisionDocument>],
 ) -> Result<()> {
     let differs = |id: &RevisionId, reason: &str| {
-        let page = tip.head.history.page_of(id);
+        let page = page_of(&tip.head.history.pages, id);
         let object = page.map_or_else(|| format!("revision {id}"), |page| page.object().to_string());
         let object = format!("stack {}: {object}", stack.lineage());
         Err(Error::corrupt(object, 0, reason))
@@ -127,8 +128,9 @@ fn compare_documents(
 
 /// The stored history pages that the head doesn't name.
 async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<String>> {
+    let named = authenticate::pages(stack, &tip.head).await?;
     let pages = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let pages = pages.iter().filter(|page| !tip.head.history.names(page));
+    let pages = pages.iter().filter(|page| !named.names(page));
     Ok(pages.map(ToString::to_string).collect())
 }
 

@@ -6,7 +6,7 @@
 //! key, head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
+use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
 use crate::read::history_floor::HistoryFloor;
 use crate::read::names;
 use crate::read::open::{self, Extent};
@@ -14,6 +14,7 @@ use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_core::sealing::StackKey;
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
@@ -71,7 +72,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     let there = read(&copy, None).await?;
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
-    point_to(store, &name, source.lineage()).await?;
+    point_to(store, source, whole.journal.key.as_deref()).await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
@@ -109,13 +110,21 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
 }
 
 /// Binds the name to the copy. From here on the copy can be found.
-async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> Result<()> {
+async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn StackKey>) -> Result<()> {
+    let (name, lineage) = (source.name(), source.lineage());
     let known = store.backend().read_name(name).await?;
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         return Ok(());
     }
-    let target = NameTarget::Lineage(lineage);
-    naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
+    let mut pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
+    if key.is_none()
+        && let Some(original) = source.backend().read_name(name).await?
+        && original.lineage() == Some(lineage)
+    {
+        // Without the key nothing can be signed, and the original's tags are valid in any store.
+        pointer = original;
+    }
+    naming::swap_pointer(store.backend(), known, pointer, key).await
 }
 
 /// Reads the whole stack. With `to`, also writes each object to that backend. Objects are listed after the journal was
@@ -127,17 +136,18 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
         .await?
         .require_current(stack)?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
+    let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let mut names = from.list(lineage, kind).await?;
         // A page that the head doesn't name is no part of the stack.
-        names.retain(|name| kind != ObjectKind::Update || journal.head.history.names(name));
+        names.retain(|name| kind != ObjectKind::Update || pages.names(name));
         let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
         let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
         objects.extend(copied.into_iter().flatten());
     }
     require_bases(&journal.head, &objects)?;
-    require_pages(&journal.head, &objects)?;
+    require_pages(lineage, &pages, &objects)?;
     Ok(StackContents {
         journal,
         before: Tail {
@@ -193,20 +203,20 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Checks that the objects contain each page of the history, with the digest that the head names.
-fn require_pages(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
-    for page in &head.history.pages {
+/// Checks that the pages of the history are among the objects, as head and index name them.
+fn require_pages(
+    lineage: Lineage,
+    pages: &HistoryPages,
+    objects: &BTreeMap<ObjectName, Digest>,
+) -> Result<()> {
+    for page in pages.as_slice() {
         let name = page.object();
         let reason = match objects.get(&name) {
             Some(digest) if *digest == page.digest => continue,
             Some(_) => "its content doesn't match the digest in the head",
             None => "the head names it, and it is missing",
         };
-        return Err(Error::corrupt(
-            format!("stack {}: {name}", head.lineage),
-            0,
-            reason,
-        ));
+        return Err(Error::corrupt(format!("stack {lineage}: {name}"), 0, reason));
     }
     Ok(())
 }

@@ -6,13 +6,14 @@ use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::known_stacks::SealingPin;
-use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
+use crate::write::log_buffer::UnsavedLogs;
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
 use crate::write::session_history::SessionHistory;
+use bytes::Bytes;
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
-use state_core::journal::{CompletionReason, Record, UpdateEnd};
+use state_core::journal::{CompletionReason, LogRef, Record, UpdateEnd};
 use state_core::state::LoadedSnapshots;
 use state_core::{
     Base, Entropy, Error, Head, PendingOperation, Result, RevisionId, Slot, State, Timestamp, UpdateId,
@@ -97,17 +98,32 @@ impl LockedStack {
 
     /// Ends the open update, which makes a revision.
     pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
+        self.end_update_with_log(result, None).await
+    }
+
+    /// As [`Self::end_update`]; the revision names the log, which is stored after the revision is durable.
+    pub(crate) async fn end_update_with_log(
+        &self,
+        result: UpdateResult,
+        log: Option<LogRef>,
+    ) -> Result<RevisionId> {
         let end = self.stack.now();
         let build = move |state: &State, base: &Base| {
-            with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())
+            let mut records =
+                with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())?;
+            if let Some(Record::UpdateEnd(end)) = records.last_mut() {
+                end.log = log;
+            }
+            Ok(records)
         };
         let answer = self.built(LoadedSnapshots::new(), build).await?;
         self.require_revision(answer)
     }
 
     /// Stores the log of an ended update. A log that can't be stored now is stored at the close.
-    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: &LogBuffer) {
-        if self.logs.add(revision.serial(), log).is_ok() && self.logs.store(&*self.writer).await.is_err() {
+    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: Bytes) {
+        self.logs.add(revision.serial(), log);
+        if self.logs.store(&*self.writer).await.is_err() {
             // The log stays in `logs`; the close stores it again and returns the error.
         }
     }
@@ -263,6 +279,7 @@ pub(crate) fn with_update_end(
         update,
         base: base.clone(),
         entries: after.len() as u64,
+        log: None,
     };
     records.push(Record::UpdateEnd(mark));
     Ok(records)

@@ -83,20 +83,22 @@ impl LogBuffer {
         lines.bytes.push(b'\n');
     }
 
-    fn take(&self) -> Vec<u8> {
-        let Lines {
-            mut bytes,
-            left_out,
-            last,
-        } = std::mem::take(&mut *lock(&self.lines));
-        if let (true, Some(time)) = (left_out > 0, last) {
-            let lines = if left_out == 1 { "line was" } else { "lines were" };
-            let message = format!("{left_out} more {lines} dropped: the log is full");
+    /// The stored form of the lines; none if there are no lines.
+    pub(crate) fn packed(&self) -> std::io::Result<Option<Bytes>> {
+        let mut lines = lock(&self.lines);
+        let left_out = std::mem::take(&mut lines.left_out);
+        if let (true, Some(time)) = (left_out > 0, lines.last.clone()) {
+            let noun = if left_out == 1 { "line was" } else { "lines were" };
+            let message = format!("{left_out} more {noun} dropped: the log is full");
             let line = LogLine::new(time, LogLevel::Warning, message);
-            bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
-            bytes.push(b'\n');
+            lines.bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
+            lines.bytes.push(b'\n');
         }
-        bytes
+        if lines.bytes.is_empty() {
+            return Ok(None);
+        }
+        let packed = zstd::bulk::compress(&lines.bytes, LEVEL)?;
+        Ok(Some(packed.into()))
     }
 }
 
@@ -107,14 +109,9 @@ pub(crate) struct UnsavedLogs {
 }
 
 impl UnsavedLogs {
-    /// Adds the lines of an ended update.
-    pub(crate) fn add(&self, serial: Serial, buffer: &LogBuffer) -> std::io::Result<()> {
-        let lines = buffer.take();
-        if !lines.is_empty() {
-            let packed = zstd::bulk::compress(&lines, LEVEL)?;
-            lock(&self.logs).push((serial, packed.into()));
-        }
-        Ok(())
+    /// Adds the packed log of an ended update.
+    pub(crate) fn add(&self, serial: Serial, log: Bytes) {
+        lock(&self.logs).push((serial, log));
     }
 
     /// Stores all logs; those that can't be stored stay in the list.

@@ -1,12 +1,14 @@
 //! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
+use crate::keys::authenticate::SessionHead;
 use crate::known_stacks::StackPin;
 use crate::read::{name_memory, names};
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{PendingRename, SealingPolicy};
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
+use state_core::sealing::StackKey;
+use state_core::{Backend, Error, Head, Lineage, Result, StackName, Writer};
 
 /// The outcome of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +31,9 @@ pub(crate) async fn create(
     store
         .expectations
         .refuse_creation(&format!("stack {}", name.short()))?;
-    let known = store.backend().read_name(name).await?;
-    if let Some(pointer) = &known
-        && names::bound(store, pointer).await?.is_some()
-    {
-        return Err(taken(&pointer.name));
+    let (known, taken_by) = names::resolve(store, name).await?;
+    if let Some(named) = taken_by {
+        return Err(taken(named.name()));
     }
     name_memory::check(store, name, None).await?;
     let lineage = Lineage::random(&*store.environment.entropy);
@@ -42,14 +42,9 @@ pub(crate) async fn create(
     // The head is created before the name points to it: after a crash between the two an unnamed, empty stack is left,
     // never a name without a stack.
     store.backend().create_stack(&head).await?;
-    swap_pointer(
-        store.backend(),
-        known,
-        name,
-        NameTarget::Lineage(lineage),
-        store.nonce(),
-    )
-    .await?;
+    // Without a tag: the first session makes the key, and signs the pointer before the head names that key.
+    let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
+    swap_pointer(store.backend(), known, pointer, None).await?;
     names::remember(store, name, Some(lineage)).await;
     if let Some(known_stacks) = store.known_stacks() {
         // The policy is pinned now: nothing signs it until the first session gives the stack a key.
@@ -60,23 +55,20 @@ pub(crate) async fn create(
     Ok(store.stack(name.clone(), lineage))
 }
 
-/// Replaces the pointer of a name if it is still the one that was read.
+/// Replaces the pointer of a name if it is still the one that was read. Signs the new one if the stack has a key.
 pub(crate) async fn swap_pointer(
     backend: &dyn Backend,
     known: Option<NamePointer>,
-    name: &StackName,
-    target: NameTarget,
-    nonce: Nonce,
+    mut pointer: NamePointer,
+    key: Option<&dyn StackKey>,
 ) -> Result<()> {
-    let pointer = NamePointer {
-        name: name.clone(),
-        target,
-        nonce,
-    };
+    if let Some(key) = key {
+        pointer.sign(key);
+    }
     let before = known.map(|known| known.nonce);
     // The nonce of the pointer that was read makes this a compare-and-swap: of two clients that create or rename to the
     // same name, one gets a conflict.
-    backend.swap_name(name, before, &pointer).await
+    backend.swap_name(&pointer.name, before, &pointer).await
 }
 
 /// Removes a locked stack. Its lock is released afterwards.
@@ -110,11 +102,12 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     };
     locked.swap_head(&mark).await?;
     locked.writer.remove(store.nonce()).await?;
+    let lineage = locked.stack.lineage();
     let known = store.backend().read_name(name).await?;
-    let lineage = known.as_ref().and_then(NamePointer::lineage);
-    if lineage == Some(locked.stack.lineage()) {
+    if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         // Another client may have pointed the name to a new stack since.
-        swap_pointer(store.backend(), known, name, NameTarget::Removed, store.nonce()).await?;
+        let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
+        swap_pointer(store.backend(), known, tombstone, locked.seal.key()).await?;
     }
     names::remember(store, name, None).await;
     Ok(Removal::Removed)
@@ -123,12 +116,11 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
 /// Gives a locked stack a new name.
 pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackName) -> Result<()> {
     let stack = &locked.stack;
-    let known = store.backend().read_name(to).await?;
-    if let Some(pointer) = &known
-        && let Some(head) = names::bound(store, pointer).await?
-        && head.lineage() != stack.lineage()
+    let (known, taken_by) = names::resolve(store, to).await?;
+    if let Some(named) = taken_by
+        && named.lineage() != stack.lineage()
     {
-        return Err(taken(head.name()));
+        return Err(taken(named.name()));
     }
     if to.folded() != stack.name().folded() {
         name_memory::check(store, to, None).await?;
@@ -147,7 +139,8 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         })
         .await?;
     let target = NameTarget::Lineage(stack.lineage());
-    if let Err(error) = swap_pointer(store.backend(), known, to, target, moving.nonce).await {
+    let pointer = NamePointer::new(to.clone(), target, moving.nonce);
+    if let Err(error) = swap_pointer(store.backend(), known, pointer, locked.seal.key()).await {
         if matches!(error, Error::Conflict { .. }) {
             // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
             // announcement stays and the next owner decides by the pointer's nonce.
@@ -155,24 +148,35 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         }
         return Err(error);
     }
-    commit_rename(locked, stack.name(), to).await?;
+    let (head, writer) = (&locked.head, &*locked.writer);
+    commit_rename(stack, writer, head, stack.name(), to).await?;
     names::remember(store, stack.name(), None).await;
     names::remember(store, to, Some(stack.lineage())).await;
     Ok(())
 }
 
 /// Settles a rename that a previous owner began: completes it if the new name's pointer was swapped, else reverts it.
-pub(crate) async fn finish_rename(locked: &LockedStack) -> Result<()> {
-    let head = locked.head.current();
+pub(crate) async fn finish_rename(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    session: &SessionHead,
+) -> Result<()> {
+    let head = session.current();
     let Some(moving) = &head.moving_to else {
         return Ok(());
     };
-    let target = locked.stack.backend().read_name(&moving.name).await?;
+    let target = stack.backend().read_name(&moving.name).await?;
     // The nonce decides, not the lineage: if only the spelling changes, the old pointer has this lineage too.
-    if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
-        return commit_rename(locked, &head.name, &moving.name).await;
+    let is_ours = |pointer: &NamePointer| {
+        pointer.nonce == moving.nonce && session.key().is_none_or(|key| pointer.is_authentic(key))
+    };
+    if target.is_some_and(|pointer| is_ours(&pointer)) {
+        return commit_rename(stack, writer, session, &head.name, &moving.name).await;
     }
-    locked.swap_head(&withdraw_announcement).await.map(drop)
+    session
+        .swap(writer, stack.nonce(), &withdraw_announcement)
+        .await
+        .map(drop)
 }
 
 /// Removes the announcement of a rename from the head.
@@ -182,13 +186,18 @@ fn withdraw_announcement(head: &mut Head) -> Result<()> {
 }
 
 /// The commit point of a rename: swaps the head, then makes the old name a tombstone.
-async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -> Result<()> {
-    let stack = &locked.stack;
+async fn commit_rename(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    session: &SessionHead,
+    from: &StackName,
+    to: &StackName,
+) -> Result<()> {
     let change = |head: &mut Head| {
         head.name = to.clone();
         withdraw_announcement(head)
     };
-    locked.swap_head(&change).await?;
+    session.swap(writer, stack.nonce(), &change).await?;
     // Both spellings share one pointer, which has the new name already: a tombstone would replace it.
     if from.folded() == to.folded() {
         return Ok(());
@@ -199,8 +208,12 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
         .as_ref()
         .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));
     if ours {
-        let target = NameTarget::MovedTo(to.clone());
-        swap_pointer(stack.backend(), old, from, target, stack.nonce()).await?;
+        let target = NameTarget::MovedTo {
+            lineage: stack.lineage(),
+            name: to.clone(),
+        };
+        let tombstone = NamePointer::new(from.clone(), target, stack.nonce());
+        swap_pointer(stack.backend(), old, tombstone, session.key()).await?;
     }
     Ok(())
 }

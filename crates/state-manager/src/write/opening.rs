@@ -4,7 +4,6 @@
 use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
-use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
@@ -16,7 +15,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
-use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName};
+use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
 use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
 use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
@@ -97,7 +96,7 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     let task = CheckpointTask {
         writer: Arc::clone(&writer),
         stack: stack.clone(),
-        name: head.name.to_string(),
+        name: checked.head.current().name.to_string(),
         history: history.clone(),
         queue: sender.downgrade(),
         seal: checked.seal.clone(),
@@ -133,8 +132,6 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
         logs: Arc::default(),
         storing: Arc::default(),
     };
-    // A rename is finished before the queue starts: the first job must not run while the stack's name is undecided.
-    naming::finish_rename(&locked).await?;
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
@@ -154,7 +151,11 @@ async fn check(
     // This check precedes the first write: a stack that was rolled back must not get a key either.
     let replayed = open::under_lock(stack, journal).await?;
     let point = journal.position(replayed.state.serial());
-    let opened = with_key(stack, &**writer, journal).await?;
+    let session = SessionHead::new(stack.object(), journal.opened_head());
+    // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
+    // not run while the name is undecided.
+    naming::finish_rename(stack, &**writer, &session).await?;
+    let opened = with_key(stack, &**writer, session, journal.tail).await?;
     if opened.head.proof() != journal.head.proof() {
         // The first key is pinned at once: otherwise this client would accept another first key after a crash.
         let sealed = StackPosition {
@@ -181,31 +182,31 @@ async fn check(
 
 /// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
 /// plaintext or this client has no key provider.
-async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJournal) -> Result<OpenedHead> {
-    let opened = journal.opened_head();
-    let provider = match (
-        opened.head.policy,
-        opened.head.proof(),
-        stack.keyring().provider(),
-    ) {
-        (SealingPolicy::Plaintext, Proof::Plain, _) | (_, Proof::Plain, None) => return Ok(opened),
-        (_, Proof::Mac(_) | Proof::Unchecked, _) => return Ok(opened),
-        (_, Proof::Plain, Some(provider)) => provider,
+async fn with_key(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    head: SessionHead,
+    tail: Tail,
+) -> Result<OpenedHead> {
+    let policy = head.current().policy;
+    let provider = match (policy, head.key(), stack.keyring().provider()) {
+        (SealingPolicy::Plaintext, None, _) | (_, None, None) | (_, Some(_), _) => return Ok(head.opened()),
+        (_, None, Some(provider)) => provider,
     };
     // The key files are durable before the head names the key: a crash between the two leaves unused files, never a
     // head whose key can't be read.
     let key = provider.generate(stack.lineage())?;
     let wrapped_key = provider.wrap(key.id(), None)?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
-    let head = SessionHead::new(stack.object(), opened);
-    let next = journal.tail.next;
+    let next = tail.next;
     let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
     // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
     // binds base and history by their digests.
     let written = next.get().checked_sub(1).map(|last| Watermark {
         slot: Slot(last),
-        chain: journal.tail.chain,
+        chain: tail.chain,
     });
+    head.sign_pointer(stack, &*key).await?;
     let change = |head: &mut Head| {
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());

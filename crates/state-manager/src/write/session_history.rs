@@ -6,7 +6,8 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, SessionHead};
 use crate::objects::document::RevisionDocument;
-use crate::objects::history_page::{self, MAX_LENGTH, MAX_REVISIONS};
+use crate::objects::history_index;
+use crate::objects::history_page::{self, PageLimits};
 use state_core::history::{History, HistoryPageRef};
 use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -127,11 +128,13 @@ async fn extend(
     head: &Authenticated<Head>,
     mut documents: Vec<RevisionDocument>,
 ) -> Result<History> {
+    let limits = stack.store().page_limits;
+    let latest = authenticate::latest_pages(head);
     let mut history = head.history.clone();
     while let Some(last) = history.pages.last()
-        && is_merged(last, documents.len() as u64)
+        && is_merged(limits, last, documents.len() as u64)
         // The head keeps naming a damaged page, so that readers report it. A merge would hide the lost documents.
-        && let Ok(merged) = authenticate::page(stack, head, last).await
+        && let Ok(merged) = authenticate::page(stack, &latest, last).await
     {
         let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
         merged.append(&mut documents);
@@ -141,14 +144,24 @@ async fn extend(
     history
         .pages
         .extend(history_page::store(stack, writer, documents).await?);
-    Ok(history)
+    if history.pages.len() <= limits.most_in_head {
+        return Ok(history);
+    }
+    // A damaged index stays too: the head then names more pages, until the index is restored.
+    let Ok(known) = authenticate::pages(stack, head).await else {
+        return Ok(history);
+    };
+    let indexed = known.as_slice().len() - head.history.pages.len();
+    let mut pages = known.as_slice()[..indexed].to_vec();
+    pages.append(&mut history.pages);
+    history_index::history_of(stack, writer, pages).await
 }
 
 /// Whether a page is merged with the `following` revisions after it. After all merges, each page has at least twice as
 /// many revisions as the next one, or both together are too large for one page.
-const fn is_merged(page: &HistoryPageRef, following: u64) -> bool {
+const fn is_merged(limits: PageLimits, page: &HistoryPageRef, following: u64) -> bool {
     following > 0
         && page.revisions < 2 * following
-        && page.revisions + following <= MAX_REVISIONS
-        && page.length < MAX_LENGTH / 2
+        && page.revisions + following <= limits.revisions
+        && page.length < limits.length / 2
 }

@@ -6,6 +6,7 @@ use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, with_update_end};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
+use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::snapshot::Invalidation;
 use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Violation};
@@ -127,7 +128,17 @@ pub(crate) async fn rollback(
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
-    let snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
+    let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
+    // A value that was sealed since must not return to plain text.
+    let present = locked
+        .state()
+        .snapshot(locked.stack.name().to_string(), locked.stack.now());
+    let present = reveal(&locked.stack, &locked.head.current(), present).await?;
+    let snapshot = stored::blocking(move || {
+        keep_marks(&present, &mut snapshot, KeptMarks::All);
+        snapshot
+    })
+    .await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
 }

@@ -7,13 +7,15 @@
 
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
+use crate::keys::wrapped;
 use crate::objects::snapshots;
 use crate::write::edits;
 use crate::write::locked_stack::LockedStack;
 use serde::{Deserialize, Serialize};
 use state_core::mutation::{End, Resolution};
+use state_core::sealing::{StackKey, Tag, TagDomain};
 use state_core::{
-    Entry, Enveloped, Error, ErrorKind, FactoryInfo, Lineage, MutationId, Outcome, Result, RevisionId,
+    Entry, Enveloped, Error, ErrorKind, FactoryInfo, KeyId, Lineage, MutationId, Outcome, Result, RevisionId,
     Snapshot, StackName, Timestamp,
 };
 use std::fs::{File, OpenOptions};
@@ -41,6 +43,12 @@ pub struct SpooledResult {
     pub at: Timestamp,
     /// The result in the form in which it is recorded.
     pub end: End,
+    /// Id of the stack's data key when the result was spooled; none for a stack without a data key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<KeyId>,
+    /// Tag under that key, which covers all other fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<Tag>,
 }
 
 impl Enveloped for SpooledResult {
@@ -86,7 +94,7 @@ impl SpooledResult {
 
     /// Writes the result to its own file in a folder and returns the file's path. The file is durable when this
     /// function returns. The same result is written once; a different result of the same mutation gets a second file.
-    fn write(&self, folder: &Path) -> io::Result<PathBuf> {
+    fn write(&self, folder: &Path, key: Option<&dyn StackKey>) -> io::Result<PathBuf> {
         create_folder(folder)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
             let path = folder.join(self.file_name(number));
@@ -95,7 +103,7 @@ impl SpooledResult {
                     // The existing file may be a torn write of a crashed process: only an equal result counts as
                     // written. It is synced again, because the process that wrote it may have crashed before its
                     // sync.
-                    if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self)) {
+                    if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self) && kept.is_authentic(key)) {
                         File::open(&path)?.sync_all()?;
                         File::open(folder)?.sync_all()?;
                         return Ok(path);
@@ -132,6 +140,28 @@ impl SpooledResult {
         file.sync_all()
     }
 
+    /// Names the key and tags the result with it.
+    fn sign(&mut self, key: &dyn StackKey) {
+        self.key_id = Some(key.id());
+        self.tag = Some(self.tag_under(key));
+    }
+
+    /// Whether the result has a valid tag under this key; without a key, whether it has none.
+    fn is_authentic(&self, key: Option<&dyn StackKey>) -> bool {
+        match key {
+            Some(key) => self.key_id == Some(key.id()) && self.tag == Some(self.tag_under(key)),
+            None => self.key_id.is_none() && self.tag.is_none(),
+        }
+    }
+
+    fn tag_under(&self, key: &dyn StackKey) -> Tag {
+        let untagged = Self {
+            tag: None,
+            ..self.clone()
+        };
+        key.tag(TagDomain::Spool, &untagged.encode())
+    }
+
     /// Whether both contain the same result; the times at which it was returned may differ.
     fn is_the_same(&self, other: &Self) -> bool {
         (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
@@ -157,14 +187,20 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
         return error;
     };
     let id = end.id;
-    let spooled = SpooledResult {
+    let mut spooled = SpooledResult {
         store: locked.stack.backend().url(),
         lineage: locked.stack.lineage(),
         stack: locked.stack.name().clone(),
         at: locked.stack.now(),
         end,
+        key_id: None,
+        tag: None,
     };
-    let written = snapshots::blocking(move || spooled.write(&folder)).await;
+    let key = locked.seal.shared_key();
+    if let Some(key) = &key {
+        spooled.sign(&**key);
+    }
+    let written = snapshots::blocking(move || spooled.write(&folder, key.as_deref())).await;
     let stack = locked.stack.name().short();
     let kept = match written {
         Ok(Ok(path)) => format!("is kept in {}", path.display()),
@@ -194,6 +230,7 @@ pub(crate) async fn record_spooled(
         let object = locked.stack.object();
         return Err(Error::conflict(object, reason));
     }
+    require_authentic(locked, spooled).await?;
     if !locked.state().pending().any(|operation| operation.id == id) {
         // The operation isn't pending any more: the append may have succeeded although its acknowledgement was lost.
         return match locked.state().lookup(id) {
@@ -204,6 +241,33 @@ pub(crate) async fn record_spooled(
     let resolution = resolution(locked, id, &spooled.end).await?;
     let resolved = edits::resolve(locked, request, id, resolution).await?;
     Ok(SpoolOutcome::Recorded(resolved))
+}
+
+/// Requires that a session of this stack wrote the result: anyone who can write to the spool folder can write a file. The
+/// id of its mutation, which the tag covers, binds the result to the session that began the mutation.
+async fn require_authentic(locked: &LockedStack, spooled: &SpooledResult) -> Result<()> {
+    let Some(head) = locked.head.sealed() else {
+        return Ok(());
+    };
+    let refused = |reason: &str| {
+        let stack = locked.stack.object();
+        let object = format!("spooled result of operation {} of {stack}", spooled.end.id);
+        Err(Error::distrusted(object, reason))
+    };
+    let Some(id) = spooled.key_id else {
+        return refused(
+            "it has no tag under a data key of the stack: it was changed or made outside of statectl",
+        );
+    };
+    // The key may have been replaced while the operation was pending.
+    if !wrapped::keys_of(&head).contains(&id) {
+        return refused("it names a data key that the stack never had");
+    }
+    let key = wrapped::unwrap(&locked.stack, id).await?;
+    match spooled.is_authentic(Some(&*key)) {
+        true => Ok(()),
+        false => refused("its tag doesn't match the stack's data key: it was changed after it was written"),
+    }
 }
 
 async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<Resolution> {
@@ -266,6 +330,8 @@ mod tests {
                 entry: None,
                 reasons: vec![reason.to_owned()],
             },
+            key_id: None,
+            tag: None,
         }
     }
 
@@ -274,16 +340,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let spool = folder.path().join("made/for/it");
         let first = failed("quota", "2026-01-01T00:00:00Z");
-        let kept = first.write(&spool).unwrap();
-        let again = failed("quota", "2026-01-01T00:00:09Z").write(&spool).unwrap();
+        let kept = first.write(&spool, None).unwrap();
+        let again = failed("quota", "2026-01-01T00:00:09Z")
+            .write(&spool, None)
+            .unwrap();
         assert_eq!(again, kept);
         assert_eq!(SpooledResult::read(&kept).unwrap(), first);
 
         let other = failed("denied", "2026-01-01T00:00:00Z");
-        let beside = other.write(&spool).unwrap();
+        let beside = other.write(&spool, None).unwrap();
         assert_ne!(beside, kept);
         assert_eq!(SpooledResult::read(&beside).unwrap(), other);
-        assert_eq!(other.write(&spool).unwrap(), beside);
+        assert_eq!(other.write(&spool, None).unwrap(), beside);
     }
 
     #[test]
@@ -292,7 +360,7 @@ mod tests {
         let result = failed("quota", "2026-01-01T00:00:00Z");
         let torn = folder.path().join(result.file_name(0));
         std::fs::write(&torn, &b"{\"half"[..]).unwrap();
-        let kept = result.write(folder.path()).unwrap();
+        let kept = result.write(folder.path(), None).unwrap();
         assert_eq!(SpooledResult::read(&kept).unwrap(), result);
         assert_eq!(std::fs::read(&torn).unwrap(), b"{\"half");
     }

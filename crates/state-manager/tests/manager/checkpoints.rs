@@ -4,7 +4,7 @@ use super::*;
 use state_core::{Backend, Json, Properties};
 
 /// An entry of about this many bytes.
-fn heavy(name: &str, bytes: usize) -> Entry {
+pub(crate) fn heavy(name: &str, bytes: usize) -> Entry {
     let outputs = Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
     Entry {
         outputs: Properties::new(outputs),

@@ -64,11 +64,7 @@ fn kind<T>(result: Result<T>) -> Result<T, ErrorKind> {
 }
 
 fn write_pointer(path: &Path, name: &str, target: NameTarget) {
-    let pointer = NamePointer {
-        name: name.parse().unwrap(),
-        target,
-        nonce: Nonce::from_bytes([9; 16]),
-    };
+    let pointer = NamePointer::new(name.parse().unwrap(), target, Nonce::from_bytes([9; 16]));
     std::fs::write(path, pointer.encode()).unwrap();
 }
 
@@ -82,8 +78,12 @@ async fn deleted_name_of_a_known_stack_is_refused() {
 #[tokio::test]
 async fn forged_tombstones_of_a_known_stack_are_refused() {
     let shop = Shop::open().await;
-    let moved = NameTarget::MovedTo("elsewhere".parse().unwrap());
-    for target in [NameTarget::Removed, moved] {
+    let lineage = shop.lineage().await;
+    let moved = NameTarget::MovedTo {
+        lineage,
+        name: "elsewhere".parse().unwrap(),
+    };
+    for target in [NameTarget::Removed(lineage), moved] {
         write_pointer(&shop.pointer("shop"), "shop", target);
         shop.refuses("a forged tombstone").await;
     }

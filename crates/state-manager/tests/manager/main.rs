@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod bound_logs;
 mod checkpoints;
 mod client_locks;
 mod collecting;
@@ -13,6 +14,7 @@ mod faults;
 mod files;
 #[cfg(feature = "fs")]
 mod forged_history;
+mod history_index;
 mod known_names;
 #[cfg(feature = "fs")]
 mod known_stacks;
@@ -30,6 +32,7 @@ mod revisions;
 mod rotation;
 mod sealed;
 mod sessions;
+mod signed_names;
 #[cfg(unix)]
 mod spooling;
 mod store_features;

@@ -211,11 +211,11 @@ async fn malformed_output_recipient_changes_nothing() {
 
 /// Points a name to another stack, as anyone with write access to the store can.
 fn point(shop: &Shop, name: &str, lineage: state_core::Lineage) {
-    let pointer = state_core::backend::NamePointer {
-        name: name.parse().unwrap(),
-        target: state_core::backend::NameTarget::Lineage(lineage),
-        nonce: state_core::Nonce::from_bytes([9; 16]),
-    };
+    let pointer = state_core::backend::NamePointer::new(
+        name.parse().unwrap(),
+        state_core::backend::NameTarget::Lineage(lineage),
+        state_core::Nonce::from_bytes([9; 16]),
+    );
     let path = shop.root().join("names/default").join(format!("{name}.json"));
     std::fs::write(path, state_core::Enveloped::encode(&pointer)).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use state_core::mutation::StackOutputs;
-use state_core::{ErrorKind, Json, Outcome, Properties};
+use state_core::{Error, ErrorKind, Json, Outcome, Properties};
 use state_encrypt::{AgeKeys, GeneratedIdentity, generate_identity};
 use state_manager::Authenticity;
 use std::path::Path;
@@ -35,11 +35,15 @@ async fn sealed_stack(root: &Path, identity: &GeneratedIdentity) -> Stack {
 }
 
 async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
+    found(root, keys).await.unwrap().unwrap()
+}
+
+async fn found(root: &Path, keys: Option<Arc<AgeKeys>>) -> Result<Option<Stack>, Error> {
     let mut stacks = Stacks::open(&format!("file://{}", root.display()), environment(2)).unwrap();
     if let Some(keys) = keys {
         stacks = stacks.with_keys(keys);
     }
-    stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+    stacks.get(&"shop".parse().unwrap()).await
 }
 
 /// All bytes below a folder, with snapshots decompressed.
@@ -282,9 +286,11 @@ async fn forged_head_or_document_is_detected() {
         let mut forged = head.clone();
         change(&mut forged);
         std::fs::write(&head_path, state_core::Enveloped::encode(&forged)).unwrap();
-        let stack = opened(&root, Some(keys(9, &identity))).await;
-        let error = stack.tip().await.unwrap_err();
+        let found = found(&root, Some(keys(9, &identity))).await;
+        let error = found.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        // As well if the head is forged after the stack was found.
+        assert_eq!(stack.tip().await.unwrap_err().kind(), ErrorKind::Sealed);
     }
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());

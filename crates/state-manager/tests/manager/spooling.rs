@@ -211,3 +211,43 @@ fn outputs_of(snapshot: &state_core::Snapshot) -> String {
     let outputs = snapshot.entries[0].outputs.clone();
     outputs.unwrap().json().as_str().to_owned()
 }
+
+/// A program that can write to the spool folder knows no key: it can recompute the digest of a file, not its tag.
+#[tokio::test]
+async fn edited_or_untagged_spool_of_a_sealed_stack_is_refused() {
+    let identity = generate_identity();
+    let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let name = "shop/production".parse().unwrap();
+    let stacks = Stacks::new(Arc::clone(&memory), environment(1)).with_keys(keys(1, &identity));
+    stacks.new_stack(&name).await.unwrap();
+    let wrapped = FaultyBackend::new(Arc::clone(&memory));
+    let plan = wrapped.plan();
+    let folder = tempfile::tempdir().unwrap();
+    let gone = Stacks::new(Arc::new(wrapped), environment(2))
+        .with_keys(keys(2, &identity))
+        .with_spool(folder.path());
+    let (session, step) = begun(gone, &plan, Fault::BeforeEffect).await;
+    step.succeed(Some(made("a"))).await.unwrap_err();
+    drop(session);
+    let honest = SpooledResult::read(&file_in(folder.path())).unwrap();
+    assert!(honest.tag.is_some());
+
+    let changes: [fn(&mut SpooledResult); 5] = [
+        |spooled| spooled.end.outcome = Outcome::Failed,
+        |spooled| spooled.end.reasons.push("forged".to_owned()),
+        |spooled| spooled.end.entry = None,
+        |spooled| (spooled.key_id, spooled.tag) = (None, None),
+        |spooled| spooled.key_id = Some(state_core::KeyId::from_bytes([7; 16]).unwrap()),
+    ];
+    let next = taken_over(&stacks).await;
+    for change in changes {
+        let mut forged = honest.clone();
+        change(&mut forged);
+        let refused = next.record_spooled(request(), &forged).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Distrusted, "{refused}");
+        assert_eq!(next.state().pending().count(), 1);
+    }
+    next.record_spooled(request(), &honest).await.unwrap();
+    assert_eq!(next.state().pending().count(), 0);
+    next.close().await.unwrap();
+}

@@ -235,6 +235,7 @@ impl Bench {
             },
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            log: None,
         };
         self.apply(Record::UpdateEnd(mark)).map(drop)
     }

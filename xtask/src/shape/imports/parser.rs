@@ -82,13 +82,12 @@ impl<'a> Parser<'a> {
             match token {
                 Token::Punctuation('#') => {
                     let attribute = self.attribute();
-                    if attribute.is_test_only {
-                        if attribute.is_inner {
-                            self.modules[index] = Module::default();
-                            self.skip_module(braces);
-                            return;
-                        }
-                        self.skip_item();
+                    match (attribute.is_test_only, attribute.is_inner, braces) {
+                        (false, _, _) => {}
+                        (true, false, _) => self.skip_item(),
+                        // In a function or an impl: only that block is for tests.
+                        (true, true, 1..) => self.skip_block(),
+                        (true, true, 0) => return self.skip_module(index),
                     }
                     is_exported_macro |= attribute.is_macro_export;
                     continue;
@@ -313,8 +312,20 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Moves to the brace that closes the current module.
-    fn skip_module(&mut self, mut braces: usize) {
+    /// Skips the rest of a module that is for tests. Its path stays: without it an inline module would count as the
+    /// file's own module.
+    fn skip_module(&mut self, index: usize) {
+        let path = std::mem::take(&mut self.modules[index].path);
+        self.modules[index] = Module {
+            path,
+            ..Module::default()
+        };
+        self.skip_block();
+    }
+
+    /// Moves to the brace that closes the current block or module.
+    fn skip_block(&mut self) {
+        let mut braces = 0_usize;
         while let Some(token) = self.peek(0) {
             match token {
                 Token::Open('{') => braces += 1,

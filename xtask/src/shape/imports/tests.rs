@@ -71,6 +71,8 @@ fn tests_comments_literals_and_other_crates_import_nothing() {
         "#[cfg(test)] impl<X, Y> T<X, Y> for A { fn g() { crate::b::f() } }",
         "struct S { #[cfg(test)] field: crate::b::B, other: u8 }",
         "mod tests { #![cfg(test)] use crate::b::B; }",
+        "mod tests { #![cfg(test)] mod inner { use crate::b::B; } }",
+        "fn g() { #![cfg(test)] crate::b::f() }",
         "// use crate::b::B;",
         "/* /* nested */ use crate::b::B; */",
         "const T: &str = \"use crate::b::B;\";",
@@ -95,6 +97,8 @@ fn code_after_a_test_item_is_read() {
         "#[cfg(test)] const T: [u8; 2] = [1, 2];",
         "#[cfg(test)] use std::fmt;",
         "enum E { #[cfg(test)] T, Other }",
+        "mod tests { #![cfg(test)] fn t() { let x = [1; 3]; } }",
+        "fn t() { #![cfg(test)] let x = [1; 3]; }",
     ] {
         assert!(reaches_b(&format!("{test} use crate::b::B;")), "{test}");
     }

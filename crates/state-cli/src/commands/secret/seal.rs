@@ -10,7 +10,7 @@ use state_core::head::SealingPolicy;
 use state_core::mutation::{EditChange, StackOutputs};
 use state_core::sensitive::Marks;
 use state_core::{Entry, RevisionId, Snapshot, UpdateKind, UpdateResult};
-use state_formats::add_marks;
+use state_formats::add_chosen_marks;
 use state_manager::{Rekey, Session, Stack, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -171,7 +171,7 @@ fn entry_changes(stored: &Snapshot, places: &[Place]) -> Vec<EditChange> {
     for entry in &stored.entries {
         if let Some(marks) = by_entry.remove(entry.key().to_string().as_str()) {
             let mut marked = Entry::clone(entry);
-            add_marks(&mut marked, marks);
+            add_chosen_marks(&mut marked, marks);
             changes.push(EditChange::Put {
                 target: entry.key(),
                 entry: Arc::new(marked),

@@ -141,6 +141,7 @@ impl Side {
             update: info.clone(),
             base: Base::empty(self.state.lineage()),
             entries: 0,
+            log: None,
         };
         self.write(&[Record::UpdateStart(info), record, Record::UpdateEnd(mark)])
     }

@@ -1,6 +1,7 @@
 //! The records in a frame's payload, one JSON line each.
 
 use crate::counter::Serial;
+use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
@@ -140,6 +141,29 @@ pub struct UpdateEnd {
     pub base: Base,
     /// Number of entries in the revision.
     pub entries: u64,
+    /// The log of the update; `None` if nothing was logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogRef>,
+}
+
+/// A reference to the stored log of an update, with the digest of its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LogRef {
+    /// BLAKE3 digest of the object's bytes.
+    pub digest: Digest,
+    /// Length of the object in bytes.
+    pub length: u64,
+}
+
+impl LogRef {
+    /// The reference to these stored bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self {
+            digest: Digest::of(bytes),
+            length: bytes.len() as u64,
+        }
+    }
 }
 
 /// A revision that was stored without becoming the current one.

@@ -39,11 +39,7 @@ async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), RuleViolation
     let lineage = Lineage::random(bench.entropy);
     let head = Head::new(lineage, name.clone(), bench.nonce());
     bench.backend.create_stack(&head).await?;
-    let pointer = NamePointer {
-        name: name.clone(),
-        target: NameTarget::Lineage(lineage),
-        nonce: bench.nonce(),
-    };
+    let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), bench.nonce());
     bench.backend.swap_name(&name, None, &pointer).await?;
     let held = bench.acquire(lineage, "anna").await?;
     bench.append(&held, held.tail, b"\"kept\"\n").await?;

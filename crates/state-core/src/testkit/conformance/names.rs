@@ -7,11 +7,11 @@ use crate::id::Lineage;
 use crate::name::StackName;
 
 fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
-    Ok(NamePointer {
-        name: name.parse()?,
-        target: NameTarget::Lineage(Lineage::random(bench.entropy)),
-        nonce: bench.nonce(),
-    })
+    Ok(NamePointer::new(
+        name.parse()?,
+        NameTarget::Lineage(Lineage::random(bench.entropy)),
+        bench.nonce(),
+    ))
 }
 
 /// A swap must name the nonce of the current pointer, or `None` for an unused name.
@@ -81,10 +81,13 @@ pub async fn names_are_listed_sorted_with_tombstones(bench: &Bench<'_>) -> Verdi
     for name in ["b/z", "a/z", "b/a", "b.c/d"] {
         let mut pointer = pointer(bench, name)?;
         if name == "b/a" {
-            pointer.target = NameTarget::Removed;
+            pointer.target = NameTarget::Removed(pointer.subject());
         }
         if name == "a/z" {
-            pointer.target = NameTarget::MovedTo(StackName::new("b", "z")?);
+            pointer.target = NameTarget::MovedTo {
+                lineage: pointer.subject(),
+                name: StackName::new("b", "z")?,
+            };
         }
         store.swap_name(&pointer.name, None, &pointer).await?;
         expected.push(pointer);

@@ -196,11 +196,28 @@ fn entry_without_uid_is_refused() {
 #[test]
 fn sealed_value_in_a_plaintext_stack_is_refused() {
     let plaintext = Sealer::new(key(1), lineage(1), SealingPolicy::Plaintext);
-    let error = refusal(&plaintext, &sealed());
-    assert!(
-        error.to_string().contains("the stack is not encrypted"),
-        "{error}"
-    );
+    for has_uid in [true, false] {
+        let mut entry = sealed();
+        entry.uid = entry.uid.filter(|_| has_uid);
+        for error in [
+            refusal(&plaintext, &entry),
+            plaintext.seal_entry(&entry).unwrap_err(),
+        ] {
+            assert!(
+                error.to_string().contains("the stack is not encrypted"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn plain_entry_without_uid_is_accepted_in_a_plaintext_stack() {
+    let plaintext = Sealer::new(key(1), lineage(1), SealingPolicy::Plaintext);
+    let mut nameless = entry(1, VALUE, &["p"]);
+    nameless.uid = None;
+    assert_eq!(plaintext.open_entry(&nameless).unwrap(), nameless);
+    assert_eq!(plaintext.seal_entry(&nameless).unwrap(), nameless);
 }
 
 #[test]

@@ -22,8 +22,11 @@ const MAX_VARIABLE_BYTES: usize = 100_000;
 /// The object that a command works on.
 #[derive(Default)]
 pub(super) struct Subject {
+    /// The recorded id. `None` for a create, and for a read that asks about a create.
     pub(super) id: Option<String>,
+    /// The recorded outputs; empty without an id.
     pub(super) outputs: Properties,
+    /// The create that the command executes or asks about, if any.
     pub(super) mutation: Option<MutationId>,
 }
 
@@ -32,6 +35,7 @@ pub(super) struct Call<'a> {
     pub(super) inputs: &'a Properties,
     dir: PathBuf,
     variables: Vec<(String, String)>,
+    /// Replaces secrets in the lines that a command logs.
     hidden: Redactor,
     log: &'a Logger,
 }

@@ -15,23 +15,25 @@ const MAX_ID_BYTES: usize = 1024;
 /// The outcome of a command.
 pub(super) enum Outcome {
     Done(CommandResult),
-    /// Nothing was done: either the command reported this, or it couldn't be started.
+    /// The command did nothing, or couldn't be started, for the given reason.
     NotDone(String),
-    /// The object doesn't exist.
+    /// The command reported that the object doesn't exist.
     Missing(String),
-    /// The command failed and may have changed something.
+    /// The command failed for the given reason and may have changed something.
     Failed(String),
 }
 
 /// The standard output of a successful command.
 pub(super) struct CommandResult {
     pub(super) printed: Stdout,
+    /// Name of the input that contains the command, such as `create`.
     pub(super) command: &'static str,
 }
 
 impl CommandResult {
-    /// Builds the object from what the command printed: a JSON object gives the outputs; other text becomes the output
-    /// `stdout`. If a command other than `create` prints nothing, the previous outputs stay.
+    /// Builds the object from the standard output: the members of a JSON object become the outputs; other text becomes
+    /// the output `stdout`. If a command other than `create` prints nothing, the outputs in `before` stay. `id` is the
+    /// object's id unless the JSON object contains one.
     pub(super) fn object(
         self,
         inputs: &Properties,
@@ -72,8 +74,8 @@ impl CommandResult {
     }
 }
 
-/// The reason why an id is invalid. The id isn't quoted because it may be secret or contain terminal control
-/// sequences.
+/// Returns the reason why an id is invalid, as a verb phrase; `None` for a valid one. The reason doesn't quote the id,
+/// which may be secret or contain terminal control sequences.
 fn id_problem(id: &str) -> Option<String> {
     if id.is_empty() {
         return Some("is empty".to_owned());
@@ -104,6 +106,7 @@ pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties 
     properties(&outputs)
 }
 
+/// Whether the output `unfinished` names this command.
 pub(super) fn is_unfinished(outputs: &Properties, what: &str) -> bool {
     text(outputs, UNFINISHED).is_some_and(|marker| marker == what)
 }

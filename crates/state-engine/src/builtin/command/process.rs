@@ -36,7 +36,7 @@ pub(super) struct Process<'a> {
 
 /// The result of a process.
 pub(super) struct ProcessExit {
-    /// The exit code; none if a signal ended the process.
+    /// The exit code. `None` if a signal ended the process, or if waiting for the process failed.
     pub(super) code: Option<i32>,
     /// Exit status as text for the user.
     pub(super) description: String,
@@ -75,7 +75,7 @@ impl Process<'_> {
             log: self.log,
             hidden: self.hidden,
             open: Vec::new(),
-            kept: 0,
+            total: 0,
         };
         let status = {
             let mut io = pin!(async {
@@ -157,6 +157,7 @@ async fn feed(pipe: Option<ChildStdin>, text: Option<String>) {
     }
 }
 
+/// Receives the output of a process in pieces.
 trait ByteSink {
     fn take(&mut self, piece: &[u8]);
 }
@@ -205,19 +206,19 @@ struct LogLines<'a> {
     hidden: &'a Redactor,
     /// The incomplete last line.
     open: Vec<u8>,
-    /// Length of all complete lines in bytes.
-    kept: usize,
+    /// Length of all complete lines in bytes, whether or not they were logged.
+    total: usize,
 }
 
 impl LogLines<'_> {
     fn line_ends(&mut self) {
         let line = std::mem::take(&mut self.open);
-        let is_full = self.kept > MAX_STDERR;
-        self.kept = self.kept.saturating_add(line.len());
+        let is_full = self.total > MAX_STDERR;
+        self.total = self.total.saturating_add(line.len());
         if is_full || line.is_empty() {
             return;
         }
-        if self.kept > MAX_STDERR {
+        if self.total > MAX_STDERR {
             // The whole line is dropped: if it were truncated inside a secret, the rest of the secret would not be
             // redacted.
             let reason = "further lines on its standard error are not logged";
@@ -240,7 +241,7 @@ impl ByteSink for LogLines<'_> {
         for &byte in piece {
             match byte {
                 b'\n' => self.line_ends(),
-                // A line beyond the limit isn't logged, so its other bytes aren't stored.
+                // A line that is longer than the limit isn't logged, so its further bytes aren't stored.
                 _ if self.open.len() <= MAX_STDERR => self.open.push(byte),
                 _ => {}
             }
@@ -248,13 +249,13 @@ impl ByteSink for LogLines<'_> {
     }
 }
 
-/// Removes control characters, which could move the terminal's cursor.
+/// Removes control characters except tabs, because they could move the terminal's cursor.
 fn shown(line: &str) -> String {
     let visible = line.chars().filter(|c| !c.is_control() || *c == '\t');
     visible.collect()
 }
 
-/// Redacts secret texts in log lines.
+/// Replaces secret texts in log lines by `***`.
 #[derive(Default)]
 pub(super) struct Redactor {
     texts: Vec<String>,

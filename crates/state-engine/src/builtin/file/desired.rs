@@ -28,7 +28,7 @@ enum Content {
 }
 
 impl DesiredFile {
-    /// Reads the inputs. The inputs of an import or a read may be empty.
+    /// Reads the inputs. An import or a read may omit inputs: without `content` and `source`, the content is empty.
     pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
         let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
         Self {
@@ -75,7 +75,7 @@ impl DesiredFile {
         }
     }
 
-    /// Digest of the desired content.
+    /// Digest of the desired content. Fails if the file to copy can't be read.
     pub(super) fn digest(&self, cancellation: &Cancellation) -> Result<Digest, Failure> {
         match &self.content {
             Content::Text(text) => Ok(Digest::of(text.as_bytes())),

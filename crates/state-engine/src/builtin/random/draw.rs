@@ -1,4 +1,4 @@
-//! Uniform random selection: numbers that would bias the result are drawn again.
+//! Uniform random selection: a number that would bias the result is rejected and drawn again.
 
 use state_core::Entropy;
 use std::fmt::Write;
@@ -130,7 +130,8 @@ mod tests {
             }
         }
         assert_eq!(counts.len(), 32);
-        // 2,000 are expected; the limits are more than seven standard deviations away.
+        // Each character is expected 2,000 times at each position; the limits are more than seven standard deviations
+        // away.
         assert!(
             counts.values().all(|count| (1700..2300).contains(count)),
             "{counts:?}"

@@ -362,7 +362,7 @@ async fn repeated_command_id_requires_delete_before_replace() {
         let report = harness.up(&[with("2")]).await;
         let reasons = report.failures[0].reasons.join("; ");
         assert!(
-            reasons.contains("returned the id same, which belongs to job"),
+            reasons.contains("returned the id same, the id of the object to replace"),
             "{reasons}"
         );
         assert_eq!(report.pending.len(), 1, "{report:?}");

@@ -45,7 +45,7 @@ async fn file_lifecycle_leaves_no_other_files() {
     assert_ne!(
         fs::metadata(harness.path("a.txt")).unwrap().ino(),
         before,
-        "the file was written in place"
+        "an update writes a new file and doesn't change the old one"
     );
     let report = harness.done(&[file("b.txt", "two")]).await;
     assert!(ops(&report).contains(&StepOp::CreateReplacement), "{report:?}");
@@ -81,7 +81,7 @@ async fn create_refuses_an_existing_file_and_import_adopts_it() {
     import.options.import = Some("a.txt".to_owned());
     let messages = refusals(&harness.up(std::slice::from_ref(&import)).await);
     assert!(
-        messages.contains(&format!("its absolute path: {}", harness.id("a.txt"))),
+        messages.contains(&format!("use {} instead of a.txt", harness.id("a.txt"))),
         "{messages}"
     );
     import.options.import = Some(harness.id("a.txt"));

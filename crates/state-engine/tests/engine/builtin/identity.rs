@@ -96,7 +96,7 @@ async fn move_to_a_claimed_path_deletes_nothing() {
 }
 
 /// After the failed create of a replacement, only a tombstone remains (the old entry, marked as pending replacement).
-/// Its id is the path of the deleted file, which another resource may claim.
+/// The id of the tombstone is the path of the deleted file, which another resource may claim.
 #[tokio::test]
 async fn object_of_a_tombstone_can_be_claimed_by_others() {
     let harness = ProviderHarness::new().await;

@@ -94,6 +94,7 @@ async fn next_run_succeeds_after_any_failed_append() {
 #[tokio::test]
 async fn spooled_password_is_kept_after_it_is_restored() {
     let harness = Harness::sealed(2).await;
+    // The spool is a local folder for results that the store didn't accept.
     let spool = tempfile::tempdir().unwrap();
     let spooling = harness.stacks.clone().with_spool(spool.path());
     let engine = Engine::new(spooling, environment(3));

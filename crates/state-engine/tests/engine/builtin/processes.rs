@@ -88,7 +88,7 @@ async fn command_has_its_own_group_and_survives_first_interrupt() {
 }
 
 #[tokio::test]
-async fn command_group_killed_by_second_interrupt_stays_pending() {
+async fn create_killed_by_second_interrupt_stays_pending() {
     let harness = ProviderHarness::new().await;
     let with = |read: &[(&str, &str)]| {
         let mut inputs = vec![("create", "sleep 300 & echo $! > inner; echo $$ > outer; wait")];

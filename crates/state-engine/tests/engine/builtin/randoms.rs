@@ -1,4 +1,4 @@
-//! Tests of random values: drawn once, kept, and marked as secret.
+//! Tests of random values: drawn once, reused by later runs, and marked as secret.
 
 use super::{ProviderHarness, goal, ops, refusals};
 use state_engine::{Goal, StepOp};

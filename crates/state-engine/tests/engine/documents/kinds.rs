@@ -35,7 +35,7 @@ outputs:
 "#;
 
 #[test]
-fn all_unknown_inputs_and_outputs_are_reported_by_position() {
+fn all_wrong_inputs_and_unknown_outputs_are_reported() {
     let expected = [
         "p.yaml:6:23: resources.password.inputs.length: `length` must be a whole number from 8 to 1024, not a string",
         "p.yaml:6:38: resources.password.inputs.digts: `random:password` has no input `digts`; did you mean `digits`?",

@@ -102,7 +102,9 @@ pub(crate) struct Plan {
     pub(crate) options: RunOptions,
     /// The average number of calls per failed call. If `None`, no call fails.
     wrong: Option<u64>,
+    /// Whether objects change outside of the engine before the run.
     drift: bool,
+    /// The fault that ends the run early, if any.
     cut: Option<Cut>,
 }
 

@@ -33,7 +33,7 @@ pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut V
                 .iter()
                 .any(|id| !harness.cloud.things().contains_key(id))
             {
-                // Its container is missing, so the object is missing too.
+                // The container of the object is missing, so the object is missing too.
                 harness.cloud.lose(entry.id.as_deref().unwrap_or_default());
             }
             if deposed {

@@ -118,3 +118,19 @@ fn failed_decryption_leaves_the_snapshot_unchanged() {
     moved["deployment"]["resources"][3]["inputs"]["password"] = secret(&TEXT.replace("NavU", "NavV"));
     refused(&moved, PASSPHRASE, "/password can't be decrypted");
 }
+
+/// The stack's outputs are opened before the root resource records that they were.
+#[test]
+fn unreadable_root_resource_leaves_the_outputs_sealed() {
+    let mut snapshot = import(&compact(&document())).snapshot;
+    let malformed = Json::parse("[]").expect("JSON");
+    Arc::make_mut(&mut snapshot.entries[0])
+        .extensions
+        .insert("pulumi", malformed);
+    let before = snapshot.clone();
+    let error = Pulumi
+        .open_secrets(&mut snapshot, PASSPHRASE)
+        .expect_err("a malformed extension");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+    assert_eq!(snapshot, before);
+}

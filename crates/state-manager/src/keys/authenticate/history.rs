@@ -1,47 +1,101 @@
-//! Authenticates documents and frames from before the base. The authenticated head covers both by digests.
+//! Authenticates pages, documents and frames from before the base. The authenticated head covers them by digests.
 
 use super::{Authenticated, OpenedJournal, frame_object};
 use crate::context::StackContext;
+use crate::keys::proof::Proof;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
-use crate::objects::history_page;
-use state_core::history::HistoryPageRef;
+use crate::objects::{history_index, history_page};
+use bytes::Bytes;
+use state_core::backend::ObjectName;
+use state_core::history::{HistoryIndexRef, HistoryPageRef};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Error, Frame, Head, KeyId, Result, Slot};
+use state_core::{Error, Frame, Head, KeyId, Result, Serial, Slot};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// Reads a page of the history that the head names.
+/// The pages of the history that an authenticated head names: itself, or by the digest of its index. Oldest first.
+#[derive(Clone, Debug)]
+pub(crate) struct HistoryPages {
+    pages: Vec<HistoryPageRef>,
+    index: Option<HistoryIndexRef>,
+    proof: Proof,
+}
+
+impl HistoryPages {
+    pub(crate) fn as_slice(&self) -> &[HistoryPageRef] {
+        &self.pages
+    }
+
+    /// Whether this is the index or one of the pages.
+    pub(crate) fn names(&self, object: &ObjectName) -> bool {
+        self.index.is_some_and(|index| index.object() == *object)
+            || self.pages.iter().any(|page| page.object() == *object)
+    }
+}
+
+/// The pages that the head itself names: the latest ones.
+pub(crate) fn latest_pages(head: &Authenticated<Head>) -> HistoryPages {
+    HistoryPages {
+        pages: head.history.pages.clone(),
+        index: head.history.index,
+        proof: head.proof(),
+    }
+}
+
+/// All pages of the history. Reads the index, if the head names one.
+///
+/// # Errors
+/// `Corrupt`, which names the index, if the index is missing or differs from its digest in the head.
+pub(crate) async fn pages(stack: &StackContext, head: &Authenticated<Head>) -> Result<HistoryPages> {
+    let mut found = latest_pages(head);
+    if let Some(index) = &head.history.index {
+        let (object, bytes) = read(stack, &index.object()).await?;
+        let mut pages = history_index::decode(&object, &bytes, index)?;
+        pages.append(&mut found.pages);
+        found.pages = pages;
+    }
+    Ok(found)
+}
+
+/// Reads a page of the history.
 ///
 /// # Errors
 /// `Corrupt`, which names the page, if the head doesn't name the page, or if the page is missing or doesn't match its
-/// digest in the head.
+/// digest.
 pub(crate) async fn page(
     stack: &StackContext,
-    head: &Authenticated<Head>,
+    pages: &HistoryPages,
     page: &HistoryPageRef,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    let object = format!("stack {}: {}", stack.lineage(), page.object());
-    if !head.history.pages.contains(page) {
+    if !pages.pages.contains(page) {
+        let object = format!("stack {}: {}", stack.lineage(), page.object());
         return Err(Error::corrupt(object, 0, "the head doesn't name it"));
     }
-    let bytes = match stack.backend().read(stack.lineage(), &page.object()).await {
-        Err(Error::NotFound { .. }) => return Err(Error::corrupt(object, 0, "it is missing")),
-        read => read?,
-    };
+    let (object, bytes) = read(stack, &page.object()).await?;
     let documents = history_page::decode(&object, &bytes, page)?.into_iter();
-    let proof = head.proof();
+    let proof = pages.proof;
     Ok(documents.map(|value| Authenticated { value, proof }).collect())
 }
 
-/// Rebuilds the documents of a damaged page from the frames that made the revisions: a page is only an index of the
-/// journal. `journal` must begin where the history begins, or before the first revision of the page.
+/// Reads an object that the history names. Also returns its name for messages.
+async fn read(stack: &StackContext, name: &ObjectName) -> Result<(String, Bytes)> {
+    let object = format!("stack {}: {name}", stack.lineage());
+    match stack.backend().read(stack.lineage(), name).await {
+        Err(Error::NotFound { .. }) => Err(Error::corrupt(object, 0, "it is missing")),
+        read => Ok((object, read?)),
+    }
+}
+
+/// Rebuilds the documents from a serial on, up to the next one of these pages, from the frames that made the revisions: pages
+/// and their index are derived from the journal. `journal` must begin where the history begins, or before the serial.
 pub(crate) fn documents_in_journal(
     journal: &OpenedJournal,
     head: &Authenticated<Head>,
-    page: &HistoryPageRef,
+    pages: &HistoryPages,
+    first: Serial,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
     let end = journal
         .frames
@@ -58,10 +112,10 @@ pub(crate) fn documents_in_journal(
             "its frames don't reach the base that the head names",
         ));
     }
-    let following = head.history.pages.iter().find(|other| other.first > page.first);
+    let following = pages.pages.iter().find(|page| page.first > first);
     let is_on_page = |document: &RevisionDocument| {
         let serial = document.revision.serial();
-        serial >= page.first && following.is_none_or(|following| serial < following.first)
+        serial >= first && following.is_none_or(|following| serial < following.first)
     };
     let mut documents = Vec::new();
     for frame in frames {

@@ -1,7 +1,9 @@
 //! The head of a locked stack. Every swap compares the head that it replaces with the one that this session
 //! authenticated or wrote, so that the session signs its own changes only.
 
+use super::name::sign_pointer;
 use super::{Authenticated, OpenedHead, Sealed};
+use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use state_core::backend::HeadChange;
 use state_core::head::{Keys, Succession};
@@ -64,6 +66,29 @@ impl SessionHead {
             value: self.known().acknowledged.clone(),
             key,
         })
+    }
+
+    /// The head after the last acknowledged swap, with its key.
+    pub(crate) fn opened(&self) -> OpenedHead {
+        OpenedHead {
+            head: self.current(),
+            key: self.key.clone(),
+        }
+    }
+
+    /// The stack's data key; none for a stack without one.
+    pub(crate) fn key(&self) -> Option<&dyn StackKey> {
+        self.key.as_deref()
+    }
+
+    /// Adds a tag under `next` to the pointer of the stack's name, before the head names that key. The pointer is then
+    /// authentic with the key that the head names, whichever that is after a crash.
+    ///
+    /// # Errors
+    /// `Distrusted` if the name doesn't lead to the stack.
+    pub(crate) async fn sign_pointer(&self, stack: &StackContext, next: &dyn StackKey) -> Result<()> {
+        let keys: Vec<&dyn StackKey> = self.key().into_iter().chain([next]).collect();
+        sign_pointer(stack, &self.current(), &keys).await
     }
 
     /// Changes the head, and signs it if the stack has a key.

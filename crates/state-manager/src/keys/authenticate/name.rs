@@ -1,0 +1,144 @@
+//! Name pointers: a pointer counts as far as the head of its stack confirms it, and on a sealed stack only with a tag.
+//!
+//! | the stack's authenticated head says | the pointer must have | the name leads to |
+//! |---|---|---|
+//! | this name, or a rename to it that the pointer completes | a tag under the key in use | the stack; to none if the head is removed |
+//! | this name, but the pointer is a tombstone | – | refused |
+//! | another name | a tag under any key of the stack, if the stack was sealed from its first session on | no stack |
+//!
+//! A rotation adds the new tag before the head names the new key, so one key is sufficient at any moment. Pointers of
+//! names that the stack gave up aren't tagged again: they prove nothing that the head doesn't say.
+
+use super::{UncheckedHead, open_head};
+use crate::context::{StackContext, StoreContext};
+use crate::keys::wrapped;
+use state_core::backend::{NamePointer, NameTarget};
+use state_core::sealing::StackKey;
+use state_core::{Error, ErrorKind, Head, Result, Slot, StackName};
+
+/// Authenticates a pointer by the head of its stack. Returns the stack that has the name, as the head spells it; none if
+/// the stack gave the name up. The key of the returned stack is unwrapped already.
+///
+/// # Errors
+/// `Distrusted` if the pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
+pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result<Option<StackContext>> {
+    let lineage = pointer.subject();
+    let UncheckedHead(head) = match UncheckedHead::read(store, lineage).await {
+        Ok(head) => head,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return match pointer.target {
+                // The head is written before its pointer, so a pointer without a head means damage.
+                NameTarget::Lineage(_) => {
+                    let object = error.object().to_owned();
+                    let reason = "a name points to this stack, but its head is missing";
+                    Err(Error::corrupt(object, 0, reason))
+                }
+                // Nothing is left of the stack that had the name.
+                NameTarget::Removed(_) | NameTarget::MovedTo { .. } => Ok(None),
+            };
+        }
+        Err(error) => return Err(error),
+    };
+    let has_name = head.name.folded() == pointer.name.folded();
+    let is_target = matches!(pointer.target, NameTarget::Lineage(_));
+    let is_moving = |head: &Head| {
+        head.moving_to
+            .as_ref()
+            .is_some_and(|to| to.nonce == pointer.nonce)
+    };
+    let is_bound = is_target && !head.removed && (has_name || is_moving(&head));
+    let stack = match is_bound {
+        true => store.stack(head.name.clone(), lineage),
+        // The caller's demands are on the stack that has the name.
+        false => store.stack(pointer.name.clone(), lineage).without_expectations(),
+    };
+    let opened = open_head(&stack, head).await?;
+    if let Some(key) = &opened.key {
+        match has_name || is_bound {
+            true => require_tag(pointer, &**key)?,
+            false => require_earlier_tag(&stack, pointer, &opened.head, &**key).await?,
+        }
+    }
+    if has_name && !is_target && !opened.head.removed {
+        let reason =
+            "it says that the stack gave up this name, and the head of the stack says that it has the name";
+        return Err(refused(&pointer.name, reason));
+    }
+    Ok(is_bound.then_some(stack))
+}
+
+/// Requires a tag under the key in use.
+fn require_tag(pointer: &NamePointer, key: &dyn StackKey) -> Result<()> {
+    if pointer.is_authentic(key) {
+        return Ok(());
+    }
+    let reason = match pointer.tags.contains_key(&key.id()) {
+        true => "its tag doesn't match the stack's data key",
+        false => "it has no tag under the stack's data key",
+    };
+    Err(refused(&pointer.name, reason))
+}
+
+/// Requires that a holder of some key of the stack wrote the pointer of a name that the stack gave up, as far as this
+/// client can open that key. A stack that was written to before it was sealed may have pointers without a tag.
+async fn require_earlier_tag(
+    stack: &StackContext,
+    pointer: &NamePointer,
+    head: &Head,
+    key: &dyn StackKey,
+) -> Result<()> {
+    if pointer.is_authentic(key) {
+        return Ok(());
+    }
+    let Some(keys) = &head.keys else {
+        return require_tag(pointer, key);
+    };
+    for id in keys.succession.iter().map(|link| link.old) {
+        if !pointer.tags.contains_key(&id) {
+            continue;
+        }
+        match wrapped::unwrap(stack, id).await {
+            Ok(old) if pointer.is_authentic(&*old) => return Ok(()),
+            Ok(_) => {}
+            // A recipient who was added later can't check it. The head's own word suffices to give up a name.
+            Err(error) if error.kind() == ErrorKind::Sealed => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    // The first session writes its fence to slot 0 and then makes the key.
+    if pointer.tags.is_empty() && keys.since > Slot(1) {
+        return Ok(());
+    }
+    require_tag(pointer, key)
+}
+
+/// Adds tags to the pointer of a stack's name under these keys, before the head names the last of them. `head` is the
+/// authenticated head of the locked stack.
+///
+/// # Errors
+/// `Distrusted` if the name doesn't lead to the stack.
+pub(super) async fn sign_pointer(stack: &StackContext, head: &Head, keys: &[&dyn StackKey]) -> Result<()> {
+    let found = stack.backend().read_name(&head.name).await?;
+    let Some(found) = found.filter(|pointer| pointer.lineage() == Some(stack.lineage())) else {
+        return Err(refused(
+            &head.name,
+            "it doesn't lead to the stack whose name it is",
+        ));
+    };
+    let before = found.nonce;
+    let mut signed = NamePointer::new(found.name, found.target, stack.nonce());
+    for key in keys {
+        signed.sign(*key);
+    }
+    stack.backend().swap_name(&head.name, Some(before), &signed).await
+}
+
+/// The error for a pointer that isn't authentic. The object is the file as the store names it.
+fn refused(name: &StackName, reason: &str) -> Error {
+    let (project, stack) = name.folded();
+    let object = format!(
+        "stack {}: name pointer names/{project}/{stack}.json",
+        name.short()
+    );
+    Error::distrusted(object, format!("{reason}: the store was altered"))
+}

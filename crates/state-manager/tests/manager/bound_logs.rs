@@ -1,0 +1,144 @@
+//! Logs are bound to their revision: a log that no revision names, or that has other bytes, isn't shown.
+
+use super::*;
+use state_core::backend::{Backend, ObjectName};
+use state_core::{ErrorKind, LogLevel, LogLine, RevisionId, Timestamp};
+use state_encrypt::generate_identity;
+use state_manager::{LogQuery, Rekey};
+use std::path::{Path, PathBuf};
+
+fn logged(message: &str) -> LogLine {
+    LogLine::new(
+        Timestamp::new("2026-01-01T00:00:00Z"),
+        LogLevel::Info,
+        message.to_owned(),
+    )
+}
+
+/// Makes a revision whose update logs these messages.
+async fn update(stack: &Stack, messages: &[&str]) -> RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    for message in messages {
+        update.log(&logged(message));
+    }
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+async fn messages(stack: &Stack) -> state_core::Result<Vec<String>> {
+    let query = LogQuery {
+        reveal: true,
+        ..LogQuery::default()
+    };
+    let lines = stack.logs(&query).await?;
+    Ok(lines.into_iter().map(|stored| stored.line.message).collect())
+}
+
+struct Files {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    stack: Stack,
+}
+
+impl Files {
+    /// A sealed stack in files.
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let identity = generate_identity();
+        let url = format!("file://{}", root.display());
+        let stacks = Stacks::create(&url, environment(1)).unwrap();
+        let stacks = stacks.with_keys(keys(1, &identity));
+        let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+        Self {
+            _folder: folder,
+            root,
+            stack,
+        }
+    }
+
+    fn log(&self, revision: &RevisionId) -> PathBuf {
+        let name = ObjectName::Log(revision.serial()).to_string();
+        let stack = self.root.join("stacks").join(self.stack.lineage().to_string());
+        stack.join(Path::new(&name))
+    }
+}
+
+#[tokio::test]
+async fn log_of_another_revision_is_refused() {
+    let files = Files::new().await;
+    let first = update(&files.stack, &["first"]).await;
+    let second = update(&files.stack, &["second"]).await;
+    assert_eq!(messages(&files.stack).await.unwrap(), ["first", "second"]);
+    std::fs::copy(files.log(&first), files.log(&second)).unwrap();
+    let refused = messages(&files.stack).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Corrupt);
+    assert!(
+        refused.to_string().contains("belongs to another revision"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn log_that_no_revision_names_is_ignored() {
+    let files = Files::new().await;
+    let first = update(&files.stack, &["first"]).await;
+    let silent = update(&files.stack, &[]).await;
+    std::fs::copy(files.log(&first), files.log(&silent)).unwrap();
+    assert_eq!(messages(&files.stack).await.unwrap(), ["first"]);
+}
+
+/// A former recipient has a key of the stack, and can seal lines with it.
+#[tokio::test]
+async fn log_written_with_an_old_key_is_refused() {
+    let files = Files::new().await;
+    let first = update(&files.stack, &["sealed with the old key"]).await;
+    let old = std::fs::read(files.log(&first)).unwrap();
+    files.stack.rekey("rekey", Rekey::default()).await.unwrap();
+    let second = update(&files.stack, &["sealed with the new key"]).await;
+    assert_eq!(
+        messages(&files.stack).await.unwrap(),
+        ["sealed with the old key", "sealed with the new key"]
+    );
+    std::fs::write(files.log(&second), old).unwrap();
+    assert_eq!(
+        messages(&files.stack).await.unwrap_err().kind(),
+        ErrorKind::Corrupt
+    );
+}
+
+#[tokio::test]
+async fn deleted_log_is_shown_as_missing() {
+    let files = Files::new().await;
+    let first = update(&files.stack, &["first"]).await;
+    update(&files.stack, &["second"]).await;
+    std::fs::remove_file(files.log(&first)).unwrap();
+    let shown = messages(&files.stack).await.unwrap();
+    assert!(
+        shown[0].contains("the log of this update is missing"),
+        "{shown:?}"
+    );
+    assert_eq!(shown[1], "second");
+}
+
+/// The digest is on the page of the history, once the base has moved past the revision.
+#[tokio::test]
+async fn log_of_a_paged_revision_stays_bound() {
+    let (backend, stack) = new_stack().await;
+    update(&stack, &["first"]).await;
+    let session = stack.lock("deploy").await.unwrap();
+    for round in 0..8 {
+        let update = start(&session).await;
+        create(&update, super::checkpoints::heavy(&format!("e{round}"), 200_000)).await;
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+    }
+    session.close().await.unwrap();
+    let pages = backend
+        .list(stack.lineage(), state_core::backend::ObjectKind::Update)
+        .await
+        .unwrap();
+    assert!(!pages.is_empty());
+    assert_eq!(messages(&stack).await.unwrap(), ["first"]);
+}
