@@ -10,6 +10,7 @@ use crate::json::{Properties, View, child_pointer};
 use crate::logic::suspects::is_secret_name;
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Unmarked values that contain a secret. The secret is marked elsewhere in the same snapshot.
@@ -145,14 +146,11 @@ fn collect(secrets: &mut SecretStrings, name: &str, marked: View<'_>) {
     }
     let mut open = vec![(name.to_owned(), marked)];
     while let Some((name, view)) = open.pop() {
-        if let Some(text) = view.as_str() {
-            if is_secret_name(&name) || !is_ordinary(&text) {
-                secrets.add(&text);
-            }
-        } else if let Some(digits) = view.number() {
-            if is_secret_name(&name) || !is_ordinary(digits) {
-                secrets.add(digits);
-            }
+        let number = view.number().map(Cow::Borrowed);
+        if let Some(text) = view.as_str().or(number)
+            && (is_secret_name(&name) || !is_ordinary(&text))
+        {
+            secrets.add(&text);
         }
         open.extend(
             view.elements()

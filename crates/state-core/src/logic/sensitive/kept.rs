@@ -95,15 +95,14 @@ impl Kept {
     fn of_entry(old: &Entry, new: &Entry, which: KeptMarks) -> Self {
         let added = AddedMarks::of_entry(old);
         let mut kept = Self::default();
-        let side = |side: &Option<Properties>| side.as_ref().map(|side| side.json().clone());
         let inputs = chosen(
-            side(&old.inputs),
+            old.inputs.as_ref().map(Properties::json),
             &old.sensitive_inputs,
             (&added.added_inputs, &added.kept_inputs),
             which,
         );
         let outputs = chosen(
-            side(&old.outputs),
+            old.outputs.as_ref().map(Properties::json),
             &old.sensitive_outputs,
             (&added.added_outputs, &added.kept_outputs),
             which,
@@ -148,7 +147,7 @@ impl Kept {
 
 /// The paths of one side of the old state that the new state takes over.
 fn chosen(
-    side: Option<Json>,
+    side: Option<&Json>,
     marks: &[String],
     (added, kept): (&[String], &[String]),
     which: KeptMarks,
@@ -160,7 +159,7 @@ fn chosen(
     // A kept path that is no mark although its value exists was removed by a user.
     let is_kept = |path: &&String| {
         let gone = |side: &Json| is_gone(side.view(), &Path::new(path));
-        marks.contains(path) || side.as_ref().is_none_or(gone)
+        marks.contains(path) || side.is_none_or(gone)
     };
     paths.extend(kept.iter().filter(is_kept).cloned());
     paths.sort();
@@ -172,7 +171,7 @@ fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> us
     let before = AddedMarks::of_snapshot(old);
     let (old_map, new_map) = (output_map(old), output_map(new));
     let paths = chosen(
-        Some(old_map),
+        Some(&old_map),
         &old.sensitive_outputs,
         (&before.added_outputs, &before.kept_outputs),
         which,
