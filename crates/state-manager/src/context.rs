@@ -24,7 +24,7 @@ pub(crate) struct StoreContext {
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
     /// Memory of the stacks that this client has seen. Without one, an exchanged stack isn't detected.
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
-    /// Folder for provider results that can't be recorded. Without one, such results are lost.
+    /// Folder for provider results that can't be recorded. Without one, they aren't saved.
     pub(crate) spool: Option<Arc<Path>>,
     /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,

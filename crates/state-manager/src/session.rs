@@ -99,7 +99,7 @@ impl Session {
     ///
     /// # Errors
     /// `Conflict` when another revision was made in the meantime; `Integrity` with every rule that the changes would
-    /// break. Then nothing is written.
+    /// break. After these errors the stack is unchanged.
     pub async fn edit(
         &self,
         request: UpdateRequest,

@@ -137,7 +137,7 @@ impl Stacks {
     }
 
     /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused when it is
-    /// read or locked, and no stack can be created while a key or a revision is expected.
+    /// looked up, read or locked, and no stack can be created while a key or a revision is expected.
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);
@@ -354,8 +354,8 @@ impl Stacks {
     /// A document that was exported from this stack, edited or not, is accepted as long as no update ended since.
     /// Unless `request.forced` is set, these documents are refused: a document with a lower serial than the current
     /// revision, a document of another lineage or without one, and a document with pending operations that aren't
-    /// pending in the stack. The import drops such operations. A stack without a current revision accepts any lineage
-    /// and serial.
+    /// pending in the stack. A forced import drops such operations. A stack without a current revision accepts any
+    /// lineage and serial.
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Locked` by another writer; `Conflict` when the document doesn't match

@@ -151,7 +151,7 @@ impl Update {
         Self { locked, id, log }
     }
 
-    /// Marks the stack as unreliable until it is saved with a snapshot that breaks no rule.
+    /// Marks the stack as unreliable. [`Self::replace_state`] with a snapshot that breaks no rule clears the mark.
     pub(crate) async fn mark_unreliable(&self) -> Result<()> {
         snapshots::invalidate(&self.locked).await
     }
@@ -184,8 +184,12 @@ impl Mutation {
     /// error. `entry` is the resource as the provider returned it; none for a deletion, a discard and a failure.
     /// `reasons` are the provider's explanations of a partial outcome; otherwise empty.
     ///
-    /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
-    /// operation, and no resource is changed in the state.
+    /// Returns violations if the result isn't recorded as it is:
+    ///
+    /// - If it breaks rules, the result, with id and outputs, is kept on the pending operation, and no resource is
+    ///   changed in the state.
+    /// - If values can't be sealed or are too large, the resource is recorded with its id, without these values, and as
+    ///   partly done.
     ///
     /// # Errors
     /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when the result could not be recorded. With

@@ -43,7 +43,8 @@ pub struct CollectionReport {
     /// Number of remaining revisions.
     pub kept: usize,
     /// Number of remaining revisions that the retention doesn't keep. They remain because the journal can be cut only
-    /// where a writer took the lock, or at a checkpoint. Zero while items wait for the end of their grace period.
+    /// where a writer took the lock, or at a checkpoint. Zero if this run drops nothing because items of an earlier
+    /// drop wait for the end of their grace period.
     pub held_back: usize,
     /// The oldest remaining revision; none if the stack has no revisions.
     pub oldest: Option<RevisionId>,
@@ -120,11 +121,14 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
     Ok(Plan::new(stack, &survey, retention, &now).await?.report)
 }
 
-/// Drops the revisions that the retention doesn't keep, and deletes those dropped a grace period ago.
+/// Drops the revisions that the retention doesn't keep. Deletes the items that an earlier run dropped, if their grace
+/// period has passed.
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
-    // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
+    // This lock excludes imports. A snapshot that an import has stored, but no record names yet, would be deleted as
+    // unused.
     let _alone = locked.storing.write().await;
-    // Excludes checkpoints: a page that is stored but not yet named by the head would be deleted as unused.
+    // This lock excludes checkpoints. A page that a checkpoint has stored, but the head doesn't name yet, would be
+    // deleted as unused.
     let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;

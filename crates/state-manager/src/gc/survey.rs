@@ -120,7 +120,8 @@ impl Survey {
             }
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
-        // A record after the floor may name a base before it, whose snapshot a collection may have deleted.
+        // A record after the floor may name a base before the floor. A collection may have deleted the snapshot of such
+        // a base.
         candidates.retain(|base| base.start >= floor);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
@@ -252,7 +253,7 @@ impl Survey {
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
-            // The backend lists only those parts of the journal that lie before the cut and that fencing doesn't need.
+            // Of the journal, the backend lists only the parts before the cut, without those that fencing needs.
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)
@@ -308,8 +309,8 @@ impl Survey {
         history_index::history_of(stack, writer, pages).await
     }
 
-    /// The snapshots to which the frames from slot `from` on refer, except for those that only revisions for which
-    /// `is_gone` returns true need.
+    /// The snapshots to which the frames from slot `from` on refer. References of a detached revision for which
+    /// `is_gone` returns true are ignored.
     fn needed_from(&self, from: Slot, is_gone: &dyn Fn(&RevisionId) -> bool) -> BTreeSet<&ObjectName> {
         let needed = self.needed.iter();
         let needed = needed.filter(|(slot, _, by)| *slot >= from && !by.as_ref().is_some_and(is_gone));

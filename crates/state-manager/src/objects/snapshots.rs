@@ -28,8 +28,8 @@ pub(crate) struct PackedSnapshot {
     pub(crate) bytes: Bytes,
 }
 
-/// Encodes and compresses a snapshot, line by line. All frames before `slot` are part of the snapshot. Takes time
-/// proportional to the size of the snapshot: never call it in the queue's task.
+/// Encodes and compresses a snapshot, line by line. `slot` becomes part of the object's name. Takes time proportional
+/// to the size of the snapshot: never call it in the queue's task.
 ///
 /// # Errors
 /// `Integrity` with one violation for each entry that is too large.
@@ -90,7 +90,7 @@ fn not_packed(source: std::io::Error) -> Error {
     }
 }
 
-/// Encodes a snapshot on a blocking thread and stores it. All frames before `slot` are part of the snapshot.
+/// Encodes a snapshot on a blocking thread and stores it. `slot` becomes part of the object's name.
 pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Slot) -> Result<SnapshotRef> {
     let packed = blocking(move || pack(&snapshot, slot)).await??;
     writer.create(&packed.reference.object(), packed.bytes).await?;

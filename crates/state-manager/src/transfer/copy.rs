@@ -26,11 +26,11 @@ pub struct CopyReport {
     pub name: StackName,
     /// The lineage of the stack, the same in both stores.
     pub lineage: Lineage,
-    /// Number of frames in the copied journal.
+    /// Number of frames in the stack's journal.
     pub frames: u64,
-    /// Number of copied objects: snapshots, history pages, logs, wrapped keys.
+    /// Number of the stack's objects: snapshots, history pages, logs, wrapped keys.
     pub objects: u64,
-    /// Whether a complete copy existed before.
+    /// Whether a complete copy existed before, so that nothing was copied but, if it was missing, the name.
     pub was_there: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Moves resources to another stack: three writes in a fixed order. The next lock of either stack
-//! [settles](super::settling) a move that was interrupted after one of them:
+//! Moves resources to another stack: three writes in a fixed order. If a move is interrupted between two of them, later
+//! locks of the two stacks [settle](super::settling) it:
 //!
 //! ```text
 //!  1. destination: MoveIn    the entries wait, not yet part of its state     crash after 1: move withdrawn

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Replaces all entries by those of a snapshot, as one revision. `parent` is the revision that must be current:
 /// `Some(None)` requires that the stack has no current revision, and `None` accepts any. Pending operations of the
-/// snapshot are recorded only if `cause` is the import from another system.
+/// snapshot are recorded only if `cause` is an import from another system.
 ///
 /// # Errors
 /// `Conflict` if another revision is current; `Integrity` with all violations if the snapshot breaks a rule. Then the
@@ -30,8 +30,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
-    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete the
-    // snapshot as unused.
+    // This lock is held until the record that names the stored snapshot is durable. Before that, a concurrent
+    // collection would delete the snapshot as unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;

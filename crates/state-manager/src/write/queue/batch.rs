@@ -18,7 +18,7 @@ const FULL_BYTES: usize = 1 << 20;
 /// A message to the queue.
 pub(crate) enum Request {
     Job(Job),
-    /// Writes all waiting jobs, then stops the queue.
+    /// Writes all waiting jobs, then stops the queue. The reply is the end of the journal.
     Close(oneshot::Sender<Result<Tail>>),
 }
 
