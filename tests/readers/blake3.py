@@ -17,7 +17,8 @@ MIXED = (
 CHUNK, BLOCK = 1024, 64
 CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
 
-# Number of chunks that are compressed together: enough to hide the cost of the interpreter, few enough for the cache.
+# Number of chunks that are compressed together. It is high enough to hide the cost of the interpreter, and low enough
+# for the CPU's cache.
 GROUP = 2048
 
 
@@ -38,6 +39,10 @@ def digest(*parts):
 
 
 def _compress(state, block, counter, length, flags, lanes):
+    """Compresses one block in each lane. Returns the words of the new chaining values.
+
+    `counter` is the number of the chunk as two words, the low one first.
+    """
     ones = _ones(lanes)
     mask = 0xFFFFFFFF * ones
     low, high = counter
@@ -62,6 +67,7 @@ def _compress(state, block, counter, length, flags, lanes):
 
 
 def _chunk(data, number, root):
+    """Returns the chaining value of a single chunk. `root` is the flag ROOT if this is the only chunk, else 0."""
     blocks = [data[at:at + BLOCK] for at in range(0, len(data), BLOCK)] or [b""]
     state = list(IV)
     for index, block in enumerate(blocks):
@@ -74,6 +80,7 @@ def _chunk(data, number, root):
 
 
 def _full_chunks(data, first, count):
+    """Returns the chaining values of `count` full chunks, beginning with the chunk number `first`."""
     words = _words(data[first * CHUNK:(first + count) * CHUNK])
     state = [word * _ones(count) for word in IV]
     numbers = range(first, first + count)
@@ -86,6 +93,7 @@ def _full_chunks(data, first, count):
 
 
 def _parents(values):
+    """Returns the next level of the tree: the parent of each pair of values, and an odd last value unchanged."""
     pairs = len(values) // 2
     words = _words(b"".join(values[:2 * pairs]))
     block = [_lanes(words[word::16]) for word in range(16)]
@@ -100,6 +108,7 @@ def _ones(lanes):
 
 
 def _words(data):
+    """Returns the 32-bit words of bytes in little-endian order."""
     words = array("I", bytes(data))
     if words.itemsize != 4:
         raise SystemExit("this Python has no 32-bit array")
@@ -109,6 +118,7 @@ def _words(data):
 
 
 def _lanes(words):
+    """Returns the integer that contains one word in each lane."""
     lanes = array("Q", words)
     if sys.byteorder == "big":
         lanes.byteswap()

@@ -2,9 +2,15 @@
 
 from stored import Number, Refused, canonical
 
+# The kinds of updates that run a program. Their start clears the plugins of the manifest, and their end sets its time
+# and version.
 DRIVEN = ("update", "refresh", "destroy")
+
+# The operations that remove an entry, and all operations that have a begin record.
 REMOVALS = ("delete", "discard")
 BEGUN = ("create", "update", "delete", "read", "import", "discard")
+
+# Number of mutations whose outcome a state remembers.
 WINDOW = 1024
 SNAPSHOT_MEMBERS = (
     "format-version stack deployment-id lineage serial program manifest generated-at pending-operations invalidated "
@@ -17,6 +23,7 @@ class Broken(Exception):
 
 
 def key_of(entry):
+    """Returns the key of an entry or target: its address, and its deposed key or None."""
     return entry["address"], entry.get("deposed")
 
 
@@ -36,10 +43,17 @@ def with_members(entry, /, **changes):
 
 
 def number(value):
+    """Returns an integer as a JSON number."""
     return Number(str(value))
 
 
 class State:
+    """The state of a stack.
+
+    `recorded` contains the entries that the open update recorded, `base` the others. Both are in order, and the entries
+    of the state are `recorded` followed by `base`.
+    """
+
     def __init__(self, lineage):
         self.lineage, self.serial, self.current = lineage, 0, None
         self.recorded, self.base = [], []
@@ -52,6 +66,7 @@ class State:
 
     @classmethod
     def of_snapshot(cls, lineage, snapshot, where):
+        """Returns the state that a snapshot describes. `where` names the snapshot in errors."""
         if snapshot.get("lineage") != lineage:
             raise Refused(f"{where}: the snapshot belongs to another stack")
         state = cls(lineage)
@@ -108,7 +123,10 @@ class State:
         return canonical(snapshot)
 
     def apply(self, record, load, where):
-        """Applies one record. `load` is a function that returns the snapshot of a reference."""
+        """Applies one record.
+
+        `load` is a function that returns the snapshot of a reference. `where` names the record in errors.
+        """
         ((kind, content),) = record.items()
         try:
             getattr(self, "_" + kind.replace("-", "_"))(content, load)
@@ -319,7 +337,10 @@ class State:
             self._remember(end["id"], end["outcome"] == "arrived")
 
     def settle(self, chain):
-        """Completes the id of a revision that the last frame committed. `chain` is the chain after it, in hex."""
+        """Completes the id of the revision that the last frame committed, if it committed one.
+
+        `chain` is the chain after that frame, in hexadecimal.
+        """
         if isinstance(self.current, int):
             self.current = f"{self.current}-{chain[:16]}"
 
@@ -343,11 +364,13 @@ class State:
         raise Broken("the mutation isn't pending")
 
     def _remember(self, id, applied):
+        """Remembers whether a mutation took effect, and forgets the oldest one beyond the limit."""
         self.window[id] = applied
         if len(self.window) > WINDOW:
             del self.window[next(iter(self.window))]
 
     def _count(self, op):
+        """Adds one to the count of an operation in the open update."""
         if self.update is not None:
             before = int(self.update.get("counts", {}).get(op, 0))
             self._set_counts({op: number(before + 1)})
@@ -366,7 +389,8 @@ class State:
     def _find(self, key):
         """Returns the list and the index of an entry.
 
-        A list is replaced and never changed in place, so that `_end` can restore the lists before a refused result.
+        Changes replace a list and never modify it in place. `_end` can therefore restore both lists after a refused
+        result.
         """
         for list_ in (self.recorded, self.base):
             for at, entry in enumerate(list_):
@@ -378,6 +402,7 @@ class State:
         return any(key_of(entry) == key for entry in self.entries())
 
     def _splice(self, key, replacement):
+        """Replaces an entry in place by the list that `replacement` returns for it. Returns the old entry."""
         list_, at = self._find(key)
         changed = list_[:at] + replacement(list_[at]) + list_[at + 1:]
         if list_ is self.recorded:
@@ -396,6 +421,11 @@ class State:
         self.recorded = self.recorded + [entry]
 
     def _outcome(self, pending, outcome, entry, reasons, by_hand=False):
+        """Applies the result of a pending operation: its success or its partial success.
+
+        The entry of an end is recorded. With `by_hand`, for a resolution, the entry replaces the old one in place or is
+        appended to the base.
+        """
         op, target = pending["op"], key_of(pending["target"])
         exists = self._exists(target)
         if op in REMOVALS:
@@ -488,7 +518,12 @@ def references(entry):
 
 
 def prune(entries, address, parent, id):
-    """Returns the entries without their references to the removed entry with this address, parent and id."""
+    """Returns the entries after the removal of the entry with this address, parent and id.
+
+    An entry loses its references to the address unless another generation of the address precedes the entry. A child of
+    the removed entry becomes a child of `parent`. An entry loses its provider if the provider has this address and id,
+    unless such a generation precedes the entry.
+    """
     changed, is_after = [], False
     for entry in entries:
         if not is_after and address in references(entry):
@@ -508,6 +543,8 @@ def prune(entries, address, parent, id):
 
 
 def without(entry, address, parent):
+    """Returns an entry without references to this address. A child of the address becomes a child of `parent`."""
+
     def left(items):
         return [item for item in items if item != address]
 
@@ -556,6 +593,7 @@ def problems(entries):
 
 
 def by_itself(entry):
+    """Yields a message for each rule that an entry violates regardless of other entries."""
     kind = entry["type"]
     required = ("library", "library-type") if kind == "library-call" else ("kind",)
     for name in required:

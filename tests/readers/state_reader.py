@@ -7,8 +7,8 @@ This program was written from docs/format.md alone, to prove that the page suffi
 write to the folder while it runs. It checks every link of the journal, every snapshot and every revision document, and
 replays the whole history.
 
-Exit codes: 0 the stack is intact; 1 a file is damaged; 2 the store or stack is missing; 3 the format is another one, or
-the stack is sealed.
+Exit codes: 0 the stack is intact; 1 a file is damaged; 2 the store or stack is missing; 3 the store has another format,
+or the stack is sealed.
 """
 
 import sys
@@ -70,6 +70,8 @@ class Header:
 
 
 class Frame:
+    """A frame of the journal. `chain` is the chain after the frame."""
+
     def __init__(self, header, payload, chain):
         self.kind, self.epoch, self.slot = header.kind, header.epoch, header.slot
         self.is_tagged, self.total = header.is_tagged, header.total
@@ -99,6 +101,7 @@ def read_frame(data, at, chain):
 
 
 def has_header_after(data, at):
+    """Returns whether a valid header of a frame begins after this offset."""
     at = data.find(b"SJF1", at + 1)
     while at >= 0:
         if not Header(data[at:at + HEADER]).problem:
@@ -127,6 +130,11 @@ def is_torn(data, at):
 
 
 class Segment:
+    """A file of the journal.
+
+    An adopted segment (epoch 0) is a copy of a journal from another store. It begins with a chain instead of a fence.
+    """
+
     def __init__(self, stack, name):
         self.name, self.path = name, os.path.join("journal", name)
         slot, epoch = SEGMENT.fullmatch(name).groups()
@@ -183,6 +191,8 @@ class Segment:
 
 
 class Store:
+    """The store in a folder."""
+
     def __init__(self, folder):
         self.folder = folder
         if not os.path.isfile(os.path.join(folder, "format")):
@@ -227,6 +237,8 @@ class Store:
 
 
 class Stack:
+    """A stack of the store, as its name pointer and its head describe it."""
+
     def __init__(self, store, pointer):
         self.store, self.lineage = store, pointer["target"]["lineage"]
         self.folder = os.path.join("stacks", self.lineage)
@@ -312,13 +324,16 @@ class Stack:
         return frames
 
     def _check_anchor(self, slot, chain, where):
-        """Refuses a chain before a slot if the head names another one."""
+        """Refuses `chain`, the chain before a slot, if the head names another chain for that slot."""
         for known, expected in self.anchors():
             if known == slot and chain.hex() != expected:
                 raise Refused(f"{where}: the chain before slot {slot} isn't the one in the head")
 
     def _back(self, name, begin):
-        """Returns segments with their ends, from the last one back to the segment that contains the slot `begin`."""
+        """Returns segments from the last one back to the segment that contains the slot `begin`.
+
+        Each segment comes with the end that the fence of the next segment names, or None for the last segment.
+        """
         steps, end = [], None
         while True:
             segment = Segment(self, name)
@@ -367,6 +382,7 @@ class Stack:
         return snapshot
 
     def state_at(self, base):
+        """Returns the state at a base: that of its snapshot, or the empty state if it has none."""
         if "snapshot" not in base:
             if base["start"] != "0":
                 raise Refused(f"{self.where('head.json')}: a base after slot 0 has no snapshot")
@@ -411,18 +427,23 @@ class Verified:
         self._check_documents()
 
     def _note(self, frame, record):
+        """Remembers the revision that a record makes, if it makes one."""
         ((kind, content),) = record.items()
         if kind in ("update-end", "detached-revision"):
             revision = f"{content['serial']}-{frame.chain.hex()[:16]}"
             self.made[revision] = (frame, {kind: content})
 
     def _compare(self, base, state):
+        """Refuses a checkpoint that differs from the replayed state."""
         if "snapshot" in base and self.stack.state_at(base).comparable() != state.comparable():
             where = self.stack.where("snapshots")
             raise Refused(f"{where}: slot {base['start']}: the checkpoint differs from the state of the journal")
 
     def _documents(self):
-        """Returns the documents on the pages that head and index name. Other files in `updates/` are ignored."""
+        """Returns the documents on the pages that the head and the index name, each with the file that contains it.
+
+        Other files in `updates/` are ignored.
+        """
         stack, documents = self.stack, []
         history = stack.head.get("history", {})
         pages = history.get("pages", [])
@@ -441,7 +462,7 @@ class Verified:
         return documents
 
     def _named(self, reference, ending):
-        """Where an object in `updates/` is, and its bytes, which have the digest of the reference."""
+        """Returns path and bytes of an object in `updates/`. The bytes must have the digest of the reference."""
         path = f"updates/{int(reference['first']):020}-{reference['digest'][:16]}.{ending}"
         where, data = self.stack.where(path), self.stack.read(path, MAX_OBJECT)
         if len(data) != int(reference["length"]) or digest(data) != reference["digest"]:
@@ -449,6 +470,7 @@ class Verified:
         return where, data
 
     def _check_documents(self):
+        """Checks that documents and journal describe the same revisions."""
         stack, listed, last = self.stack, set(), -1
         floor = int(stack.head.get("collection", {}).get("serial", 0))
         for where, body in self.documents:
@@ -481,7 +503,7 @@ class Verified:
         for revision, (_frame, made) in self.made.items():
             log = made.get("update-end", {}).get("log")
             name = f"{int(REVISION.fullmatch(revision)[1]):020}.jsonl.zst"
-            # A log may be missing after a crash. One that no revision names has no meaning.
+            # A log that a revision names may be missing after a crash. A log that no revision names is ignored.
             if log and name in stored:
                 where, data = self.stack.where("logs/" + name), self.stack.read("logs/" + name, MAX_OBJECT)
                 if len(data) != int(log["length"]) or digest(data) != log["digest"]:

@@ -149,8 +149,8 @@ SHAPES = {
     "FOREIGN": ("imported=number at=number highest=number", ""),
 }
 
-# Values with alternatives: an object with one member of this name and shape, or the name alone as a text. `?` allows
-# null.
+# Values with alternatives, as `name=shape` or `name`. `name=shape` is an object with one member of this name and shape.
+# `name` is the name alone, as a text. `?` after a shape also allows null.
 ALTERNATIVES = {
     "TARGET": "lineage=uuid removed=uuid moved-to=MOVEDTO",
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
@@ -204,6 +204,7 @@ def check(value, shape, where):
 
 
 def _pairs(text):
+    """Returns the shape of each name in a list of `name=shape` or `name`; an empty shape for a name alone."""
     return dict((part.split("=") + [""])[:2] for part in text.split())
 
 
@@ -237,6 +238,7 @@ def _check_entry(value, where):
 
 
 def digest(*parts):
+    """Returns the BLAKE3 digest of the concatenated parts in hexadecimal."""
     return blake3.digest(*parts).hex()
 
 

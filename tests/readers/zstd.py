@@ -39,6 +39,8 @@ def decompress(data, limit):
 
 
 class _Frame:
+    """Decompresses the frame at an offset and appends its content to `out`. `end` is the offset after the frame."""
+
     def __init__(self, data, at, out, limit):
         self.data, self.out, self.limit = data, out, limit
         self.start = len(out)
@@ -237,7 +239,7 @@ class _Backward:
         if not data or not data[-1]:
             raise ZstdError("a stream has no end mark")
         self.left = 8 * (len(data) - 1) + data[-1].bit_length() - 1
-        # Reading before the start gives zeros.
+        # Up to 64 bits before the start read as zeros.
         self.data = bytes(8) + bytes(data)
 
     def read(self, count):

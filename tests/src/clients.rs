@@ -40,7 +40,7 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
 }
 
 /// Returns the folder with the Terraform providers that `cargo xtask clients` built. `names` are the required
-/// providers.
+/// providers. `untested` describes the behaviour that a skip leaves untested.
 ///
 /// Returns `None` and reports a skip if one of the providers is missing. Returns `None` without a report if none of
 /// `STATE_CLIENTS_DIR`, `XDG_CACHE_HOME` and `HOME` is set.

@@ -62,7 +62,7 @@ pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     text
 }
 
-/// Writes [`COUNT`] resources with one instance each.
+/// Writes [`COUNT`] resources with one instance each. `place` is the index of their type in [`RESOURCES`].
 fn separate(text: &mut String, module: usize, place: usize) {
     for index in 0..COUNT {
         resource(text, module, place, Some(index));
@@ -70,7 +70,8 @@ fn separate(text: &mut String, module: usize, place: usize) {
     }
 }
 
-/// Writes a resource with all its instances, or with the single instance `alone`.
+/// Writes a resource: with all [`COUNT`] instances if `alone` is `None`, otherwise with one instance, whose number is
+/// `alone`. `place` is the index of its type in [`RESOURCES`].
 fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>) {
     let (kind, name) = RESOURCES[place];
     let name = name.to_owned() + &alone.map(|index| format!("_{index:02}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! P3: a changed or missing byte causes an error that names the file, or has no visible effect.
+//! Promise P3 of `docs/architecture.md`: a changed or missing byte causes an error that names the file, or has no
+//! visible effect.
 
 mod damage;
 
@@ -107,7 +108,9 @@ struct Observed {
     state: Arc<State>,
     history: Vec<Revision>,
     contents: Vec<(RevisionId, Snapshot)>,
+    /// Number of journal frames that `verify` read.
     frames: u64,
+    /// Number of snapshots that `verify` read.
     snapshots: u64,
 }
 
@@ -137,7 +140,7 @@ async fn observe(dir: &Path) -> Result<Observed> {
     })
 }
 
-/// Creates a store with an import, a stored snapshot, several sessions, checkpoints, a rollback and a clean close.
+/// Creates a store with an import, a detached revision, several sessions, checkpoints, a rollback and a clean close.
 async fn build(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -175,7 +178,7 @@ async fn assert_all_classes_exist(stack: &Stack, dir: &Path) -> Result<()> {
     let found = stack.verify(true).await?;
     assert!(
         found.snapshots > 2,
-        "expected a stored snapshot and two checkpoints: {found:?}"
+        "expected the snapshots of an import and of a detached revision, and checkpoints: {found:?}"
     );
     let files = Files::list(dir);
     for class in damage::CLASSES {
@@ -211,7 +214,7 @@ async fn update(session: &Session, name: &str, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes an entry with large outputs several times, so that a checkpoint is due, and then with small outputs.
+/// Writes one entry four times with large outputs, so that a checkpoint is due, and then once with small outputs.
 async fn bulk(session: &Session, round: u64) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))

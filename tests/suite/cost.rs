@@ -1,5 +1,5 @@
-//! P5: the cost of a mutation doesn't depend on the number of entries. The tests count operations instead of measuring
-//! time.
+//! Promise P5 of `docs/architecture.md`: the cost of a mutation doesn't depend on the number of entries. The tests
+//! count operations instead of measuring time.
 
 use crate::process::WORKER;
 use serde_json::Value;

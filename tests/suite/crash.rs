@@ -1,5 +1,5 @@
-//! P1 and P7: acknowledged mutations survive `kill -9`, and operations that began and didn't end are pending
-//! afterwards.
+//! Promises P1 and P7 of `docs/architecture.md`: acknowledged mutations survive `kill -9`, and operations that began
+//! and didn't end are pending afterwards.
 
 mod model;
 mod moves;
@@ -76,8 +76,8 @@ fn kill(worker: Worker, first: &[Line], model: &mut Model) {
     }
 }
 
-/// Compares the store with the model. Reads without a lock, and at random also as the next lock holder. `deep` also
-/// verifies all stored data.
+/// Compares the store with the model. Reads without a lock, and at random also as the next lock holder. With `deep`,
+/// also verifies all stored data.
 async fn reopen(dir: &Path, model: &mut Model, dice: &mut Dice, replay: &str, deep: bool) {
     let stack = stack(dir).await.expect(replay);
     let tip = stack.tip().await.expect(replay);

@@ -161,7 +161,7 @@ fn add_keys(add: Add<'_>) {
     }
 }
 
-/// Documents with tags and digests that bind them.
+/// Adds a head, two name pointers and a reference to a log, with their tags and digests.
 fn add_bound(add: Add<'_>) {
     let key = stack_key();
     let nonce = |byte| Nonce::from_bytes([byte; 16]);

@@ -1,5 +1,5 @@
-//! Stores that earlier versions wrote can still be opened: `tests/golden/` has one store of the current format. A store
-//! of an earlier format is refused with its number.
+//! A store that an earlier version wrote can still be opened if it has the current format: `tests/golden/` has such a
+//! store. A store of an earlier format is refused, with an error that names the format's number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 

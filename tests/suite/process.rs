@@ -115,6 +115,7 @@ impl Worker {
         self.rest()
     }
 
+    /// Reads the output until the worker exits. Returns whether the exit code was 0, and the lines.
     fn rest(&mut self) -> (bool, Vec<Line>) {
         let mut lines = Vec::new();
         while let Some(line) = self.next_line() {
@@ -154,7 +155,7 @@ fn parsed(lines: Lines<BufReader<ChildStdout>>) -> impl Iterator<Item = Line> {
     })
 }
 
-/// Returns whether a program is installed, which must accept the option `-V`.
+/// Returns whether a program is installed. The program must accept the option `-V`.
 pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program)
         .arg("-V")

@@ -1,5 +1,5 @@
-//! P2: two processes use one stack. Only the lock holder can write. The other process gets an error that names the
-//! holder. A holder whose lock was taken over is fenced.
+//! Promise P2 of `docs/architecture.md`: two processes use one stack. Only the lock holder can write. The other process
+//! gets an error that names the holder. A holder whose lock was taken over is fenced.
 
 use crate::crash::Model;
 use crate::process::Worker;
@@ -111,7 +111,8 @@ pub(crate) fn assert_names_holder(error: &Error, pid: u32) {
     );
 }
 
-/// Suspends a writer, takes over its lock, writes, and resumes the suspended writer.
+/// Suspends a writer at `delay` after its first acknowledgement, takes over its lock, writes, and resumes the suspended
+/// writer. Asserts that no later write of that writer is visible.
 async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     let mut model = Model::default();
     let mut steps = Steps::default();

@@ -1,5 +1,5 @@
-//! P9: states of Terraform are exported byte for byte as they were imported, and Terraform accepts exports of later
-//! revisions.
+//! Promise P9 of `docs/architecture.md`: states of Terraform are exported byte for byte as they were imported, and
+//! Terraform accepts exports of later revisions.
 
 mod cli;
 mod providers;
@@ -218,7 +218,7 @@ impl Scenario {
     }
 }
 
-/// The compared parts of a state file.
+/// The parts of a state file that the tests compare.
 struct Facts {
     lineage: String,
     serial: u64,

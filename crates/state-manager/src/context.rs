@@ -1,6 +1,6 @@
-//! Parameters of every function that reads or writes a stack: the backend, the stack's identity, the environment, keys
-//! and known stacks. Inner modules take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack))
-//! wrap one.
+//! The parameters that every function on a stack needs: the backend, the stack's identity, the environment, keys and
+//! known stacks. Functions of inner modules take a context as an argument; the façades ([`Stacks`](crate::Stacks),
+//! [`Stack`](crate::Stack)) wrap one.
 
 use crate::environment::Environment;
 use crate::expectations::Expectations;
@@ -23,10 +23,13 @@ pub(crate) struct StoreContext {
     pub(crate) environment: Environment,
     /// Id of a client lock that this client holds: the default for each stack that is opened from this context.
     pub(crate) client_lock: Option<Arc<str>>,
+    /// Provider of the stacks' data keys. Without one, sealed values stay sealed.
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
+    /// Memory of the stacks that this client has seen. Without one, an exchanged stack isn't detected.
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
-    /// Folder for provider results that can't be recorded.
+    /// Folder for provider results that can't be recorded. Without one, they aren't saved.
     pub(crate) spool: Option<Arc<Path>>,
+    /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
     /// Receives the standing of each stack that is opened.
@@ -123,12 +126,12 @@ impl StackContext {
         self.store.observer.as_deref()
     }
 
-    /// Folder for provider results that can't be recorded.
+    /// Folder for provider results that can't be recorded; none if none is configured.
     pub(crate) fn spool(&self) -> Option<Arc<Path>> {
         self.store.spool.clone()
     }
 
-    /// Id of the client lock that this client holds.
+    /// Id of the client lock that this client holds; none if it holds none.
     pub(crate) fn client_lock_id(&self) -> Option<&str> {
         self.client_lock.as_deref()
     }
@@ -164,14 +167,14 @@ impl StackContext {
     /// Another stack of the same store, without this stack's client lock, opened keys and expectations.
     pub(crate) fn sibling(&self, name: StackName, lineage: Lineage) -> Self {
         let mut sibling = self.store.stack(name, lineage).without_expectations();
-        // A client lock belongs to one stack. With this lock's id, `client_lock::gate` would report the lock of the
-        // other stack as lost.
+        // A client lock belongs to one stack. With the id of this stack's lock, `client_lock::gate` would report that
+        // the lock of the other stack was lost.
         sibling.client_lock = None;
         sibling
     }
 }
 
-/// The provider of a stack's data keys, and the keys that were already unwrapped.
+/// The provider of a stack's data keys, and the keys that were already unwrapped. Clones share these keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,
@@ -206,11 +209,13 @@ impl Keyring {
         self.provider.as_deref()
     }
 
+    /// A data key that was already unwrapped; none if it wasn't.
     pub(crate) fn known(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.get(&id).cloned()
     }
 
+    /// Remembers an unwrapped data key.
     pub(crate) fn keep(&self, key: &Arc<dyn StackKey>) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.insert(key.id(), Arc::clone(key));

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// them.
 ///
 /// If every clone is dropped without a close, queued work is still written and the lock is released. Only the watermark
-/// is missing then, with which the next owner would detect a truncated journal.
+/// is missing then: the recorded end of the journal, by which readers detect that the journal was truncated.
 #[derive(Clone, Debug)]
 pub struct Session {
     stack: Stack,
@@ -46,7 +46,8 @@ impl Session {
         self.locked.state()
     }
 
-    /// The operations that were pending when this session took the lock. They must be resolved, never dropped.
+    /// The operations that were pending when this session took the lock. They stay pending until they are resolved, for
+    /// example with [`Session::resolve`].
     pub fn recovered(&self) -> &[PendingOperation] {
         &self.locked.recovered
     }
@@ -69,17 +70,17 @@ impl Session {
         self.locked.writer.check().await
     }
 
-    /// Whether a mutation was applied; none while it is pending, and when the state doesn't know it or no longer
-    /// remembers it.
+    /// The outcome of a mutation: `Some(true)` if it took effect, `Some(false)` if not. `None` if it is pending,
+    /// unknown, or too old to be remembered.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.state().lookup(id)
     }
 
-    /// An entry of [`Session::state`] with its values opened. All values of this state are sealed with the stack's
+    /// An entry of [`Session::state`] with its values decrypted. All values of this state are sealed with the stack's
     /// present key, so earlier keys are not tried.
     ///
     /// # Errors
-    /// `Sealed` when a value was altered in the store.
+    /// `Sealed` when a value can't be decrypted, because it was altered in the store.
     pub fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
         self.locked.seal.reveal(entry)
     }
@@ -93,12 +94,12 @@ impl Session {
         Ok(Update::new(self.locked.clone(), id))
     }
 
-    /// Changes resources by hand, as one revision. `expected` is the state that the changes were made for: its current
-    /// revision must still be current.
+    /// Changes resources by hand, as one revision. `expected` is the state for which the changes were made: its current
+    /// revision must still be the current one.
     ///
     /// # Errors
     /// `Conflict` when another revision was made in the meantime; `Integrity` with every rule that the changes would
-    /// break. Then nothing is written.
+    /// break. After these errors the stack is unchanged.
     pub async fn edit(
         &self,
         request: UpdateRequest,
@@ -134,10 +135,10 @@ impl Session {
     /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and no session of it wrote
-    /// the result; `NotFound` when its mutation is neither pending nor
-    /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
-    /// the resource and resolve the operation by hand.
+    /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and the file wasn't
+    /// written by a session of this stack; `NotFound` when the mutation is neither pending nor remembered; `Integrity`
+    /// when the result breaks a rule; `Invalid` for a deletion that was partly done: check the resource and resolve the
+    /// operation by hand.
     pub async fn record_spooled(
         &self,
         request: UpdateRequest,
@@ -146,11 +147,12 @@ impl Session {
         spool::record_spooled(&self.locked, request, spooled).await
     }
 
-    /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid
-    /// of the resource with the same key and the same id; the stack's pending operations stay.
+    /// Replaces all resources by those of a snapshot, as one revision. A resource without a uid gets the uid of the
+    /// present resource with the same key and the same id, or a new one. The stack's pending operations stay.
     ///
-    /// `foreign` names the system that the snapshot was exported from, and the snapshot's serial in that system.
-    /// Operations that are pending in such a snapshot become pending in this stack.
+    /// `foreign` names the other system from which the snapshot was exported, and the snapshot's serial in that system.
+    /// Operations that are pending in such a snapshot become pending in this stack. With `None`, the pending operations
+    /// of the snapshot are dropped.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -164,11 +166,12 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, None).await
     }
 
-    /// As [`Session::import`], but only while `parent` is still the current revision. `None` means a stack without
-    /// a current revision.
+    /// As [`Session::import`] without `foreign`, but only while `parent` is still the current revision. `None` as
+    /// `parent` requires that the stack has no current revision.
     ///
     /// # Errors
-    /// `Conflict` when another revision is current: then no reader sees anything of the snapshot.
+    /// `Conflict` when another revision is current: then no reader sees anything of the snapshot. Also as
+    /// [`Session::import`].
     pub async fn import_onto(
         &self,
         request: UpdateRequest,
@@ -181,8 +184,8 @@ impl Session {
     }
 
     /// Replaces all resources, the outputs and the header by those of a snapshot that was edited or repaired by hand,
-    /// as one revision. A resource with the same key and the same id as before keeps its uid; the stack's pending
-    /// operations stay.
+    /// as one revision. A resource without a uid gets the uid of the present resource with the same key and the same
+    /// id, or a new one. The stack's pending operations stay.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -194,13 +197,14 @@ impl Session {
     /// now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
     ///
     /// # Errors
-    /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending, and when the request isn't
-    /// forced and would revert a move in this stack but not in the other one: see [`Stack::crossed_moves`].
+    /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending. Also `Conflict` when the
+    /// rollback would revert a move in this stack but not in the other one, unless the request is forced: see
+    /// [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         snapshots::rollback(&self.locked, request, to).await
     }
 
-    /// Makes a stored or earlier revision current. Returns the new revision.
+    /// Makes the content of an earlier or detached revision current, as a new revision, which is returned.
     ///
     /// # Errors
     /// As [`Session::rollback`].
@@ -244,18 +248,18 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
-    /// source is the commit point. A move that is interrupted before the commit point has no effect. A move that is
-    /// interrupted later is completed when one of the two stacks is locked again.
+    /// Moves resources from this stack to another locked stack of the same store, as one revision in each stack. The
+    /// revision of this stack, the source, is the commit point. A move that is interrupted before the commit point has
+    /// no effect. A move that is interrupted later is completed when one of the two stacks is locked again.
     ///
     /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.
     ///
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
     /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
-    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when it isn't known yet
-    /// whether the source committed the move. Also `Indeterminate` when the resources left the source and the
-    /// destination couldn't record them: then they wait at the destination until it is locked again.
+    /// sealed for the destination: after these errors nothing has moved. `Indeterminate` with the id of the move when
+    /// it isn't known yet whether the source committed the move. Also `Indeterminate` when the resources left the
+    /// source and the destination couldn't record them: then they wait at the destination until it is locked again.
     ///
     /// # Cancellation
     /// A future that is dropped interrupts the move.
@@ -279,8 +283,9 @@ impl Session {
         settling::settle_move(&self.locked, id).await
     }
 
-    /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. With `left`
-    /// the resources left the source and arrive here; otherwise they stay in the source.
+    /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. `left` states
+    /// whether the resources left the source: if so, they become resources of this stack, otherwise this stack discards
+    /// them.
     ///
     /// # Errors
     /// `NotFound` when nothing waits for this move; `Conflict` when the source can be read: then use
@@ -289,13 +294,15 @@ impl Session {
         settling::resolve_move(&self.locked, id, left).await
     }
 
-    /// Drops the revisions that the retention doesn't keep, and deletes those whose grace period since an earlier
-    /// drop has passed. Reads the whole history. Imports and writes through other handles wait meanwhile.
+    /// Drops the revisions that the retention doesn't keep: readers no longer see them. Deletes the objects of
+    /// revisions that an earlier call dropped, once their grace period has passed. Reads the whole history. Imports,
+    /// rollbacks and [`Session::write`] through clones of this session wait meanwhile.
     ///
     /// After a failure call `collect` again: dropped revisions stay dropped, and the next call deletes the rest.
     ///
     /// # Errors
-    /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged; `Fenced`.
+    /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged; `Fenced` when another
+    /// writer has taken the lock.
     ///
     /// # Cancellation
     /// A dropped future has the same effect as a failure.

@@ -139,8 +139,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused, and no
-    /// stack can be created while a key or a revision is expected.
+    /// The same store with a caller's expectations of its stacks. A stack that doesn't meet them is refused when it is
+    /// looked up, read or locked, and no stack can be created while a key or a revision is expected.
     #[must_use]
     pub fn with_expectations(mut self, expectations: Expectations) -> Self {
         self.context.expectations = Arc::new(expectations);
@@ -188,7 +188,8 @@ impl Stacks {
         self.context.backend.checkable()?.examine().await
     }
 
-    /// Removes the credentials that the store keeps for its user. A store in files keeps none.
+    /// Removes the credentials that the store has saved for its user. Does nothing if the store saves none, such as a
+    /// store in files.
     ///
     /// # Errors
     /// Any error of the store.
@@ -224,7 +225,8 @@ impl Stacks {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
 
-    /// The head of the stack with this name, without checking whether this client trusts it.
+    /// The head of the stack with this name, without checking whether this client trusts it; none if the stack doesn't
+    /// exist.
     ///
     /// # Errors
     /// `Corrupt` when the name pointer or the head is damaged.
@@ -241,12 +243,12 @@ impl Stacks {
         names::trust(&self.context, name).await
     }
 
-    /// The latest outputs that a stack published for recipients who can read nothing else of it; none if it published
-    /// none. Reads the name pointer and the outputs document only.
+    /// The latest outputs that a stack published for recipients of outputs, who can read nothing else of the stack;
+    /// none if it published none. Reads the name pointer and the outputs document only.
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Sealed` when no available identity opens the document; `Distrusted`
-    /// when the document is sealed with another key than the one seen before, or is older.
+    /// when the document is sealed with another key than the one that this client saw before, or is older.
     pub async fn published_outputs(&self, name: &StackName) -> Result<Option<PublishedOutputs>> {
         outputs::published_outputs(&self.context, name).await
     }
@@ -268,11 +270,11 @@ impl Stacks {
         }
     }
 
-    /// Creates an empty stack whose sensitive values are sealed. Its data key is made by the first session that has a
-    /// [key provider](Self::with_keys); until then sensitive values are refused.
+    /// Creates an empty stack whose sensitive values are sealed. The first session with a
+    /// [key provider](Self::with_keys) creates the data key; until then sensitive values are refused.
     ///
     /// # Errors
-    /// `Conflict` when a stack has this name, compared without case.
+    /// `Conflict` when a stack already has this name. Names that differ only in case count as equal.
     pub async fn new_stack(&self, name: &StackName) -> Result<Stack> {
         self.new_stack_with(name, SealingPolicy::Sensitive).await
     }
@@ -289,14 +291,14 @@ impl Stacks {
     /// Renames a stack. After a crash during the rename the stack has exactly one of the two names.
     ///
     /// # Errors
-    /// `NotFound`, `Locked`, or `Conflict` when the new name is taken.
+    /// `NotFound` when no stack is named `from`; `Locked` by another writer; `Conflict` when the new name is taken.
     pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
         let stack = names::require(&self.context, from).await?;
         let locked = lock::lock(&stack, "stack rename", None).await?;
         renaming::rename(&self.context, locked, to).await
     }
 
-    /// As [`Stacks::rename`], for a caller that holds the stack's lock. The lock is released afterwards.
+    /// As [`Stacks::rename`], for a caller that holds the stack's lock. The lock is released in any case.
     ///
     /// # Errors
     /// `Conflict` when the new name is taken.
@@ -304,22 +306,23 @@ impl Stacks {
         renaming::rename(&self.context, session.into_locked(), to).await
     }
 
-    /// Removes a stack. Its stored data stays until it is collected, but no writer can write to the stack again, not
-    /// even one that was suspended during the removal.
+    /// Removes a stack. Its stored data stays, but no writer can write to the stack again, not even one that was
+    /// suspended during the removal. Without `force`, a stack with resources isn't removed, which is not an error: the
+    /// result is [`Removal::HasResources`].
     ///
     /// # Errors
-    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from this stack waits at another stack,
-    /// unless forced.
+    /// `NotFound` when the stack doesn't exist; `Locked` by another writer; `Conflict` while a move from this stack
+    /// isn't settled at the other stack, unless forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
         let stack = names::require(&self.context, name).await?;
         let locked = lock::lock(&stack, "stack rm", None).await?;
         naming::remove(&self.context, locked, force).await
     }
 
-    /// As [`Stacks::remove`], for a caller that holds the stack's lock. The lock is released afterwards.
+    /// As [`Stacks::remove`], for a caller that holds the stack's lock. The lock is released in any case.
     ///
     /// # Errors
-    /// Any error of the store.
+    /// `Conflict` while a move from this stack isn't settled at the other stack, unless forced; any error of the store.
     pub async fn remove_held(&self, session: Session, force: bool) -> Result<Removal> {
         naming::remove(&self.context, session.into_locked(), force).await
     }
@@ -328,7 +331,7 @@ impl Stacks {
     /// deadlock. Settles interrupted moves between the two. Returns the sessions in the order of the arguments.
     ///
     /// # Errors
-    /// `Conflict` when both arguments are the same stack; any error of `lock`. Then neither stack is locked.
+    /// `Conflict` when both arguments are the same stack; any error of `lock`. After an error neither stack is locked.
     ///
     /// # Cancellation
     /// Dropping the future releases the locks that it took.
@@ -347,12 +350,12 @@ impl Stacks {
 
     /// Copies a stack of another store to this one: its journal, its revisions and its keys, with the same name and
     /// lineage. Takes no lock: it copies the stack as it is at one moment. The copy records the URL of its source.
-    /// The users must agree which of the two stacks is updated from then on.
+    /// Nothing keeps writers from updating both stacks afterwards: their users must agree which of the two to update.
     ///
     /// # Errors
     /// `Conflict` when another stack has this name here, when a copy of this stack exists here and either one was
-    /// changed since, or when the stack is being renamed; `Unsupported` by a store that can't receive stacks;
-    /// `Corrupt` when the comparison after copying finds a difference.
+    /// changed since, or when the source was removed or its rename is unfinished; `Unsupported` by a store that can't
+    /// receive stacks; `Corrupt` when the comparison after copying finds a difference.
     ///
     /// # Cancellation
     /// A future that is dropped leaves an unfinished copy that readers don't see: copy again to finish it.
@@ -371,13 +374,16 @@ impl Stacks {
 
     /// Replaces the state of a stack by an exported one, as a new revision.
     ///
-    /// A document that was exported from this stack, edited or not, is accepted as long as no revision was made since.
-    /// Every other document needs `request.forced`: an older document, a document of another lineage or without one,
-    /// and a document with pending operations that aren't pending in the stack (the import drops them).
+    /// A document that was exported from this stack, edited or not, is accepted as long as no update ended since.
+    /// Unless `request.forced` is set, these documents are refused: a document with a lower serial than the current
+    /// revision, a document of another lineage or without one, and a document with pending operations that aren't
+    /// pending in the stack. A forced import drops such operations. A stack without a current revision accepts any
+    /// lineage and serial.
     ///
     /// # Errors
-    /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it
-    /// can't be read; `Integrity` with all violations. Then nothing was written.
+    /// `NotFound` when the stack doesn't exist; `Locked` by another writer; `Conflict` when the document doesn't match
+    /// the stack; `Format` and `Malformed` when the document can't be read; `Integrity` with all violations. After
+    /// these errors the stack is unchanged.
     pub async fn import_deployment(
         &self,
         name: &StackName,
@@ -391,8 +397,8 @@ impl Stacks {
         locked.close_after(imported).await
     }
 
-    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with the request that the history
-    /// shows.
+    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with a request of the caller's own,
+    /// which describes the update in the history.
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Locked` when another writer holds it.
@@ -414,7 +420,7 @@ impl Stacks {
         self
     }
 
-    /// The stack with this name.
+    /// The stack with this name, or the error `NotFound`.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         names::require(&self.context, name).await.map(Stack::of)
     }

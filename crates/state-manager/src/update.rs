@@ -29,11 +29,12 @@ impl Update {
         self.id
     }
 
-    /// Records the intent to change a real resource. The intent is durable when this function returns: call the
-    /// provider after that.
+    /// Records the intent to change a real resource. Call the provider only after this function has returned, because
+    /// the intent is durable then.
     ///
-    /// The resources that the entry depends on must precede it in the state, so this update must already have recorded
-    /// them: by their own steps, or by [`Update::same`].
+    /// A resource must come after its dependencies in the state, and resources that an update records come before all
+    /// others. This update must therefore already have recorded the dependencies: by their own steps, or by
+    /// [`Update::same`].
     ///
     /// # Errors
     /// `Integrity` with every rule that the step would break; `Sealed` when the resource has sensitive values and the
@@ -49,8 +50,8 @@ impl Update {
         })
     }
 
-    /// Records that the resource was checked and needs no change. An entry equal to the recorded one causes no sync
-    /// of its own: it is written with the next batch, or at the close.
+    /// Records that the resource was checked and needs no change. If `entry` equals the recorded entry, this causes no
+    /// sync of its own: the record is written with the next batch, or at the close.
     ///
     /// # Errors
     /// `Integrity` when the resource doesn't exist, or was already recorded by this update.
@@ -66,17 +67,17 @@ impl Update {
         steps::step(&self.locked, StepChange::Replace(target), None, true).await
     }
 
-    /// Records the resource as the provider reports it. Without an `entry` the resource no longer exists, and
-    /// references to it are removed.
+    /// Records the resource as the provider reports it. `None` as `entry` means that the resource no longer exists: it
+    /// is removed, and so are references to it.
     ///
     /// # Errors
-    /// `Integrity` when the resource isn't in the state, or the reported one breaks a rule.
+    /// `Integrity` when the resource isn't in the state, or when `entry` breaks a rule.
     pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
         steps::refresh(&self.locked, target, entry).await
     }
 
-    /// Removes an entry that is pending replacement (its object is already deleted), because the replacement is no longer
-    /// wanted.
+    /// Removes an entry that is pending replacement: its object was deleted, and its replacement was not created yet.
+    /// Call this when the replacement is no longer wanted.
     ///
     /// # Errors
     /// `Integrity` when the entry isn't pending replacement.
@@ -85,7 +86,8 @@ impl Update {
         steps::step(&self.locked, change, None, true).await
     }
 
-    /// Records outputs of a resource that were registered after its step. `sensitive` names the sensitive ones.
+    /// Records outputs of a resource that were registered after its step. `sensitive` contains the names of the
+    /// sensitive outputs.
     ///
     /// # Errors
     /// `Integrity` when the resource doesn't exist.
@@ -93,8 +95,8 @@ impl Update {
         steps::outputs(&self.locked, target, outputs, sensitive).await
     }
 
-    /// Applies changes made by hand: all of them, or none. An entry without a uid keeps the uid of the one that it
-    /// replaces, or gets a new one.
+    /// Applies changes made by hand: all of them, or none. An entry without a uid gets the uid of the entry that it
+    /// replaces, or a new one.
     ///
     /// # Errors
     /// `Integrity` with every rule that the changes would break.
@@ -119,8 +121,8 @@ impl Update {
         steps::record(&self.locked, Record::SetOutputs(sealed)).await
     }
 
-    /// Buffers a log line of the engine or a provider. Costs no I/O: lines are stored when the update ends, so those
-    /// of an update that never ends are lost. Beyond 32 MiB lines are only counted.
+    /// Buffers a log line of the engine or a provider. Costs no I/O: the lines are stored when the update ends, so the
+    /// lines of an update that never ends are lost. Lines beyond 32 MiB are only counted.
     pub fn log(&self, line: &LogLine) {
         self.log.push(line);
     }
@@ -130,8 +132,8 @@ impl Update {
     /// # Errors
     /// `Conflict` when the update has already ended.
     pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
-        // Packed first: the revision names the log by its digest. A log that can't be packed is left out, because the
-        // update must end.
+        // The log is packed first, because the revision names it by its digest. A log that can't be packed is left out,
+        // because the update must end.
         let log = self.log.packed().unwrap_or_default();
         let reference = log.as_deref().map(LogRef::of);
         let revision = self.locked.end_update_with_log(result, reference).await?;
@@ -149,13 +151,13 @@ impl Update {
         Self { locked, id, log }
     }
 
-    /// Marks the stack as unreliable until it is saved with a snapshot that breaks no rule.
+    /// Marks the stack as unreliable. [`Self::replace_state`] with a snapshot that breaks no rule clears the mark.
     pub(crate) async fn mark_unreliable(&self) -> Result<()> {
         snapshots::invalidate(&self.locked).await
     }
 
-    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
-    /// the same frame also ends the update.
+    /// Replaces the whole state by a snapshot, which is repaired first if it breaks rules. Returns the violations. With
+    /// `ends`, the same frame also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await
@@ -178,12 +180,16 @@ impl Mutation {
         self.id
     }
 
-    /// Records the result that the provider returned. The result is durable when this function returns. `entry` is the
-    /// resource as the provider returned it; none for a deletion, a discard and a failure. `reasons` are the provider's
-    /// explanations of a partial outcome.
+    /// Records the result that the provider returned. The result is durable when this function returns without an
+    /// error. `entry` is the resource as the provider returned it; none for a deletion, a discard and a failure.
+    /// `reasons` are the provider's explanations of a partial outcome; otherwise empty.
     ///
-    /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
-    /// operation, and no resource is changed in the state.
+    /// Returns violations if the result isn't recorded as it is:
+    ///
+    /// - If it breaks rules, the result, with id and outputs, is kept on the pending operation, and no resource is
+    ///   changed in the state.
+    /// - If values can't be sealed or are too large, the resource is recorded with its id, without these values, and as
+    ///   partly done.
     ///
     /// # Errors
     /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when the result could not be recorded. With
@@ -207,7 +213,7 @@ impl Mutation {
         provider_result::end(&self.locked, self.id, &self.target, result).await
     }
 
-    /// Records that the step succeeded.
+    /// Records that the step succeeded. `entry` and the returned violations are those of [`Mutation::end`].
     ///
     /// # Errors
     /// As [`Mutation::end`].

@@ -103,8 +103,8 @@ impl Model {
         }
     }
 
-    /// Asserts that the state is one that the model allows, and adds the unacknowledged steps that took effect to the
-    /// model. The worker must have exited or be suspended.
+    /// Asserts that the model allows the state. Then adds to the model those unacknowledged steps that took effect. The
+    /// worker must have exited or be suspended.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
         let found: BTreeMap<MutationId, &PendingOperation> = state
             .pending()

@@ -127,7 +127,8 @@ fn made(name: &str) -> Entry {
     entry
 }
 
-/// Locks both stacks, which must settle the move. Returns whether the moved entries are in the destination.
+/// Locks each stack once or twice, which must settle the move. Returns whether the moved entries are in the
+/// destination.
 async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     let stacks = open(dir).expect(replay);
     let source = stack(&stacks, SOURCE).await;
@@ -157,6 +158,7 @@ async fn stack(stacks: &Stacks, name: &str) -> Stack {
         .expect("the stack exists")
 }
 
+/// Takes and releases the lock of a stack.
 async fn lock(stack: &Stack, replay: &str) {
     let session = stack.lock(&environment().actor.who).await.expect(replay);
     session.close().await.expect(replay);

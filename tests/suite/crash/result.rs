@@ -1,4 +1,4 @@
-//! P7: a provider's result that violates a rule is kept with its pending operation.
+//! Promise P7 of `docs/architecture.md`: a provider's result that violates a rule is kept with its pending operation.
 
 use crate::store::{block_on, stack, verify};
 use state_core::mutation::Resolution;
@@ -112,7 +112,8 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     id
 }
 
-/// Resolves the operation as done, with the kept entry without its dependencies.
+/// Resolves the operation as done, with the entry of the kept result. Removes the dependencies of the entry, because
+/// they violate a rule.
 async fn resolve(session: &Session, id: state_core::MutationId) {
     let pending = session.recovered()[0].clone();
     let entry = pending

@@ -1,9 +1,10 @@
-//! P1: kills a worker immediately before any system call that writes, with `strace`. Unlike random kills, these kills
-//! cover the short windows between a write, its sync, a rename and the sync of the folder.
+//! Promise P1 of `docs/architecture.md`: kills a worker immediately before any system call that writes, with `strace`.
+//! Unlike random kills, these kills cover the short windows between a write, its sync, a rename and the sync of the
+//! folder.
 //!
-//! `strace` kills at call number N of any thread and counts per thread: the first thread that reaches N ends the worker, so
-//! later calls of other threads are never tested. On an existing store the tests therefore count per file and folder, and
-//! test the first calls on each of them.
+//! `strace` kills at call number N of any thread and counts per thread: the first thread that reaches N ends the
+//! worker, so later calls of other threads are never tested. On an existing store the tests therefore count per file
+//! and folder, and test the first calls on each of them.
 
 use super::Model;
 use crate::process::{WORKER, Worker, is_installed};

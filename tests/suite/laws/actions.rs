@@ -17,14 +17,15 @@ pub(crate) enum Action {
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records an entry as unchanged. If the change has size 0 or the entry doesn't exist, records the changed entry, which
-    /// the state may refuse.
+    /// Records an entry as unchanged. If the entry doesn't exist, and in some other cases, records the changed entry
+    /// instead, which the state may refuse. The other cases are random in the laws of the core; in the laws of the
+    /// manager, they are the changes with size 0.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),
     /// Records the result of a refresh of an entry: the change, or `None` if the object is missing.
     Refresh(Target, Option<Change>),
-    /// Removes a tombstone from the state.
+    /// Removes a tombstone from the state: an entry that is pending replacement, because its object was deleted.
     RemovePendingReplace(Target),
     /// Records outputs of an entry that contain this number.
     Outputs(Target, u8),
@@ -47,8 +48,8 @@ pub(crate) enum Action {
     Finish(UpdateResult),
     /// Crashes the writer. Another writer takes over and ends the update.
     Crash,
-    /// Continues from the stored state: the laws of the core write and load a checkpoint; the laws of the manager close the
-    /// session and open another.
+    /// Continues from the stored state: the laws of the core write and load a checkpoint; the laws of the manager close
+    /// the session and open another.
     Checkpoint,
     /// Rolls back to an earlier revision.
     Restore(Index),
@@ -66,12 +67,13 @@ pub(crate) struct Intention {
     pub(crate) op: Op,
     pub(crate) target: Target,
     pub(crate) change: Change,
-    /// Whether the step gets the wrong value of `replaces`.
+    /// Whether the step gets the wrong value of `replaces` (see [`resolver`](super::resolver)): the opposite of the
+    /// correct value.
     pub(crate) contrary: bool,
-    /// Whether a delete leaves a tombstone.
+    /// Whether a delete leaves a tombstone: it keeps the entry and marks it as pending replacement.
     pub(crate) tombstone: bool,
-    /// Whether the intent is made invalid: a delete or discard has an entry, all other operations have none. In the laws
-    /// of the core, which apply records without a manager, the begin also reuses the id of a pending step.
+    /// Whether the intent is made invalid: a delete or discard has an entry, all other operations have none. In the
+    /// laws of the core, which apply records without a manager, the begin also reuses the id of a pending step.
     pub(crate) misfit: bool,
 }
 
@@ -165,7 +167,8 @@ pub(crate) enum To {
 #[derive(Clone, Debug)]
 pub(crate) enum Hand {
     Remove(Target),
-    /// Replaces an entry in place, optionally under another name.
+    /// Replaces an entry in place, under the name of this number if there is one.
     Put(Target, Change, Option<u8>),
+    /// Appends an entry with the name of this number.
     Append(u8, Change),
 }

@@ -37,7 +37,9 @@ pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
 pub(crate) struct Driver {
     stack: Stack,
     session: Session,
+    /// The update that this driver started; none if it has ended.
     update: Option<Update>,
+    /// The steps that have begun and not ended.
     steps: Vec<Mutation>,
     entropy: SeededEntropy,
     reader: Reader,
@@ -73,7 +75,7 @@ impl Driver {
 
     /// Performs an action if possible, and checks all laws afterwards.
     pub(crate) async fn act(&mut self, action: &Action) -> Checked {
-        let anywhere = matches!(
+        let needs_no_update = matches!(
             action,
             Action::Start
                 | Action::Crash
@@ -86,7 +88,7 @@ impl Driver {
                 | Action::Resolve(..)
                 | Action::Validate
         );
-        if !anywhere && self.update.is_none() {
+        if !needs_no_update && self.update.is_none() {
             self.start().await?;
         }
         match action {
@@ -166,6 +168,7 @@ impl Driver {
         self.inspect().await
     }
 
+    /// Begins a step. Returns whether the begin was accepted.
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
         let concrete = self.resolver(&self.session.state()).intention(intention);
         let intent = Intent {
@@ -184,6 +187,7 @@ impl Driver {
         Ok(is_begun)
     }
 
+    /// Ends the step with the index `place` in `steps`.
     async fn end(&mut self, place: usize, report: &Report) -> Checked {
         let step = self.steps.remove(place);
         let state = self.session.state();

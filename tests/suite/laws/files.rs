@@ -40,7 +40,8 @@ proptest! {
             for action in &history {
                 driver.act(action).await?;
             }
-            // Copy the store while the session is open: a closed journal must not be cut.
+            // Copy the store while the session is open. A close would record the end of the journal, and readers would
+            // report each shorter journal as damaged.
             let copy = folder.path().join("copy");
             copy_tree(&store, &copy)?;
             let shown = |slot: Slot| {
@@ -54,7 +55,8 @@ proptest! {
 }
 
 /// For each frame of the last segment, newest first: truncates the segment 17 bytes after the end of the frame, and at
-/// the end of the frame. In both cases a reader must see the state that the session had after that frame.
+/// the end of the frame. In both cases a reader must see the state that the session had after that frame, which `shown`
+/// returns for the slot after the frame.
 async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
     let (segment, first) = last_segment(store)?;
     let whole = fs::read(&segment).map_err(broken)?;

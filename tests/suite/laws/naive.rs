@@ -34,6 +34,7 @@ pub(crate) enum Verdict {
 /// The content of a stack as plain lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naive {
+    /// The entries at the start of the last update, or those of the snapshot of a later reset.
     base: Vec<SharedEntry>,
     /// The indices in `base` of the entries that the update recorded or removed.
     done: BTreeSet<usize>,
@@ -314,8 +315,8 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
-    /// Removes the tombstone `old`, or deposes the live entry `old` in place under the key `deposes`. Refused for a
-    /// live entry without such a key.
+    /// Removes the tombstone `old`, or deposes the live entry `old` in place under the key `deposes`. Returns a
+    /// violation if `old` is a live entry and there is no such key.
     fn make_way(&mut self, old: &SharedEntry, deposes: Option<&DeposedKey>) -> Change {
         if old.pending_replacement {
             self.remove(&old.key());
@@ -386,7 +387,7 @@ impl Naive {
             }
             let recorded = self.new.iter().any(|entry| entry.key() == mine.key());
             if state.is_recorded(&theirs.key()) != recorded {
-                return Some(format!("whether {} is recorded: {}", mine.key(), !recorded));
+                return Some(format!("`is_recorded` of {} is {}", mine.key(), !recorded));
             }
         }
         let pending: Vec<PendingOperation> = state.pending().map(without_violations).collect();
@@ -404,7 +405,7 @@ impl Naive {
             ));
         }
         if state.is_reliable() != (self.pending.is_empty() && self.invalidation.is_none()) {
-            return Some(format!("whether the state is reliable: {}", state.is_reliable()));
+            return Some(format!("`is_reliable` is {}", state.is_reliable()));
         }
         let manifest = state
             .snapshot("", Timestamp::new(""))

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// each action.
 const ACTIONS: usize = 12;
 
-/// Number of slots after which they are compacted; low, so that compactions are frequent.
+/// Number of new slots that cause a compaction; low, so that compactions are frequent.
 const COMPACTION: u64 = 8;
 
 fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
@@ -65,7 +65,7 @@ proptest! {
 }
 
 /// Deletes the last object of the journal repeatedly, down to the writer's fence. After each deletion, a reader must
-/// see the state that the session had before it wrote the deleted slot.
+/// see the state that the session had before it wrote the deleted slot, which `shown` returns for this slot.
 async fn cut_object_by_object(
     store: &Arc<InMemory>,
     lineage: Lineage,

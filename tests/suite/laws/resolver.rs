@@ -16,7 +16,9 @@ pub(crate) struct ResolvedIntention {
     pub(crate) op: Op,
     pub(crate) target: EntryKey,
     pub(crate) entry: Option<Entry>,
+    /// Whether a create or import replaces a live entry, which is then deposed. False for other operations.
     pub(crate) replaces: bool,
+    /// Whether a delete keeps the entry and marks it as pending replacement.
     pub(crate) tombstone: bool,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
+    /// Returns the key of the entry that a target selects. If no entry matches, returns the live key of name 0, which
+    /// may not exist.
     pub(crate) fn target(&self, target: &Target) -> EntryKey {
         let entries: Vec<&SharedEntry> = self.state.entries().collect();
         let fallback = || EntryKey::live(address(0));
@@ -60,6 +64,8 @@ impl Resolver<'_> {
         }
     }
 
+    /// Makes an intention concrete. A misfit intention has an entry exactly if it must not have one, under the key of
+    /// name 1.
     pub(crate) fn intention(&self, intention: &Intention) -> ResolvedIntention {
         let Intention {
             op,
@@ -93,6 +99,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Makes the report on an operation concrete. The entry of a misfit report has the key of name 1.
     pub(crate) fn report(&self, operation: &PendingOperation, report: &Report) -> ResolvedReport {
         let Report {
             outcome,
@@ -123,6 +130,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Returns the resolution of an operation: as done with the entry of a report, or as not done (`None`).
     pub(crate) fn resolution(&self, operation: &PendingOperation, report: Option<&Report>) -> Resolution {
         match report {
             None => Resolution::NotDone,
@@ -130,6 +138,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Makes one change of an edit concrete.
     pub(crate) fn hand(&self, hand: &Hand) -> EditChange {
         match hand {
             Hand::Remove(target) => EditChange::Remove(self.target(target)),
@@ -181,6 +190,7 @@ impl Resolver<'_> {
         entry
     }
 
+    /// Returns a copy of an entry under this key.
     fn keyed(&self, entry: &Entry, key: &EntryKey) -> Entry {
         Entry {
             address: key.address.clone(),
@@ -189,6 +199,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Adds a reference to an entry, unless no entry matches its target.
     fn link(&self, entry: &mut Entry, link: &Link) {
         let Some(to) = self.to(&link.to) else {
             return;
@@ -215,6 +226,7 @@ impl Resolver<'_> {
         }
     }
 
+    /// Returns the target of a reference; `None` if no entry matches.
     fn to(&self, to: &To) -> Option<Dependency> {
         let pick = |index: &Index, recorded: bool| {
             let among: Vec<&SharedEntry> = self
@@ -241,6 +253,7 @@ pub(crate) fn number(name: &str, value: u8) -> Properties {
         .expect("an object with one number is JSON")
 }
 
+/// Removes all references of an entry.
 fn unlink(entry: &mut Entry) {
     entry.depends_on.clear();
     entry.property_dependencies.clear();

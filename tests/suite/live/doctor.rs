@@ -3,10 +3,10 @@
 use super::gcs_mock::Mock;
 use super::{run, server, servers, statectl, unique_url};
 
-/// The default access keys of s3rver.
+/// The default access key id of s3rver, which is also its default secret key.
 const S3RVER: &str = "S3RVER";
 
-/// Runs `doctor`, asserts that the store is sound, and returns the findings.
+/// Runs `doctor`, asserts that it reports the store as sound, and returns its findings.
 fn examined(url: &str) -> serde_json::Value {
     let ran = run(&mut statectl(&["doctor", url, "--json"])).exits(0);
     let document: serde_json::Value = serde_json::from_str(&ran.out).expect("the output is JSON");

@@ -61,6 +61,7 @@ impl Mock {
         Self { port, bucket, folder }
     }
 
+    /// Returns the store URL of a bucket of the mock.
     pub(super) fn url(&self, bucket: &str) -> String {
         let account = self.folder.path().join("account.json");
         let endpoint = format!("http://127.0.0.1:{}", self.port);
@@ -70,6 +71,7 @@ impl Mock {
         )
     }
 
+    /// Returns the number of stored objects.
     pub(super) fn objects(&self) -> usize {
         self.bucket
             .lock()

@@ -1,4 +1,5 @@
-//! P2 on a real object store: a process that was suspended until its lease expired is fenced when it resumes.
+//! Promise P2 of `docs/architecture.md` on a real object store: a process that was suspended until its lease expired is
+//! fenced when it resumes.
 
 use super::{server, unique_url};
 use crate::crash::Model;

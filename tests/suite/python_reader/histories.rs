@@ -63,7 +63,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Collects all revisions except the last two.
+/// Drops all revisions except the last two from the history, and deletes their objects.
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;
@@ -119,6 +119,7 @@ fn entry(address: &str) -> Result<Entry> {
     Ok(Entry::leaf(Address::new(address)?, "thing"))
 }
 
+/// Returns an entry that depends on the entry `on` and is its child.
 fn depending(address: &str, on: &str) -> Result<Entry> {
     Ok(Entry {
         depends_on: vec![Dependency::Entry(on.parse()?)],
@@ -150,6 +151,7 @@ fn snapshot(name: &str) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
+/// Imports a snapshot twice, the second time with a lower foreign serial. Returns the first revision.
 async fn import(stack: &Stack) -> Result<RevisionId> {
     let session = stack.lock("import").await?;
     let foreign = Some(("terraform".to_owned(), 7));
@@ -301,7 +303,8 @@ async fn broken_result(update: &Update, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes an entry with large outputs until a checkpoint is due, then an entry with small outputs, in one update.
+/// Writes one entry four times with large outputs, so that a checkpoint is due, and then once with small outputs, in
+/// one update.
 async fn bulk(session: &Session, round: u64) -> Result<()> {
     let update = session.start_update(request(UpdateKind::Update)).await?;
     let tags = (0..4).map(|number| format!("{LARGE}-{round}-{number}"));
@@ -320,7 +323,7 @@ async fn bulk(session: &Session, round: u64) -> Result<()> {
     Ok(())
 }
 
-/// Stores a snapshot as a revision that isn't current.
+/// Stores a snapshot as a revision that isn't current. Returns the revision.
 async fn detached(stack: &Stack, name: &str) -> Result<RevisionId> {
     let session = stack.lock("write").await?;
     let written = session.write(snapshot(name)?).await?;

@@ -22,6 +22,7 @@ fn rollback_preserves_states_of_real_providers() {
     }
 }
 
+/// Applies a configuration twice, imports both states, rolls back to the first, and pushes the export to the client.
 fn survive_a_rollback(terraform: &TerraformCli) {
     let work = tempfile::tempdir().expect("a folder");
     copy(&configuration(), work.path());

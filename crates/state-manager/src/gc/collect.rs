@@ -3,14 +3,16 @@
 //! ```text
 //!  revisions    1    2    3    4    5    6 ◄ current      retention keeps 4 and later
 //!  journal    ──┼────┼────┼─┬──┼────┼────┤
-//!                           └ floor: the latest possible cut before revision 4, with a full snapshot; if the snapshot
-//!                             is missing, it is written now
+//!                           └ floor: the latest slot at or before revision 4 at which the journal can be cut. A full
+//!                             snapshot of that slot is written if there is none yet.
 //! ```
 //!
+//! To drop a revision is to hide it from readers. The objects that only dropped revisions use are deleted later.
+//!
 //! One run has two phases. First it deletes the items that an earlier run dropped, if the grace period has passed. Then
-//! it swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
-//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one, and
-//! the next run deletes the rest.
+//! it swaps the head for one with a higher floor: from then on no reader sees older revisions, and readers that began
+//! before have the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a
+//! deleted one, and the next run deletes the rest.
 //!
 //! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
 //! the floor each time and postpone the deletion forever.
@@ -36,14 +38,15 @@ const CHUNK: usize = 64;
 pub struct CollectionReport {
     /// Revisions that are dropped from the history by this run, oldest first.
     pub dropped: Vec<RevisionId>,
-    /// Revisions that were deleted by hand before, and whose stored objects this collection deletes.
+    /// Revisions that were deleted by hand before, and whose stored objects this collection drops.
     pub forgotten: Vec<RevisionId>,
     /// Number of remaining revisions.
     pub kept: usize,
-    /// Number of remaining revisions that the retention doesn't keep: the journal can be cut only where a writer took
-    /// the lock, or at a checkpoint.
+    /// Number of remaining revisions that the retention doesn't keep. They remain because the journal can be cut only
+    /// where a writer took the lock, or at a checkpoint. Zero if this run drops nothing because items of an earlier
+    /// drop wait for the end of their grace period.
     pub held_back: usize,
-    /// The oldest remaining revision.
+    /// The oldest remaining revision; none if the stack has no revisions.
     pub oldest: Option<RevisionId>,
     /// Number and size of the items that this collection deletes.
     pub deleted: Amount,
@@ -100,8 +103,9 @@ struct Plan {
     report: CollectionReport,
     /// Items that an earlier collection dropped and whose grace period has passed.
     earlier: Vec<StoredItem>,
+    /// Where this run cuts the history; none if it drops nothing.
     cut: Option<HistoryCut>,
-    /// Items that the cut drops, if the grace period is zero.
+    /// Items that this run drops and also deletes, because the grace period is zero. Otherwise empty.
     at_once: Vec<StoredItem>,
 }
 
@@ -117,11 +121,14 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
     Ok(Plan::new(stack, &survey, retention, &now).await?.report)
 }
 
-/// Drops the revisions that the retention doesn't keep, and deletes those dropped a grace period ago.
+/// Drops the revisions that the retention doesn't keep. Deletes the items that an earlier run dropped, if their grace
+/// period has passed.
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
-    // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
+    // This lock excludes imports. A snapshot that an import has stored, but no record names yet, would be deleted as
+    // unused.
     let _alone = locked.storing.write().await;
-    // Excludes checkpoints: a page that is stored but not yet named by the head would be deleted as unused.
+    // This lock excludes checkpoints. A page that a checkpoint has stored, but the head doesn't name yet, would be
+    // deleted as unused.
     let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
@@ -129,8 +136,8 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     let plan = Plan::new(stack, &survey, retention, &now).await?;
     let before = &survey.tip.head.history;
     if plan.earlier.iter().any(is_page) {
-        // An earlier swap whose answer was lost could still take effect and name one of these pages. After the
-        // following swap it can't.
+        // A swap of the head whose answer was lost could still take effect and name one of these pages. After the
+        // following swap it can't, because it expects a head that is no longer stored.
         locked
             .swap_head(&|head| session_history::require(&stack.object(), head, before))
             .await?;
@@ -159,7 +166,8 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     Ok(plan.report)
 }
 
-/// The time for measuring a grace period: the store's clock if it has one, because clients' clocks differ.
+/// The time for measuring a grace period: that of the store if it has a clock, because clients' clocks differ.
+/// Otherwise that of this client.
 async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     if let Some(store) = stack.backend().extensions().remote
         && let Ok(time) = jiff::Timestamp::from_millisecond(store.time(stack.lineage()).await?)
@@ -169,9 +177,9 @@ async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     Ok(stack.now())
 }
 
-/// Changes the head so that it drops revisions. A base below the floor would lead readers to deleted frames, so it is
-/// raised to the floor. Replay from the floor yields the same states, because the floor precedes the tip and the
-/// current revision.
+/// Raises the floor of the head to the base of `collection`. A base below the floor would lead readers to deleted
+/// frames, so it is raised too. Replay from the floor yields the same states, because the floor precedes the tip and
+/// the current revision.
 fn raise_floor(head: &mut Head, collection: &Collection) {
     for base in std::iter::once(&mut head.base).chain(&mut head.rev_base) {
         if base.start < collection.base.start {
@@ -227,7 +235,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reports which revisions remain.
+    /// Reports the oldest of the revisions that `floor` doesn't hide, and their number.
     fn keep(&mut self, survey: &Survey, floor: &HistoryFloor) {
         let mut left = survey.documents.iter().map(|document| &document.revision);
         let mut left = left.by_ref().filter(|revision| !floor.hides(revision.serial()));
@@ -235,6 +243,7 @@ impl Plan {
         self.report.kept = left.count() + usize::from(self.report.oldest.is_some());
     }
 
+    /// Determines what this run drops, and adds it to the plan and the report.
     async fn add_cut(
         &mut self,
         stack: &StackContext,
@@ -267,6 +276,7 @@ impl Plan {
         Ok(())
     }
 
+    /// Reports items as waiting for the end of their grace period.
     fn wait(&mut self, stored_items: &[StoredItem], until: Timestamp) {
         self.report.waiting = Some(PendingDeletion {
             amount: Amount::of(stored_items),

@@ -1,4 +1,4 @@
-//! Which revisions a retention keeps, and when a grace period has passed: computations with timestamps.
+//! Determines which revisions a retention keeps, and when a grace period has passed.
 
 use state_core::{Error, Result, Timestamp};
 use std::time::Duration;
@@ -12,8 +12,8 @@ pub struct Retention {
     pub keep_for: Duration,
     /// Number of latest revisions that are kept. Default: 100.
     pub keep_last: usize,
-    /// Time between a drop and the deletion. With zero, a reader that is active at that moment may fail with
-    /// `Collected`. Default: 24 hours.
+    /// Minimum time between the drop of a revision and the deletion of its objects. With zero, a reader that is active
+    /// during the collection may fail with `Collected`. Default: 24 hours.
     pub grace: Duration,
 }
 
@@ -28,11 +28,16 @@ impl Default for Retention {
     }
 }
 
-/// The index of the oldest revision that is kept. `made` contains the time of each revision, oldest first; none if it
-/// is unknown. `current` is the index of the current revision.
+/// The index of the oldest revision that is kept; the length of `made` if none is kept. `made` contains the time of
+/// each revision, oldest first, or `None` for an unknown time. `current` is the index of the current revision, if there
+/// is one.
 ///
 /// All revisions after a kept one are kept too. A revision of unknown age is assumed to be as young as the next one
-/// with a known age: a collection keeps too many revisions rather than too few.
+/// with a known age, and is kept if there is no such revision: a collection keeps too many revisions rather than too
+/// few.
+///
+/// # Errors
+/// `Invalid` if `now` isn't a timestamp.
 pub(super) fn oldest_kept(
     made: &[Option<&Timestamp>],
     current: Option<usize>,
@@ -59,16 +64,22 @@ pub(super) fn oldest_kept(
     Ok(last.min(young).min(current.unwrap_or(made.len())))
 }
 
-/// The end of a grace period that began at `since`.
+/// The end of a grace period that began at `since`; the latest possible timestamp if the period ends after it.
+///
+/// # Errors
+/// `Invalid` if `since` isn't a timestamp.
 pub(super) fn after(since: &Timestamp, grace: Duration) -> Result<Timestamp> {
     let end = moment(since)?.checked_add(grace).unwrap_or(jiff::Timestamp::MAX);
     Ok(Timestamp::new(end.to_string()))
 }
 
 /// Whether the grace period that began at `since` has passed.
+///
+/// # Errors
+/// `Invalid` if `since` isn't a timestamp.
 pub(super) fn has_passed(since: &Timestamp, grace: Duration, now: &Timestamp) -> Result<bool> {
     let end = moment(since)?.checked_add(grace);
-    // In doubt the period hasn't passed: its end exceeds the range of timestamps, or `now` can't be parsed.
+    // If the end exceeds the range of timestamps, or `now` can't be parsed, the period counts as not passed.
     Ok(end.is_ok_and(|end| end <= moment(now).unwrap_or(jiff::Timestamp::MIN)))
 }
 
@@ -104,7 +115,7 @@ mod tests {
         assert_eq!(
             kept(&hours, Some(3), 2, 1),
             3,
-            "a revision of exactly the limit is not younger"
+            "a revision that is exactly as old as the limit is not young"
         );
         assert_eq!(kept(&hours, Some(3), 0, 3), 1, "the last revisions are kept");
         assert_eq!(kept(&hours, Some(3), 0, 9), 0);
@@ -136,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn grace_period_ends_exactly_at_its_end() {
+    fn grace_period_has_passed_from_its_end_on() {
         let hour = Duration::from_secs(3600);
         assert_eq!(after(&at(1), hour).unwrap(), at(2));
         assert!(!has_passed(&at(2), hour, &at(2)).unwrap());

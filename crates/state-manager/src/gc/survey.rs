@@ -19,35 +19,40 @@ use std::sync::Arc;
 /// Maximum number of revisions deleted by hand that one head lists. The next collection takes the rest.
 const MAX_FORGOTTEN: usize = 1000;
 
-/// The remaining history of a stack.
+/// The history of a stack from its floor on: the journal, the revisions, and the stored objects that they need.
 pub(super) struct Survey {
     journal: OpenedJournal,
     pub(super) tip: Tip,
     /// The revisions that were not deleted, oldest first.
     pub(super) documents: Vec<Authenticated<RevisionDocument>>,
-    /// The pages of the history, with all of their revisions.
+    /// The pages of the history, each with all revisions on it, also those that were deleted by hand.
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
-    /// Slots with a full snapshot that is named by the head or by an authenticated frame.
+    /// The bases from the floor on that the head or an authenticated frame names, by the slot at which replay begins.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to: the frame's slot, the snapshot, and the detached revision that the
-    /// frame made of it. Without a revision, replay resets the state to the snapshot.
+    /// The stored snapshots that frames refer to: the frame's slot, the snapshot, and the detached revision whose
+    /// content the snapshot is. `None` if replay resets the state to the snapshot.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
 /// The slot at which history begins after the collection, and the revisions that the collection drops.
 #[derive(Debug)]
 pub(super) struct HistoryCut {
+    /// The slot at which history begins.
     pub(super) start: Slot,
-    /// Chain digest of the journal before the slot.
+    /// Chain digest of the journal before `start`.
     chain: Digest,
+    /// The cut removes all revisions with a lower serial.
     pub(super) serial: Serial,
+    /// The revisions that the cut removes because of their serial, oldest first.
     pub(super) dropped: Vec<RevisionId>,
+    /// The revisions that were deleted by hand and whose stored objects the collection drops.
     pub(super) forgotten: BTreeSet<RevisionId>,
+    /// Number of revisions after the cut that the retention doesn't keep.
     pub(super) held_back: usize,
 }
 
 impl HistoryCut {
-    /// The cut that an earlier collection made.
+    /// The cut that an earlier collection made. Its dropped revisions are left empty: they are no longer known.
     pub(super) fn again(made: &Collection) -> Self {
         Self {
             start: made.base.start,
@@ -66,7 +71,7 @@ impl HistoryCut {
 }
 
 impl Survey {
-    /// Reads head, journal and documents of a stack.
+    /// Reads the head, the journal and all revision documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
         let journal = open::journal(stack, Extent::Whole).await?.journal;
         let tip = Tip::of(stack, &journal).await?;
@@ -115,7 +120,8 @@ impl Survey {
             }
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
-        // A record after the floor may name a base before it, whose snapshot a collection may have deleted.
+        // A record after the floor may name a base before the floor. A collection may have deleted the snapshot of such
+        // a base.
         candidates.retain(|base| base.start >= floor);
         survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
@@ -154,12 +160,15 @@ impl Survey {
         })
     }
 
-    /// The latest possible cut at or before a slot: a base with its snapshot, or a fence, where a snapshot can be made.
+    /// The latest slot, at or before `limit`, at which the journal can be cut, and the chain digest before that slot.
+    /// The journal can be cut at a base, which has a snapshot, and at a fence, for which a snapshot can be made. If
+    /// there is neither, the result is the present beginning of the history.
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
         let fences = self.journal.frames.iter().filter(|frame| frame.slot() <= limit);
-        // A fence contains the chain before it, so replay can start at a fence. Other frames can't be verified alone.
+        // A fence contains the chain digest before it, so replay can start at a fence. Any other frame can be verified
+        // only with that digest, which it doesn't contain.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
@@ -177,7 +186,8 @@ impl Survey {
             .unwrap_or((Slot::ZERO, beginning.chain)))
     }
 
-    /// The base at which a cut begins. Its snapshot is stored if there is none yet.
+    /// The base from which readers replay the history after a cut. Stores the snapshot of this base if there is none
+    /// yet.
     pub(super) async fn base_of(
         &self,
         stack: &StackContext,
@@ -208,7 +218,8 @@ impl Survey {
         })
     }
 
-    /// Adds the revisions that were deleted by hand, are not below the cut, and still have stored objects.
+    /// Adds to the cut at most [`MAX_FORGOTTEN`] revisions that were deleted by hand, are not below the cut, and still
+    /// have stored objects.
     pub(super) fn add_forgotten(&self, cut: &mut HistoryCut, stored_items: &[StoredItem]) {
         let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
         let exists = |object| existing.contains(&StoredItemName::Object(object));
@@ -242,7 +253,7 @@ impl Survey {
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
-            // The backend lists only those parts of the journal that lie before the cut and that fencing doesn't need.
+            // Of the journal, the backend lists only the parts before the cut, without those that fencing needs.
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)
@@ -298,7 +309,8 @@ impl Survey {
         history_index::history_of(stack, writer, pages).await
     }
 
-    /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.
+    /// The snapshots to which the frames from slot `from` on refer. References of a detached revision for which
+    /// `is_gone` returns true are ignored.
     fn needed_from(&self, from: Slot, is_gone: &dyn Fn(&RevisionId) -> bool) -> BTreeSet<&ObjectName> {
         let needed = self.needed.iter();
         let needed = needed.filter(|(slot, _, by)| *slot >= from && !by.as_ref().is_some_and(is_gone));

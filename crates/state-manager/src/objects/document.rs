@@ -1,5 +1,5 @@
-//! Revision documents: one for each revision, derived from the frame that made it. They are stored on the pages of the
-//! history.
+//! Revision documents: one for each revision, derived from the journal frame that made the revision. The pages of the
+//! history store these documents.
 
 use serde::{Deserialize, Serialize};
 use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
@@ -29,13 +29,15 @@ pub enum RevisionKind {
     Detached,
 }
 
-/// A revision with the record that made it. Readers accept a document only from an authenticated frame, or from a page
-/// of the history that an authenticated head names by digest.
+/// A revision with the record that made it: its internal and stored form. Readers accept a document only from an
+/// authenticated frame, or from a page of the history that an authenticated head names by digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RevisionDocument {
     pub(crate) revision: RevisionId,
+    /// The slot of the frame that made the revision.
     pub(crate) slot: Slot,
+    /// The chain digest after that frame.
     pub(crate) chain: Digest,
     pub(crate) made: RevisionRecord,
 }
@@ -81,12 +83,13 @@ impl RevisionDocument {
         })
     }
 
-    /// Length of the stored form in bytes.
+    /// Length of the document in bytes, as a page stores it.
     pub(crate) fn encoded_length(&self) -> u64 {
         serde_json::to_vec(self).map_or(0, |bytes| bytes.len() as u64)
     }
 
-    /// The public form of the document.
+    /// The public form of the document. `current` is the id of the stack's current revision; none if the stack has
+    /// none.
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
         let (entries, kind) = match self.made {
             RevisionRecord::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),

@@ -10,7 +10,7 @@ use state_core::{Digest, Enveloped, Error, Nonce, Result, Writer};
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistoryIndex {
-    /// Makes the bytes unique, as for pages.
+    /// Makes the digest, and so the object name, unique, as for pages.
     nonce: Nonce,
     /// The pages, oldest first.
     pages: Vec<HistoryPageRef>,
@@ -20,8 +20,8 @@ impl Enveloped for HistoryIndex {
     const KIND: &'static str = "history-index";
 }
 
-/// The part of a head that names these pages, oldest first. If they are too many for the head, stores an index with the
-/// older ones. The index counts once a head names it.
+/// Returns the part of a head that names these pages, which are given oldest first. If they are too many for the head,
+/// also stores an index that names the older pages. Readers ignore the index until a head names it.
 pub(crate) async fn history_of(
     stack: &StackContext,
     writer: &dyn Writer,
@@ -31,7 +31,7 @@ pub(crate) async fn history_of(
     if pages.len() <= most_in_head {
         return Ok(History { index: None, pages });
     }
-    // More than one page is moved, so that not every new page costs a new index.
+    // More than one page is moved to the index, so that not every new page costs a new index.
     let latest = pages.split_off(pages.len() - most_in_head * 3 / 4);
     let Some(first) = pages.first().map(|page| page.first) else {
         return Ok(History {
@@ -55,17 +55,17 @@ pub(crate) async fn history_of(
     })
 }
 
-/// Decodes an index and checks it against its reference in the head.
+/// Decodes an index and checks it against its reference in the head. Returns the pages, oldest first.
 ///
 /// # Errors
-/// `Corrupt` if it differs.
+/// `Corrupt` if the index doesn't match its reference.
 pub(crate) fn decode(object: &str, bytes: &[u8], reference: &HistoryIndexRef) -> Result<Vec<HistoryPageRef>> {
     let damaged = |reason: &str| Err(Error::corrupt(object, 0, reason));
     if bytes.len() as u64 != reference.length || Digest::of(bytes) != reference.digest {
         return damaged("its content doesn't match the digest in the head");
     }
     let HistoryIndex { pages, .. } = HistoryIndex::decode(object, bytes)?;
-    // The digest matches, so a holder of the key wrote these bytes. Callers rely on the order.
+    // The bytes are the ones that the head names, but the writer may have been faulty. Callers rely on the order.
     let in_order = pages.windows(2).all(|pair| pair[0].first < pair[1].first);
     let first = pages.first().map(|page| page.first);
     if !in_order || first != Some(reference.first) || pages.len() as u64 != reference.pages {

@@ -6,14 +6,15 @@ use serde::{Deserialize, Serialize};
 use state_core::history::HistoryPageRef;
 use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
 
-/// The sizes at which pages are divided and an index is made. Readers accept any.
+/// Limits that a writer observes when it divides documents into pages, and when it moves pages from the head to an
+/// index. Readers accept pages and heads of any size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLimits {
     /// The most revisions on one page.
     pub(crate) revisions: u64,
     /// The most bytes of documents on one page. Only a page with a single document may be larger.
     pub(crate) length: u64,
-    /// The most pages that a head names. Beyond them, the older ones are in the index.
+    /// The most pages that a head names. If there are more, an index names the older ones.
     pub(crate) most_in_head: usize,
 }
 
@@ -22,7 +23,8 @@ impl Default for PageLimits {
         Self {
             revisions: 2048,
             length: 4 << 20,
-            // Merging leaves at most 12 pages that aren't full.
+            // The checkpointer merges small pages, which leaves at most 12 pages that aren't full (see
+            // `session_history`).
             most_in_head: 16,
         }
     }
@@ -90,7 +92,7 @@ fn split(documents: Vec<RevisionDocument>, limits: PageLimits) -> Vec<Vec<Revisi
     pages
 }
 
-/// Decodes a page and checks it against its reference in the head.
+/// Decodes a page and checks it against its reference in the head or the index. Returns the documents, oldest first.
 ///
 /// # Errors
 /// `Corrupt` if the page doesn't match its reference.

@@ -28,8 +28,11 @@ pub(crate) struct PackedSnapshot {
     pub(crate) bytes: Bytes,
 }
 
-/// Encodes and compresses a snapshot as of a slot, line by line. Takes time proportional to its size: never call it
-/// in the queue's task.
+/// Encodes and compresses a snapshot, line by line. `slot` becomes part of the object's name. Takes time proportional
+/// to the size of the snapshot: never call it in the queue's task.
+///
+/// # Errors
+/// `Integrity` with one violation for each entry that is too large.
 pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     let mut packer = Packer {
         packed: zstd::Encoder::new(Vec::new(), LEVEL).map_err(not_packed)?,
@@ -42,7 +45,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     codec::encode_stored_lines(snapshot, |line| {
         let entry = if is_header { None } else { entries.next() };
         is_header = false;
-        // The line contains a comma or a newline that doesn't belong to the entry.
+        // The newline at the end of the line, and the comma before it, don't belong to the entry.
         if let Some(entry) = entry.filter(|_| line.len() > MAX_ENTRY + 1) {
             violations.push(oversized(&entry.key(), line.len()));
         }
@@ -54,7 +57,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     packer.finish(slot)
 }
 
-/// The compressed output so far.
+/// Compresses a snapshot and computes its digest while its lines are added.
 struct Packer {
     packed: zstd::Encoder<'static, Vec<u8>>,
     digester: Digester,
@@ -81,13 +84,13 @@ impl Packer {
 
 fn not_packed(source: std::io::Error) -> Error {
     Error::NotApplied {
-        // `NotApplied`, because nothing was sent to the store yet.
+        // The error is `NotApplied`, because nothing was sent to the store yet.
         object: "snapshot".to_owned(),
         source: source.into(),
     }
 }
 
-/// Encodes a snapshot on a blocking thread and stores it.
+/// Encodes a snapshot on a blocking thread and stores it. `slot` becomes part of the object's name.
 pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Slot) -> Result<SnapshotRef> {
     let packed = blocking(move || pack(&snapshot, slot)).await??;
     writer.create(&packed.reference.object(), packed.bytes).await?;
@@ -95,6 +98,9 @@ pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Sl
 }
 
 /// Reads a stored snapshot and checks it against its reference.
+///
+/// # Errors
+/// `Corrupt` if the snapshot is missing, or doesn't match its reference.
 pub(crate) async fn read(stack: &StackContext, reference: &SnapshotRef) -> Result<Snapshot> {
     let (name, lineage) = (reference.object(), stack.lineage());
     let object = format!("stack {lineage}: {name}");
@@ -170,7 +176,10 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
         .map_err(|error| Error::closed("the runtime", format!("a background thread ended early: {error}")))
 }
 
-/// Refuses an entry that is too large to be recorded.
+/// Checks that an entry is small enough to be recorded.
+///
+/// # Errors
+/// `Integrity` if the entry, or a string in it, is too large.
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     let Some(detail) = too_large(entry) else {
         return Ok(());
@@ -181,7 +190,7 @@ pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     ))
 }
 
-/// The reason why an entry is too large to be recorded; none when it isn't.
+/// The reason why an entry is too large to be recorded; none if it is small enough.
 pub(crate) fn too_large(entry: &Entry) -> Option<String> {
     let text = codec::entry_text(entry);
     if text.len() > MAX_ENTRY {

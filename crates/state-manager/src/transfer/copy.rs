@@ -27,11 +27,11 @@ pub struct CopyReport {
     pub name: StackName,
     /// The lineage of the stack, the same in both stores.
     pub lineage: Lineage,
-    /// Number of frames in the copied journal.
+    /// Number of frames in the stack's journal.
     pub frames: u64,
-    /// Number of copied objects: snapshots, history pages, logs, wrapped keys.
+    /// Number of the stack's objects: snapshots, history pages, logs, wrapped keys.
     pub objects: u64,
-    /// Whether a complete copy existed before.
+    /// Whether a complete copy existed before, so that nothing was copied but, if it was missing, the name.
     pub was_there: bool,
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     })
 }
 
-/// Copies objects, then adopts journal and head in the destination.
+/// Stores the source's objects in the destination, then its journal and head.
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
     let head = &whole.journal.head;
@@ -121,14 +121,15 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
         && let Some(original) = source.backend().read_name(name).await?
         && original.lineage() == Some(lineage)
     {
-        // Without the key nothing can be signed, and the original's tags are valid in any store.
+        // Without the key this client can't sign a new pointer, so it copies the original, whose tag is valid in any
+        // store.
         pointer = original;
     }
     naming::swap_pointer(store.backend(), known, pointer, key).await
 }
 
-/// Reads the whole stack. With `to`, also writes each object to that backend. Objects are listed after the journal was
-/// read, because each object that the journal names exists by then.
+/// Reads the whole stack. With `to`, also writes each object to that backend. The objects are listed after the journal
+/// was read, because by then each object that the journal names exists.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
     // A rolled-back stack is not copied: clients of the other store couldn't notice what it lacks.
@@ -166,7 +167,8 @@ const fn concurrency(kind: ObjectKind) -> usize {
     }
 }
 
-/// Copies one object and returns its digest; none if it was collected since it was listed.
+/// Reads one object and returns its name and digest; none if it was collected since it was listed. With `to`, also
+/// writes the object to that backend.
 async fn copy_object(
     from: &dyn Backend,
     lineage: Lineage,
@@ -185,6 +187,9 @@ async fn copy_object(
 }
 
 /// Checks that the snapshots from which replay begins are among the objects: the journal is unusable without them.
+///
+/// # Errors
+/// `Corrupt` if one is missing.
 fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
     let collected = head.collection.as_ref().map(|collection| &collection.base);
     let bases = [Some(&head.base), head.rev_base.as_ref(), collected]
@@ -203,7 +208,10 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Checks that the pages of the history are among the objects, as head and index name them.
+/// Checks that the pages of the history are among the objects, with the digests that the head or the index names.
+///
+/// # Errors
+/// `Corrupt` if a page is missing or has another digest.
 fn require_pages(
     lineage: Lineage,
     pages: &HistoryPages,
@@ -221,8 +229,11 @@ fn require_pages(
     Ok(())
 }
 
-/// Compares source and copy; the chain covers every byte of the journal. A difference is a `Conflict` if the copy
-/// existed before, because either stack may have been changed since. In a new copy it is `Corrupt`.
+/// Compares source and copy. Journals are compared by their chain, which covers every byte.
+///
+/// # Errors
+/// If source and copy differ: `Conflict` if the copy existed before, because either stack may have been changed since;
+/// `Corrupt` for a new copy.
 fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {
@@ -234,7 +245,7 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
         return Err(differ(&way));
     }
     if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
-        return Err(differ("its journal or its base begins at another slot"));
+        return Err(differ("its base or the beginning of its journal differs"));
     }
     // The copy may hold more objects: the source may have collected some since an earlier, interrupted copy.
     let missing = source
@@ -247,8 +258,8 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     }
 }
 
-/// Describes how two journals of one stack diverge; none if they are equal. Each frame's chain covers all earlier
-/// frames.
+/// Describes how two journals of one stack differ; none if they are equal. Two journals with the same chain digest at a
+/// slot have the same frames before it, because the chain covers all of them.
 fn describe_divergence(source: &OpenedJournal, copy: &OpenedJournal) -> Option<String> {
     let (here, there) = (source.tail, copy.tail);
     if here == there {
@@ -279,7 +290,8 @@ fn describe_divergence(source: &OpenedJournal, copy: &OpenedJournal) -> Option<S
     })
 }
 
-/// The first slot in which two journals differ.
+/// The first slot with different frames in two journals. If none of their common slots differs, the end of the shorter
+/// journal.
 fn first_difference(source: &OpenedJournal, copy: &OpenedJournal) -> Slot {
     let there: BTreeMap<Slot, &Digest> = copy
         .frames

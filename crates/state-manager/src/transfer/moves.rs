@@ -1,9 +1,9 @@
-//! Moves resources to another stack: three writes in a fixed order. An interrupted move is
-//! [settled](super::settling) later.
+//! Moves resources to another stack: three writes in a fixed order. If a move is interrupted between two of them, later
+//! locks of the two stacks [settle](super::settling) it:
 //!
 //! ```text
-//!  1. destination: MoveIn    the entries wait, not yet part of its state     crash here: withdrawn
-//!  2. source:      MoveOut   commit point: the entries leave the source      crash here: completed
+//!  1. destination: MoveIn    the entries wait, not yet part of its state     crash after 1: move withdrawn
+//!  2. source:      MoveOut   commit point: the entries leave the source      crash after 2: move completed
 //!  3. destination: MoveEnd   the entries become part of its state
 //! ```
 
@@ -27,8 +27,8 @@ pub struct MoveReport {
     pub destination: RevisionId,
 }
 
-/// Moves resources to another locked stack of the same store: makes one revision in each stack. The revision of the
-/// source is the commit point.
+/// Moves resources to another locked stack of the same store, as one revision in each stack. The revision of the source
+/// is the commit point.
 pub(crate) async fn move_to(
     source: &LockedStack,
     destination: &LockedStack,
@@ -60,7 +60,7 @@ pub(crate) async fn move_to(
             // After an indeterminate error the commit may be durable. The entries then keep waiting until the source
             // can be read.
             if certainly_not_committed(&error) {
-                // If this fails too, the next lock of the destination withdraws the entries.
+                // If the withdrawal fails too, the next lock of the destination withdraws the entries.
                 drop(withdraw(destination, id).await);
             }
             return Err(error);
@@ -81,8 +81,8 @@ pub(crate) async fn move_to(
     })
 }
 
-/// Records the entries as waiting at the destination. The record is durable before any entry leaves the source, so that
-/// a crash after the commit point can't lose them.
+/// Records the entries as waiting at the destination. Call this before any entry leaves the source: the durable record
+/// ensures that a crash after the commit point can't lose the entries.
 async fn announce_arrival(
     destination: &LockedStack,
     incoming: MoveIn,
@@ -131,7 +131,7 @@ pub(super) async fn complete_arrival(
     destination.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// Discards the waiting entries. Call it only when it is certain that they never left the source and never will.
+/// Discards the waiting entries. Call it only when it is certain that the entries never left the source and never will.
 pub(super) async fn withdraw(destination: &LockedStack, id: MutationId) -> Result<()> {
     record_move_end(destination, id, MoveOutcome::Withdrawn).await
 }

@@ -28,6 +28,7 @@ pub(crate) const WAITING: usize = 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
+    /// The end of the journal after that batch.
     pub(crate) tail: Tail,
     /// The error that stopped the queue; none while it runs.
     pub(crate) failure: Option<Arc<Error>>,
@@ -46,24 +47,25 @@ pub(crate) struct Queue {
     pub(crate) key: Option<Arc<dyn StackKey>>,
 }
 
-/// Whether further requests can arrive.
+/// Whether further requests can arrive, and the caller that waits for the close.
 #[derive(Default)]
 struct IntakeState {
     /// Whether the channel is closed and empty.
     ended: bool,
-    /// The reply channel of the close request, once one has arrived.
+    /// The reply channel of the close request; none until one has arrived.
     closing: Option<oneshot::Sender<Result<Tail>>>,
 }
 
 impl Queue {
-    /// Runs until the queue is closed, all handles are dropped, or an append fails.
+    /// Runs until the queue is closed, all handles are dropped, or a batch can't be written.
     pub(crate) async fn run(mut self, state: State) {
         let mut intake = IntakeState::default();
         let mut next = Batch::on(state);
         let mut failure = None;
         while failure.is_none() {
             self.collect(&mut next, &mut intake).await;
-            // The close request waits until the batch before it has been sent: it returns the final tail.
+            // A close request is answered only after the batch before it has been sent, because the answer contains the
+            // final tail.
             if next.is_empty() && intake.ended {
                 break;
             }
@@ -96,7 +98,8 @@ impl Queue {
         }
     }
 
-    /// Takes all waiting requests. Waits for a request if the batch needs no sync yet.
+    /// Takes waiting requests until none waits or the batch is full. If the batch needs no sync yet, first waits for a
+    /// request.
     async fn collect(&mut self, next: &mut Batch, intake: &mut IntakeState) {
         if !next.must_be_sent() && !intake.ended {
             match self.requests.recv().await {
@@ -128,7 +131,10 @@ impl Queue {
         }
     }
 
-    /// Appends a batch and acknowledges it. Prepares and returns the next batch meanwhile.
+    /// Appends a batch and acknowledges its jobs. During the append, prepares the next batch, which it returns.
+    ///
+    /// # Errors
+    /// Any error of the append. Then all jobs of both batches were answered with an error.
     async fn send(&mut self, mut sending: Batch, intake: &mut IntakeState) -> Result<Batch> {
         let frame = match self.next_frame(&sending).await {
             Ok(frame) => frame,
@@ -137,8 +143,8 @@ impl Queue {
                 return Err(error);
             }
         };
-        // The batch is settled before the append: the next batch is built on its state and must see the new revision's
-        // id.
+        // `settle` sets the id of the new revision in the state. It runs before the append, because the next batch is
+        // built on this state and must see the id.
         let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
@@ -156,8 +162,8 @@ impl Queue {
         };
         if let Err(error) = outcome {
             sending.fail(&error);
-            // The next batch was built on records whose outcome is unknown, so its jobs are refused too. They were
-            // never written.
+            // The next batch was built on records whose outcome is unknown, so its jobs are refused too. Their records
+            // were never written.
             next.fail(&error_after(&error));
             return Err(error);
         }
@@ -183,12 +189,11 @@ impl Queue {
     /// point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
         if self.checkpointer.wants_checkpoint() {
-            // A base can start only at a segment: the rotation begins a segment right after the state of the
-            // checkpoint.
+            // Replay from a base can start only at the beginning of a segment, so the rotation begins a new segment
+            // right after the state of the checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
-            // The published state, not that of the batch: the batch isn't durable yet, and the base must not contain
-            // it.
+            // The checkpoint gets the published state. The batch isn't durable yet, so the base must not contain it.
             self.checkpointer
                 .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }
@@ -205,7 +210,8 @@ impl Queue {
         )
     }
 
-    /// Answers all waiting and later requests with the reason of the failure.
+    /// Stops accepting requests, and answers all waiting jobs with the reason of the failure. A waiting close request
+    /// is answered by `run`.
     async fn refuse_all(&mut self, intake: &mut IntakeState, error: &Error) {
         self.requests.close();
         while let Some(request) = self.requests.recv().await {

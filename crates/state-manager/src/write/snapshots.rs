@@ -17,8 +17,13 @@ use state_core::{
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Replaces all entries by those of a snapshot, as one revision. With a `parent`, fails unless that revision is
-/// current; `Some(None)` requires that the stack has no current revision.
+/// Replaces all entries by those of a snapshot, as one revision. `parent` is the revision that must be current:
+/// `Some(None)` requires that the stack has no current revision, and `None` accepts any. Pending operations of the
+/// snapshot are recorded only if `cause` is an import from another system.
+///
+/// # Errors
+/// `Conflict` if another revision is current; `Integrity` with all violations if the snapshot breaks a rule. Then the
+/// stack is unchanged.
 pub(crate) async fn replace(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -26,8 +31,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
-    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete the
-    // snapshot as unused.
+    // This lock is held until the record that names the stored snapshot is durable. Before that, a concurrent
+    // collection would delete the snapshot as unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
@@ -55,7 +60,8 @@ pub(crate) async fn replace(
 }
 
 /// Replaces all entries by those of an exported state. Unless the request is forced, the export must have the
-/// stack's lineage, no older serial than the current revision, and no pending operation that the stack doesn't know.
+/// stack's lineage, no older serial than the current revision, and no pending operation that the stack doesn't know. If
+/// no revision is current, lineage and serial aren't checked.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -68,7 +74,8 @@ pub(crate) async fn import_exported(
     replace(locked, request, snapshot, cause, None).await
 }
 
-/// Checks lineage, serial and pending operations of an exported state against the current revision.
+/// Checks the pending operations of an exported state against those of the stack, and its lineage and serial against
+/// the current revision, if there is one.
 async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     let conflict = |reason: String| Err(Error::conflict(locked.stack.object(), reason));
     let known: BTreeSet<_> = locked.state().pending().map(|operation| operation.id).collect();
@@ -127,7 +134,8 @@ pub(crate) async fn rollback(
     if !request.forced {
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
-    // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
+    // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them with
+    // the present key.
     let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
     // A value that was sealed since must not return to plain text.
     let present = locked
@@ -159,7 +167,7 @@ pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<Re
     locked.require_revision(answer)
 }
 
-/// Marks the stack as unreliable within the open update.
+/// Marks the stack as unreliable within the open update. Fails with `Conflict` if no update is open.
 pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
     let since = locked.stack.now();
     let build = move |state: &State, _: &Base| {
@@ -171,7 +179,10 @@ pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
 
 /// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the
 /// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end`, the update
-/// also ends at that time.
+/// also ends at that time: as succeeded, or as failed if the snapshot was repaired.
+///
+/// # Errors
+/// `Conflict` if the snapshot has another lineage, or no update is open; `Integrity` if it can't be repaired.
 pub(crate) async fn save(
     locked: &LockedStack,
     snapshot: Snapshot,
@@ -210,10 +221,14 @@ fn update_ended() -> Error {
     Error::conflict("the update", "it has ended already")
 }
 
-/// Rejects or repairs a snapshot that may break rules. The first argument names the snapshot in errors.
+/// Rejects or repairs a snapshot that may break rules. Returns the snapshot to store, and the rules that it broke
+/// before the repair. The first argument names the snapshot in errors.
 type SnapshotCheck = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)>;
 
-/// Prepares a snapshot for this stack, verifies it and stores it.
+/// Prepares a snapshot for this stack, verifies it and stores it. Returns the snapshot as it was stored.
+///
+/// # Errors
+/// `Integrity` with all violations if the snapshot breaks a rule.
 async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
     let (reference, snapshot, _) = store_as(locked, snapshot, reject_if_broken).await?;
     Ok((reference, snapshot))
@@ -251,8 +266,8 @@ fn adopted(
     Ok(pending)
 }
 
-/// Prepares a snapshot for this stack, applies `check` and stores the result. Returns the rules that the snapshot
-/// breaks.
+/// Prepares a snapshot for this stack, applies `check` and stores the result. Returns the snapshot as it was stored,
+/// and the violations that `check` returned.
 async fn store_as(
     locked: &LockedStack,
     mut snapshot: Snapshot,
@@ -314,8 +329,8 @@ fn repair_if_broken(
         return Err(Error::integrity(object, broken));
     }
     let mut repaired_snapshot = repaired.snapshot;
-    // The repair removed the uid of the later of two entries with the same uid. Which entry had the uid first is
-    // unknown, so the later entry gets a new uid.
+    // Of two entries with the same uid, the repair removed the uid of the later one. To which of them the uid belonged
+    // is unknown, so the later entry gets a new uid.
     identify(&mut repaired_snapshot, entropy, |_| None);
     Ok((repaired_snapshot, broken))
 }

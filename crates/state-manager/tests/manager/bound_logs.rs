@@ -1,4 +1,5 @@
-//! Logs are bound to their revision: a log that no revision names, or that has other bytes, isn't shown.
+//! Logs are bound to their revision, which names its log by digest. A log that no revision names is ignored, and a log
+//! with another digest is refused.
 
 use super::*;
 use state_core::backend::{Backend, ObjectName};
@@ -59,6 +60,7 @@ impl Files {
         }
     }
 
+    /// Path of the stored log of a revision.
     fn log(&self, revision: &RevisionId) -> PathBuf {
         let name = ObjectName::Log(revision.serial()).to_string();
         let stack = self.root.join("stacks").join(self.stack.lineage().to_string());
@@ -90,7 +92,7 @@ async fn log_that_no_revision_names_is_ignored() {
     assert_eq!(messages(&files.stack).await.unwrap(), ["first"]);
 }
 
-/// A former recipient has a key of the stack, and can seal lines with it.
+/// A former recipient still has an old key of the stack, and could seal log lines with it.
 #[tokio::test]
 async fn log_written_with_an_old_key_is_refused() {
     let files = Files::new().await;
@@ -123,9 +125,9 @@ async fn deleted_log_is_shown_as_missing() {
     assert_eq!(shown[1], "second");
 }
 
-/// The digest is on the page of the history, once the base has moved past the revision.
+/// Once the base has moved past a revision, the digest of its log is read from a page of the history.
 #[tokio::test]
-async fn log_of_a_paged_revision_stays_bound() {
+async fn log_of_a_revision_on_a_page_is_shown() {
     let (backend, stack) = new_stack().await;
     update(&stack, &["first"]).await;
     let session = stack.lock("deploy").await.unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use state_core::{Backend, Json, Properties};
 
-/// An entry of about this many bytes.
+/// An entry whose outputs have about this many bytes.
 pub(crate) fn heavy(name: &str, bytes: usize) -> Entry {
     let outputs = Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
     Entry {

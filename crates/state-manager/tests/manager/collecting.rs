@@ -40,7 +40,8 @@ impl Driver {
         }
     }
 
-    /// A stack with one revision for each day, each made by its own session.
+    /// A stack with one revision for each day, each made by its own session. The last one is a day old. Also returns
+    /// the revisions, oldest first.
     async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
         let driver = Self::new().await;
         let mut made = Vec::new();
@@ -51,6 +52,7 @@ impl Driver {
         (driver, made)
     }
 
+    /// Collects in a session of its own. Requires that the report is the one that the preview showed.
     async fn collect(&self, retention: &Retention) -> CollectionReport {
         let planned = self.stack.plan_collection(retention).await.unwrap();
         let session = self.stack.lock("gc").await.unwrap();
@@ -64,7 +66,7 @@ impl Driver {
         done
     }
 
-    async fn is_sound(&self) {
+    async fn assert_valid(&self) {
         assert!(self.stack.verify(true).await.unwrap().report.is_valid());
     }
 
@@ -78,6 +80,7 @@ impl Driver {
     }
 }
 
+/// The stacks of a backend, on this clock.
 fn on(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>) -> Stacks {
     let clock = Arc::clone(clock);
     Stacks::new(
@@ -89,6 +92,7 @@ fn on(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>) -> Stacks {
     )
 }
 
+/// A retention that keeps revisions up to this age in days, and the last ones up to this number.
 fn keep(days: u32, last: usize, grace: Duration) -> Retention {
     let mut retention = Retention::default();
     retention.keep_for = DAY * days;
@@ -107,6 +111,7 @@ fn snapshot(names: &[&str]) -> Snapshot {
     snapshot
 }
 
+/// Whether a result is the error that a revision was collected.
 fn is_collected<T: std::fmt::Debug>(result: &state_core::Result<T>) -> bool {
     let Err(error) = result else { return false };
     matches!(error, Error::Collected { .. })
@@ -143,7 +148,7 @@ async fn young_and_last_revisions_stay_and_others_are_collected() {
         for revision in &made[..dropped] {
             assert!(is_collected(&driver.stack.get(revision).await));
         }
-        driver.is_sound().await;
+        driver.assert_valid().await;
     }
 }
 
@@ -208,7 +213,7 @@ async fn dropped_items_are_deleted_only_after_the_grace_period() {
         "a repeated collection must have nothing to do"
     );
     assert_eq!(driver.stack.list().await.unwrap(), made[4..]);
-    driver.is_sound().await;
+    driver.assert_valid().await;
 }
 
 #[tokio::test]
@@ -222,7 +227,7 @@ async fn hourly_collections_do_not_postpone_the_deletion() {
         driver.clock.advance(HOUR);
     }
     assert!(deleted > 50, "{deleted}");
-    driver.is_sound().await;
+    driver.assert_valid().await;
 }
 
 #[tokio::test]
@@ -261,7 +266,7 @@ async fn revisions_without_a_cut_point_are_held_back() {
     let report = driver.collect(&keep(0, 1, Duration::ZERO)).await;
     assert_eq!((report.dropped.len(), report.held_back), (5, 0));
     assert_eq!(driver.stack.list().await.unwrap(), [last]);
-    driver.is_sound().await;
+    driver.assert_valid().await;
 }
 
 #[tokio::test]
@@ -302,7 +307,7 @@ async fn objects_of_a_deleted_revision_are_collected() {
         ErrorKind::NotFound
     );
     assert_eq!(driver.stack.get(&two).await.unwrap().entries.len(), 1);
-    driver.is_sound().await;
+    driver.assert_valid().await;
 }
 
 #[tokio::test]
@@ -324,7 +329,7 @@ async fn current_revision_survives_collection_in_open_update() {
     session.close().await.unwrap();
     assert_eq!(driver.stack.get(&made).await.unwrap().entries.len(), 15);
     assert_eq!(driver.stack.get(&current).await.unwrap().entries.len(), 2);
-    driver.is_sound().await;
+    driver.assert_valid().await;
 }
 
 #[tokio::test]
@@ -381,7 +386,7 @@ async fn concurrent_imports_survive_collections() {
     };
     tokio::join!(imports, collections);
     session.close().await.unwrap();
-    driver.is_sound().await;
+    driver.assert_valid().await;
     for revision in driver.stack.list().await.unwrap() {
         driver.stack.get(&revision).await.unwrap();
     }

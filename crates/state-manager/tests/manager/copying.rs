@@ -15,6 +15,7 @@ fn over(backend: Arc<dyn Backend>, seed: u64) -> Stacks {
     Stacks::new(backend, environment(seed))
 }
 
+/// A store in a temporary folder. The folder is deleted when it is dropped.
 fn folder() -> (tempfile::TempDir, Stacks) {
     let folder = tempfile::tempdir().unwrap();
     let store = FsBackend::create(folder.path().join("states")).unwrap();
@@ -31,6 +32,7 @@ async fn all_of(stack: &Stack) -> (Vec<RevisionId>, Vec<state_core::Snapshot>, V
     (revisions, snapshots, names(stack).await)
 }
 
+/// Copies a stack to another store. Returns the copy.
 async fn copied(to: &Stacks, from: &Stack) -> Stack {
     let copied = to.copy_from(from).await.unwrap();
     assert_eq!(copied.lineage, from.lineage());
@@ -187,7 +189,7 @@ async fn diverged_copy_is_not_overwritten() {
     assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
 }
 
-/// Duration of each read from a remote store.
+/// Time that each read from the simulated remote store takes.
 const READ_LATENCY: Duration = Duration::from_millis(100);
 
 #[tokio::test(start_paused = true)]

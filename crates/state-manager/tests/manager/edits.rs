@@ -121,7 +121,8 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     (state.entries().cloned().collect(), state.outputs().clone())
 }
 
-/// Undoes the latest revision, and redoes it.
+/// Undoes the current revision, and redoes it. Requires that the undo yields the content of `before`, and the redo that
+/// of the state before the undo. Does nothing if `seen` is still current, or none: then there is nothing to undo.
 async fn undo_and_redo(
     session: &Session,
     before: &State,

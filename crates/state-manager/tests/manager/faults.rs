@@ -6,7 +6,7 @@ use state_core::testkit::conformance;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 
-/// A stack on a store that fails as planned, and the same store without faults.
+/// A store without faults, a plan of faults, and a stack on the same store with these faults.
 async fn faulty() -> (MemoryBackend, FaultPlan, Stack) {
     let (backend, stack) = new_stack().await;
     let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -85,7 +85,8 @@ async fn repeated_calls_have_one_effect() {
     assert!(seen.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Renames while each call fails in turn; afterwards the stack has exactly one of the two names.
+/// Renames while one of the first three calls of an operation fails. Requires that the stack has exactly one of the two
+/// names afterwards.
 #[tokio::test]
 async fn interrupted_rename_leaves_exactly_one_name() {
     let (old, new): (StackName, StackName) =
@@ -136,8 +137,8 @@ async fn interrupted_rename_leaves_exactly_one_name() {
     assert!(failed > 20, "too few renames failed: {failed}");
 }
 
-/// Deploys while each call fails in turn. All acknowledged revisions exist afterwards, the state is valid, and the next
-/// deployment works.
+/// Deploys while one of the first four calls of an operation fails. Requires that all acknowledged revisions exist
+/// afterwards, the state is valid, and the next deployment succeeds.
 #[tokio::test]
 async fn failed_deployment_keeps_all_acknowledged_revisions() {
     let mut failed = 0;
@@ -170,7 +171,7 @@ async fn failed_deployment_keeps_all_acknowledged_revisions() {
     assert!(failed > 20, "too few deployments failed: {failed}");
 }
 
-/// Deploys one more resource; none when anything failed before its revision was acknowledged.
+/// Deploys one more resource. Returns the revision; none if anything failed before the revision was acknowledged.
 async fn try_deploy(stack: &Stack) -> Option<state_core::RevisionId> {
     let session = stack.lock("deploy").await.ok()?;
     let work = async {

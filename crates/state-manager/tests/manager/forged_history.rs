@@ -74,7 +74,7 @@ impl Attacked {
         stacks.get(&"shop".parse().unwrap()).await
     }
 
-    /// The error that the victim gets for a forged head, before anything else is read.
+    /// The error that the victim gets for a forged head when it looks up the stack by name.
     async fn refusal(&self) -> Error {
         self.found().await.map(drop).unwrap_err()
     }
@@ -87,7 +87,8 @@ impl Attacked {
         std::fs::write(self.place.join(path), bytes).unwrap();
     }
 
-    /// Stores a snapshot with a resource of the attacker, and a document of a detached revision with that content.
+    /// Stores a snapshot with a resource of the attacker. Returns the id and the document of a detached revision with
+    /// that content; the document isn't stored.
     fn forged_document(&self, serial: u64, slot: u64) -> (RevisionId, String) {
         let time = Timestamp::new("2026-01-01T00:00:00Z");
         let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", time);
@@ -109,7 +110,7 @@ impl Attacked {
         (revision, document)
     }
 
-    /// A page with documents that the attacker wrote, and a reference to it.
+    /// A page with documents that the attacker wrote: the reference to the page, and its bytes.
     fn page(documents: &str, first: u64, revisions: u64) -> (HistoryPageRef, Vec<u8>) {
         let nonce = state_core::Nonce::from_bytes([7; 16]);
         let bytes = enveloped(
@@ -126,7 +127,7 @@ impl Attacked {
     }
 
     /// Checks that the victim sees the honest history, and can neither read nor restore the forged revision.
-    async fn is_ignored(&self, forged: &RevisionId) {
+    async fn assert_ignored(&self, forged: &RevisionId) {
         let stack = self.stack().await;
         assert_eq!(stack.list().await.unwrap(), self.made);
         assert_eq!(stack.get(forged).await.unwrap_err().kind(), ErrorKind::NotFound);
@@ -149,7 +150,7 @@ async fn rekey(stack: &Stack, recipients: &[&GeneratedIdentity]) -> RevisionId {
     stack.rekey("rekey", rekey).await.unwrap().revision
 }
 
-/// A document with a correct public digest.
+/// A stored object of this kind with a correct digest. The digest needs no key, so an attacker can compute it.
 fn enveloped(kind: &str, body: &str) -> Vec<u8> {
     let digest = Digest::of_parts(&[kind.as_bytes(), b"\n", body.as_bytes()]);
     let format = state_core::envelope::FORMAT;
@@ -162,8 +163,8 @@ async fn planted_document_with_an_earlier_slot_is_ignored() {
     let attacked = Attacked::new().await;
     let (revision, document) = attacked.forged_document(1, 0);
     let path = format!("updates/{:020}-{}.json", 1, revision.short());
-    // Documents in the layout of format 1: one without a tag, as before the first key, and one with a tag for each key
-    // of the stack.
+    // Documents in the layout of format 1: one without a tag, as before the stack's first key, and one with a false tag
+    // for each of the two keys.
     let keys = attacked.head();
     let replaced = keys.keys.unwrap().succession[0].old;
     let tag = "00".repeat(32);
@@ -171,7 +172,7 @@ async fn planted_document_with_an_earlier_slot_is_ignored() {
     let tagged = |id| format!(r#"{untagged},"key-id":"{id}","tag":"{tag}"}}"#);
     for body in [document.clone(), tagged(replaced), tagged(keys.key_id.unwrap())] {
         attacked.write(&path, &enveloped("update", &body));
-        attacked.is_ignored(&revision).await;
+        attacked.assert_ignored(&revision).await;
     }
 }
 
@@ -182,7 +183,7 @@ async fn planted_page_is_ignored_and_listed_by_verify() {
         let (revision, document) = attacked.forged_document(serial, slot);
         let (page, bytes) = Attacked::page(&document, serial, 1);
         attacked.write(&page.object().to_string(), &bytes);
-        attacked.is_ignored(&revision).await;
+        attacked.assert_ignored(&revision).await;
         let report = attacked.stack().await.verify(true).await.unwrap();
         assert!(
             report.unreferenced.contains(&page.object().to_string()),
@@ -205,11 +206,11 @@ async fn planted_page_is_ignored_without_the_old_keys() {
     let (revision, document) = attacked.forged_document(3, 2);
     let (page, bytes) = Attacked::page(&document, 3, 1);
     attacked.write(&page.object().to_string(), &bytes);
-    attacked.is_ignored(&revision).await;
+    attacked.assert_ignored(&revision).await;
 }
 
 #[tokio::test]
-async fn exchanged_page_is_named_and_hides_no_revision() {
+async fn exchanged_page_is_reported_and_hides_no_revision() {
     let attacked = Attacked::new().await;
     let honest = attacked.head().history.pages[0];
     let (revision, document) = attacked.forged_document(honest.first.get(), 0);
@@ -278,9 +279,9 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
     let (revision, document) = attacked.forged_document(1, 0);
     let (page, bytes) = Attacked::page(&document, 1, 1);
     attacked.write(&page.object().to_string(), &bytes);
-    attacked.is_ignored(&revision).await;
+    attacked.assert_ignored(&revision).await;
 
-    // The head is signed with the old key, and names that key or the present one.
+    // The attacker signs the head with the old key. The head names the old key or the present one.
     let mut head = attacked.head();
     head.history.pages = vec![page];
     for named in [head.key_id, Some(replaced)] {
@@ -303,7 +304,7 @@ fn key_files(place: &Path, id: state_core::KeyId) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn sealing_signs_the_chain_of_the_plain_journal() {
+async fn sealing_sets_a_watermark_over_the_plain_journal() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("file://{}", folder.path().join("store").display());
     let stacks = Stacks::create(&url, environment(1)).unwrap();
@@ -357,7 +358,7 @@ async fn long_history_is_on_a_few_pages() {
 }
 
 #[tokio::test]
-async fn deleted_revision_leaves_its_page_with_the_next_collection() {
+async fn collection_removes_a_deleted_revision_from_its_page() {
     let backend = MemoryBackend::default();
     let anna = generate_identity();
     let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));

@@ -1,4 +1,4 @@
-//! A long history: the head names the latest pages, and an index with the older ones.
+//! A long history: the head names the latest pages and an index, which names the older pages.
 
 use super::*;
 use state_core::backend::ObjectName;
@@ -56,7 +56,7 @@ impl Long {
     }
 }
 
-/// Moves the base, and with it all revisions to pages.
+/// Rotates the data key. This moves the base past all earlier revisions, whose documents are then stored on pages.
 async fn rekey(stack: &Stack) -> RevisionId {
     stack.rekey("rekey", Rekey::default()).await.unwrap().revision
 }
@@ -92,13 +92,13 @@ async fn head_stays_small_when_the_history_grows() {
 }
 
 #[tokio::test]
-async fn forged_index_is_refused_and_read_from_the_journal() {
+async fn forged_index_is_refused_but_revisions_stay_readable() {
     let long = Long::new(8).await;
     let stack = long.stack().await;
     let head = long.head(&stack).await;
     let path = long.path(&stack, &head.history.index.unwrap().object());
     let honest = std::fs::read_to_string(&path).unwrap();
-    // A document with a right digest of its own, which isn't the one that the signed head names.
+    // The forged document contains its own correct digest, which differs from the digest that the signed head names.
     let (_, body) = honest.split_once("\"body\":").unwrap();
     let body = body.strip_suffix("}\n").unwrap();
     let digest = state_core::Digest::of(format!("history-index\n{body} ").as_bytes());
@@ -114,14 +114,14 @@ async fn forged_index_is_refused_and_read_from_the_journal() {
         assert_eq!(refused.kind(), ErrorKind::Corrupt);
         assert!(refused.to_string().contains(".index"), "{refused}");
         assert_eq!(stack.verify(true).await.unwrap_err().kind(), ErrorKind::Corrupt);
-        // The index is derived from the journal, which the head binds.
+        // A single revision is read from the journal, so it needs no index.
         assert_eq!(stack.get(&long.made[0]).await.unwrap().entries.len(), 1);
-        // The stack can be written, and its damaged index stays named.
+        // The head still names the damaged index, so that readers keep reporting the damage.
         assert_eq!(long.head(&stack).await.history.index, head.history.index);
     }
 }
 
-/// An index counts only if the head names it.
+/// Readers ignore an index that the head doesn't name.
 #[tokio::test]
 async fn planted_index_is_ignored_and_listed_by_verify() {
     let long = Long::new(8).await;

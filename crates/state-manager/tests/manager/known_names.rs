@@ -43,7 +43,8 @@ impl Shop {
         self.root.join("names/default").join(format!("{name}.json"))
     }
 
-    /// Requires that finding and creating a stack with the known name, and listing all names, are refused.
+    /// Requires that finding and creating a stack with the known name, and listing all names, are refused. `what`
+    /// describes the attack.
     async fn refuses(&self, what: &str) {
         let stacks = self.client.stacks();
         let found = stacks.get(&shop()).await.map(|stack| stack.map(|_| ()));
@@ -112,6 +113,7 @@ async fn forged_removal_in_the_head_is_refused() {
 }
 
 impl Shop {
+    /// A copy of the other client, with the same keys and known stacks.
     fn other_client(&self) -> Client {
         Client {
             root: self.root.clone(),

@@ -12,7 +12,7 @@ use state_manager::{KnownStacks, MemoryKnownStacks, Rekey, StackPin};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gives each simulated process its own random bits.
+/// The random seed of the next simulated process, so that each process has its own random bits.
 static PROCESSES: AtomicU64 = AtomicU64::new(1000);
 
 /// A store in a folder, as one client sees it.
@@ -50,10 +50,12 @@ impl Client {
         Ok(self.stacks().get(&"shop".parse().unwrap()).await?.unwrap())
     }
 
+    /// Reads the tip of the stack. Returns the regression that the view reports; none if there is none.
     pub(crate) async fn read(&self) -> Result<Option<String>> {
         Ok(self.stack().await?.tip().await?.regression)
     }
 
+    /// Takes and releases the writer lock of the stack.
     pub(crate) async fn write(&self) -> Result<()> {
         self.stack().await?.lock("write").await?.close().await
     }
@@ -62,13 +64,14 @@ impl Client {
         deploy(&self.stack().await.unwrap(), &[name]).await
     }
 
-    /// Requires that both reading and writing are refused.
+    /// Requires that both reading and writing are refused. `what` describes the attack.
     async fn refuses(&self, what: &str) {
         for error in [self.read().await.unwrap_err(), self.write().await.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Distrusted, "{what}: {error}");
         }
     }
 
+    /// Requires that reading is refused.
     async fn refused_to_read(&self, what: &str) {
         let error = self.read().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Distrusted, "{what}: {error}");
@@ -82,7 +85,7 @@ impl Client {
     }
 }
 
-/// Makes a sealed stack with one revision; the same seed yields the same lineage.
+/// Creates a sealed stack named `shop` with one revision. The same seed yields the same lineage.
 pub(crate) async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
     let url = format!("file://{}", root.display());
     let stacks = Stacks::create(&url, environment(seed)).unwrap();
@@ -115,7 +118,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Replaces a store by a copy of another one.
+/// Replaces the store `of` by a copy of the store `other`.
 pub(crate) fn put_in_place(of: &Path, other: &Path) {
     std::fs::remove_dir_all(of).unwrap();
     copy(other, of);
@@ -188,7 +191,7 @@ async fn out_of_band_key_is_pinned_before_first_contact() {
 }
 
 #[tokio::test]
-async fn new_key_is_followed_only_if_each_key_endorses_the_next() {
+async fn new_key_is_accepted_after_several_endorsed_rotations() {
     let (_folder, root, anna) = made().await;
     let bob = generate_identity();
     let (client, other) = (Client::of(&root, &anna), Client::of(&root, &bob));
@@ -248,7 +251,7 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
     put_in_place(&root, &honest);
     client.write().await.unwrap();
 
-    // A client that can't open the new key refuses it too, because the client can open the key before it.
+    // A client that can't open the new key refuses it too, because this client could open the previous key.
     let eve = generate_identity();
     let provider = strangers_keys(&eve);
     let strange = provider.generate(lineage).unwrap();
@@ -355,6 +358,7 @@ async fn rolled_back_store_is_reported_and_not_written() {
     }
 }
 
+/// The paths of all files below a folder, relative to the folder and sorted.
 fn files_below(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -1,5 +1,5 @@
-//! Lookup of mutations whose append had an unknown outcome: the next owner determines the outcome, and it stays the
-//! same.
+//! Lookup of mutations whose append had an unknown outcome: the next owner of the lock determines the outcome, which
+//! never changes afterwards.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -58,12 +58,14 @@ impl Fixture {
         }
     }
 
+    /// Takes the lock over as the second client.
     async fn taken_over(&self) -> Session {
         let seen = self.direct.lock_status().await.unwrap().epoch;
         self.direct.break_lock("next", seen).await.unwrap()
     }
 }
 
+/// The id of the only mutation whose outcome the error leaves unknown.
 #[track_caller]
 fn unknown(error: &Error) -> MutationId {
     match error {
@@ -75,7 +77,8 @@ fn unknown(error: &Error) -> MutationId {
     }
 }
 
-/// Faults, and whether the append takes effect. The fence of the next owner refuses a late append.
+/// Faults of an append, and whether the append takes effect. A late append has no effect, because the fence of the next
+/// owner occupies its slot.
 const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),

@@ -1,4 +1,4 @@
-//! Tests of the manager's guarantees, on the memory backend.
+//! Tests of the manager's guarantees, mostly on the memory backend.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -96,6 +96,7 @@ fn key(name: &str) -> EntryKey {
     EntryKey::live(address(name))
 }
 
+/// A resource that depends on the resources `on`.
 fn entry(name: &str, on: &[&str]) -> Entry {
     let mut entry = Entry::leaf(address(name), "thing");
     entry.depends_on = on.iter().map(|name| Dependency::Entry(address(name))).collect();
@@ -109,6 +110,7 @@ async fn start(session: &Session) -> Update {
         .unwrap()
 }
 
+/// Creates a resource: begins the step and ends it with success.
 async fn create(update: &Update, entry: Entry) {
     let step = update.begin(Intent::create(entry.clone())).await.unwrap();
     assert_eq!(step.succeed(Some(entry)).await.unwrap(), vec![]);
@@ -126,6 +128,7 @@ async fn deploy(stack: &Stack, names: &[&str]) -> state_core::RevisionId {
     revision
 }
 
+/// The keys of all resources in the tip of the stack, in the order of the state.
 async fn names(stack: &Stack) -> Vec<String> {
     stack
         .tip()

@@ -1,5 +1,5 @@
-//! Rollbacks across a move: resources that would be in two stacks, or in none, are reported and the rollback is
-//! refused.
+//! Rollbacks to a revision before a move: the moved resources would be in two stacks or in none, so they are reported
+//! and the rollback is refused.
 
 use super::moves::{BEFORE, Pair};
 use super::*;

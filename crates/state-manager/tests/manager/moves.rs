@@ -90,12 +90,14 @@ async fn takeover(stack: &Stack) {
     session.close().await.unwrap();
 }
 
-async fn is_whole(stack: &Stack) {
+async fn assert_valid(stack: &Stack) {
     let found = stack.verify(true).await.unwrap();
     assert!(found.report.is_valid(), "{found:?}");
 }
 
+/// The resources of `source` and of `there` before the move of a and b.
 pub(crate) const BEFORE: [&[&str]; 2] = [&["a", "b", "c"], &["z"]];
+/// The resources of `source` and of `there` after that move.
 pub(crate) const AFTER: [&[&str]; 2] = [&["c"], &["z", "a", "b"]];
 
 #[tokio::test]
@@ -129,7 +131,7 @@ async fn move_is_one_revision_in_each_history() {
         let state = stack.tip().await.unwrap().state;
         assert_eq!((state.incoming().count(), state.departed().count()), (0, 0));
         assert_eq!(state.lookup(done.id), Some(true));
-        is_whole(stack).await;
+        assert_valid(stack).await;
     }
 }
 
@@ -141,8 +143,8 @@ async fn calls(operation: Operation) -> usize {
     pair.plan.calls(operation) - before
 }
 
-/// Fails one call of a move, then lets other clients recover, starting with either side. Returns whether the move took
-/// effect.
+/// Fails one call of a move, then lets another client take over both stacks, the source first if `from_source` is set.
+/// Returns whether the move took effect.
 async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, from_source: bool) -> bool {
     let case = format!("{source}: {operation:?} {call} {fault:?}, from the source: {from_source}");
     let pair = Pair::new(source).await;
@@ -185,7 +187,7 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
             (0, 0),
             "{case}: no move may remain unsettled"
         );
-        is_whole(stack).await;
+        assert_valid(stack).await;
         deploy(stack, &["later"]).await;
     }
     moved
@@ -216,7 +218,8 @@ async fn interrupted_move_ends_on_exactly_one_side() {
     assert!(moved > 20 && stayed > 20, "{moved} moved, {stayed} stayed");
 }
 
-/// A move whose writer fails right before or right after the commit point, with both locks still held.
+/// A move whose writer fails at the commit point, or right after it if `committed` is set. The sessions still hold both
+/// locks.
 async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
     let pair = Pair::new("shop/a").await;
     let (source, there) = pair.lock().await.unwrap();
@@ -278,7 +281,7 @@ async fn next_lock_of_the_source_finishes_the_move() {
     let (pair, source, there) = cut(&["a", "b"], true).await;
     drop((source, there));
     let seen = pair.there.lock_status().await.unwrap().epoch;
-    // Releases the lock without settling the move, as a crash would.
+    // The lock of the destination is released while the source can't be read, so the move isn't settled.
     let freed = stacks(&pair.backend, 5)
         .get(pair.there.name())
         .await
@@ -296,7 +299,8 @@ async fn next_lock_of_the_source_finishes_the_move() {
 async fn interrupted_move_can_be_repeated_at_once() {
     for committed in [true, false] {
         let pair = Pair::new("shop/a").await;
-        // Before the commit point the withdrawal fails too; after it the arrival fails.
+        // To interrupt the move before the commit point, both the commit and the withdrawal fail. To interrupt it after
+        // the commit point, the arrival fails.
         for call in if committed { 2..3 } else { 1..3 } {
             pair.plan.fail(Operation::Append, call, Fault::BeforeEffect);
         }
@@ -364,7 +368,7 @@ async fn source_of_an_unsettled_move_is_removed_only_by_force() {
     assert_eq!(
         refused.kind(),
         ErrorKind::Conflict,
-        "the empty stack is the only record of the outcome"
+        "an empty stack must not be removed while only it records the outcome of a move"
     );
     let removed = stacks.remove(pair.source.name(), true).await.unwrap();
     assert_eq!(removed, Removal::Removed);

@@ -24,7 +24,7 @@ pub(super) fn backend(store: &FaultyStore) -> ObjectBackend {
     ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
 }
 
-/// Waits until no request is made in the background any more.
+/// Waits until no more requests are made in the background. Returns the number of requests so far.
 async fn quiet(store: &FaultyStore) -> RequestCounts {
     let mut counts = store.counts();
     loop {
@@ -36,7 +36,8 @@ async fn quiet(store: &FaultyStore) -> RequestCounts {
     }
 }
 
-/// The number of requests to begin and to end a batch of steps, for each size of a batch.
+/// Measures how many requests it takes to begin and to end a batch of steps, in a stack with this many entries. Returns
+/// the size of the batch, the requests to begin it, and the requests to end it, for three sizes.
 async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
     let store = store();
     let stacks = Stacks::new(Arc::new(backend(&store)), environment(1));
@@ -65,7 +66,7 @@ async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
             .map(|index| entry(&format!("new{size}-{index}"), &[]))
             .collect();
         let before = quiet(&store).await;
-        // Unconstrained: otherwise the runtime would let the queue run between the steps, which would split the batch.
+        // `unconstrained` keeps the runtime from running the queue between two steps, which would split the batch.
         let begun = made
             .iter()
             .map(|entry| update.begin(Intent::create(entry.clone())));

@@ -1,4 +1,4 @@
-//! Published outputs: the holder of an output key reads the outputs, and nothing else of the stack.
+//! Published outputs: a recipient of outputs reads the outputs, and nothing else of the stack.
 
 use super::*;
 use state_core::mutation::StackOutputs;
@@ -70,6 +70,7 @@ impl Shop {
         stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
     }
 
+    /// Reads the published outputs as the client with this identity.
     async fn read(&self, identity: &GeneratedIdentity) -> state_core::Result<Option<PublishedOutputs>> {
         let stacks = self
             .stacks(30, identity)
@@ -77,6 +78,7 @@ impl Shop {
         stacks.published_outputs(&"shop".parse().unwrap()).await
     }
 
+    /// The files with published outputs, oldest first.
     fn documents(&self) -> Vec<PathBuf> {
         let folder = std::fs::read_dir(self.root().join("outputs")).unwrap().next();
         let files = std::fs::read_dir(folder.unwrap().unwrap().path()).unwrap();
@@ -128,7 +130,8 @@ async fn removed_output_recipient_reads_no_new_outputs() {
     assert_eq!(stack.output_recipients().await.unwrap(), [dora.recipient()]);
     set_outputs(&stack, "db://second").await;
     assert_eq!(shop.read(&shop.carl).await.unwrap_err().kind(), ErrorKind::Sealed);
-    // The endorsement of the new key can't be verified by a client that can open nothing but outputs.
+    // Dora has pinned the old key. The old key endorses the new one, but a client that can open only outputs can't
+    // verify the endorsement, so it refuses the new key.
     assert_eq!(shop.read(&dora).await.unwrap_err().kind(), ErrorKind::Distrusted);
     let newcomer = Shop {
         known_stacks: Arc::default(),
@@ -228,7 +231,8 @@ async fn outputs_of_another_stack_are_refused() {
     set_outputs(&other, "db://other").await;
     let carl = [shop.carl.recipient().to_owned()];
     other.add_output_recipients("add", &carl).await.unwrap();
-    // A client that doesn't know the name compares it with the name in the document. The clients below know the name.
+    // This client has no pin for the name, so it compares the requested name with the name in the document. The client
+    // below has read the outputs before, so it compares the stack with its pin.
     point(&shop, "shop", other.lineage());
     assert_eq!(
         shop.read(&shop.carl).await.unwrap_err().kind(),

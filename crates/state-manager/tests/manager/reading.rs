@@ -5,6 +5,7 @@ use state_core::mutation::EditChange;
 use state_core::{ErrorKind, Json, Properties, RevisionId};
 use state_manager::Blame;
 
+/// A resource with these inputs, given as JSON.
 fn sized(name: &str, inputs: &str) -> Entry {
     let mut entry = entry(name, &[]);
     entry.inputs = Properties::new(Json::parse(inputs).unwrap());
@@ -39,6 +40,7 @@ async fn update(stack: &Stack, entry: Entry) -> RevisionId {
     revision
 }
 
+/// The revision that is blamed for the property at this JSON pointer; none if no revision is.
 fn blamed_revision(blame: &Blame, pointer: &str) -> Option<RevisionId> {
     let line = blame
         .lines

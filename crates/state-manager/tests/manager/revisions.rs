@@ -186,11 +186,11 @@ async fn rollback_exports_a_higher_serial_than_any_before() {
         .await
         .unwrap();
     assert_eq!(exported(&back).await, 11);
-    let forced = import(4).await.unwrap();
+    let lower = import(4).await.unwrap();
     assert_eq!(
-        exported(&forced).await,
+        exported(&lower).await,
         4,
-        "a forced import must be exported with its own serial"
+        "an import must be exported with its own serial, even with a lower one"
     );
     let back = session
         .rollback(UpdateRequest::new(UpdateKind::Rollback), &first)

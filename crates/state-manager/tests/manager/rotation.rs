@@ -1,4 +1,4 @@
-//! Key rotation: after a crash anywhere the stack still opens, and earlier revisions don't change.
+//! Key rotation: the stack still opens after a crash at any point, and earlier revisions don't change.
 
 use super::*;
 use state_core::head::SealingPolicy;
@@ -29,11 +29,13 @@ async fn deploy_secret(stack: &Stack, name: &str) -> state_core::RevisionId {
     revision
 }
 
+/// The stack `shop` as the client with this identity opens it.
 async fn as_seen_by(backend: &MemoryBackend, identity: &GeneratedIdentity) -> Stack {
     let stacks = stacks(backend, 20).with_keys(keys(20, identity));
     stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
 }
 
+/// The number of resources in a revision whose inputs contain the decrypted secret.
 async fn passwords(stack: &Stack, revision: &state_core::RevisionId) -> state_core::Result<usize> {
     let open = stack.reveal(stack.get(revision).await?).await?;
     let texts = open.entries.iter().filter_map(|entry| entry.inputs.as_ref());
@@ -87,7 +89,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
     assert_eq!(
         passwords(&bob, &second).await.unwrap(),
         2,
-        "earlier revisions must stay under the old key"
+        "earlier revisions must stay sealed with the old key"
     );
     assert_eq!(bob.lock("write").await.unwrap_err().kind(), ErrorKind::Sealed);
     for stack in [&anna, &bob] {
@@ -311,7 +313,7 @@ async fn rekey_with_forget_history_leaves_nothing_for_the_old_key() {
             ..
         }) = item.name
         {
-            assert!(slot >= floor, "no snapshot under the old key may remain");
+            assert!(slot >= floor, "no snapshot sealed with the old key may remain");
         }
     }
     assert_eq!(passwords(&stack, &rekeyed.revision).await.unwrap(), 2);

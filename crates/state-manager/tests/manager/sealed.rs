@@ -46,7 +46,7 @@ async fn found(root: &Path, keys: Option<Arc<AgeKeys>>) -> Result<Option<Stack>,
     stacks.get(&"shop".parse().unwrap()).await
 }
 
-/// All bytes below a folder, with snapshots decompressed.
+/// The paths and contents of all files below a folder. Snapshots are decompressed.
 fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -166,8 +166,9 @@ async fn client_without_key_lists_but_neither_opens_nor_writes() {
         assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
         assert!(!error.to_string().contains(CANARY));
     }
-    // A refused writer leaves only the trace of its acquisition: head, lock and an empty segment.
-    let kept = |all: Vec<(String, Vec<u8>)>| -> Vec<(String, state_core::Digest)> {
+    // A refused writer has changed only the head, the lock and the journal, which got an empty segment. All snapshots,
+    // history pages and keys must be unchanged.
+    let unchanged = |all: Vec<(String, Vec<u8>)>| -> Vec<(String, state_core::Digest)> {
         let derived = |path: &str| {
             ["/snapshots/", "/updates/", "/keys/"]
                 .iter()
@@ -180,7 +181,7 @@ async fn client_without_key_lists_but_neither_opens_nor_writes() {
         found.sort();
         found
     };
-    assert_eq!(kept(bytes_below(&root)), kept(before));
+    assert_eq!(unchanged(bytes_below(&root)), unchanged(before));
 }
 
 #[tokio::test]
@@ -289,14 +290,14 @@ async fn forged_head_or_document_is_detected() {
         let found = found(&root, Some(keys(9, &identity))).await;
         let error = found.map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
-        // As well if the head is forged after the stack was found.
+        // A client that found the stack before the forgery refuses the head too.
         assert_eq!(stack.tip().await.unwrap_err().kind(), ErrorKind::Sealed);
     }
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
 
-    // Forged pages have a correct digest of their own, but not the one that the head names. One forged document has
-    // another number of entries, the other one an unknown field.
+    // Each forged page contains its own correct digest, which differs from the digest that the head names. One forged
+    // document has another number of entries, the other one an unknown field.
     let updates = std::fs::read_dir(place.join("updates")).unwrap();
     let path = updates.map(|item| item.unwrap().path()).min().unwrap();
     let honest = std::fs::read_to_string(&path).unwrap();

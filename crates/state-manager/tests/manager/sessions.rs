@@ -45,12 +45,13 @@ async fn concurrent_steps_share_frames() {
     for task in tasks {
         task.await.unwrap();
     }
-    let frames = read(&backend, &stack).await;
+    let frames = frame_count(&backend, &stack).await;
     assert_eq!(stack.tip().await.unwrap().state.len(), 64);
     assert!(frames <= 8, "64 begins and 64 ends in {frames} frames");
 }
 
-async fn read(backend: &MemoryBackend, stack: &Stack) -> usize {
+/// The number of frames in the journal.
+async fn frame_count(backend: &MemoryBackend, stack: &Stack) -> usize {
     use state_core::Backend;
     backend
         .read_journal(stack.lineage(), None)
@@ -65,14 +66,14 @@ async fn refused_begin_writes_no_frame() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
-    let before = read(&backend, &stack).await;
+    let before = frame_count(&backend, &stack).await;
     let error = update
         .begin(Intent::create(entry("a", &["nowhere"])))
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity);
     assert!(error.to_string().contains("nowhere"), "{error}");
-    assert_eq!(read(&backend, &stack).await, before);
+    assert_eq!(frame_count(&backend, &stack).await, before);
 }
 
 #[tokio::test]
@@ -81,13 +82,13 @@ async fn unchanged_same_is_written_with_the_next_batch() {
     deploy(&stack, &["a", "b"]).await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
-    let before = read(&backend, &stack).await;
+    let before = frame_count(&backend, &stack).await;
     let state = session.state();
     for entry in state.entries() {
         update.same(Entry::clone(entry)).await.unwrap();
     }
     assert_eq!(
-        read(&backend, &stack).await,
+        frame_count(&backend, &stack).await,
         before,
         "an unchanged resource must cause no frame of its own"
     );
@@ -102,12 +103,12 @@ async fn full_batch_is_written_without_a_durable_job() {
     deploy(&stack, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
-    let before = read(&backend, &stack).await;
+    let before = frame_count(&backend, &stack).await;
     let state = session.state();
     for entry in state.entries() {
         update.same(Entry::clone(entry)).await.unwrap();
     }
-    let written = read(&backend, &stack).await - before;
+    let written = frame_count(&backend, &stack).await - before;
     // 600 jobs fill two batches of 256 jobs. The second frame may not be written yet.
     assert!((1..=2).contains(&written), "{written} frames");
     session.close().await.unwrap();

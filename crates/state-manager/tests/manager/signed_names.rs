@@ -1,5 +1,5 @@
-//! Name pointers of sealed stacks have a tag: a client without memory that has the key notices a pointer that was
-//! redirected, exchanged or forged.
+//! Name pointers of sealed stacks have a tag. A client that has the key therefore detects a pointer that was
+//! redirected, exchanged or forged, even if the client has never seen the stack before.
 
 use super::known_stacks::{Client, change_head};
 use super::*;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
+/// The random seed of the next client's key provider.
 static CLIENTS: AtomicU64 = AtomicU64::new(100);
 
 /// A store with the sealed stacks `shop` and `bank`, to which the same identity has the key.
@@ -44,7 +45,7 @@ impl Store {
         }
     }
 
-    /// The stacks for a client that has the key and remembers nothing. Each client makes other keys.
+    /// The stacks for a new client, which has the key and no pins. Each client generates different keys.
     fn stacks(&self) -> Stacks {
         let seed = CLIENTS.fetch_add(1, Ordering::Relaxed);
         Client::new(&self.root, Some(keys(seed, &self.identity))).stacks()
@@ -63,7 +64,8 @@ impl Store {
         std::fs::write(self.path(&pointer.name.short()), pointer.encode()).unwrap();
     }
 
-    /// Requires that a client without memory treats the name neither as free nor as that of a stack.
+    /// Requires that a new client can't list the stacks, and can neither open, create, rename nor remove a stack under
+    /// this name. `what` describes the attack.
     async fn refuses(&self, name: &str, what: &str) {
         let (stacks, name) = (self.stacks(), parsed(name));
         let file = format!("names/default/{}.json", name.short());
@@ -85,7 +87,7 @@ impl Store {
         }
     }
 
-    /// The resources of the stack with a name, for a client without memory; none if there is no such stack.
+    /// The resources of the stack with this name, as a new client reads them; none if there is no such stack.
     async fn read(&self, name: &str) -> Option<Vec<String>> {
         let stack = self.stacks().get(&parsed(name)).await.unwrap()?;
         Some(names(&stack).await)
@@ -105,7 +107,7 @@ fn moved(lineage: Lineage, name: &str) -> NameTarget {
 }
 
 #[tokio::test]
-async fn redirected_name_is_refused_without_memory() {
+async fn redirected_name_is_refused_by_a_new_client() {
     let store = Store::new().await;
     let honest = store.pointer("shop");
     assert_eq!(honest.tags.len(), 1);
@@ -131,7 +133,7 @@ async fn redirected_name_is_refused_without_memory() {
 }
 
 #[tokio::test]
-async fn exchanged_names_are_refused_without_memory() {
+async fn exchanged_names_are_refused_by_a_new_client() {
     let store = Store::new().await;
     let (mut shop, mut bank) = (store.pointer("shop"), store.pointer("bank"));
     std::mem::swap(&mut shop.target, &mut bank.target);
@@ -155,7 +157,7 @@ async fn pointer_without_its_tag_is_refused() {
     store.refuses("bank", "the tag of another pointer").await;
 }
 
-/// The pointer leads to the other stack, whose head is forged until the name was resolved.
+/// The attacker points the name `shop` to the stack of the bank, and writes that name into the head of the bank.
 #[tokio::test]
 async fn forged_head_lends_its_name_to_no_stack() {
     let store = Store::new().await;
@@ -202,7 +204,7 @@ async fn names_given_up_before_a_rekey_stay_free() {
 async fn removal_is_not_forged_for_a_removed_stack() {
     let store = Store::new().await;
     store.stacks().remove(&parsed("bank"), true).await.unwrap();
-    // The bank's own tombstone says nothing about the name of the shop.
+    // The tombstone of the name `bank` proves nothing about the name `shop`.
     let bank = store.pointer("bank");
     let mut forged = NamePointer::new(parsed("shop"), bank.target.clone(), bank.nonce);
     forged.tags = bank.tags;
@@ -235,6 +237,7 @@ fn faulty(memory: &MemoryBackend, seed: u64, identity: &GeneratedIdentity) -> (S
     (stacks.with_keys(keys(seed, identity)), plan)
 }
 
+/// Whether a client finds the stack `shop`, and can read and lock it.
 async fn is_readable(memory: &MemoryBackend, seed: u64, identity: &GeneratedIdentity) -> Result<bool> {
     let stacks = stacks(memory, seed).with_keys(keys(seed, identity));
     let Some(stack) = stacks.get(&parsed("shop")).await? else {
@@ -245,7 +248,8 @@ async fn is_readable(memory: &MemoryBackend, seed: u64, identity: &GeneratedIden
     Ok(true)
 }
 
-/// A crash between the pointer and the head leaves a stack that opens, whichever key the head names.
+/// A crash between the swap of the pointer and that of the head leaves a stack that opens, whether the head names the
+/// old key or the new one.
 #[tokio::test]
 async fn interrupted_change_of_keys_leaves_a_name_that_opens() {
     let identity = generate_identity();
@@ -320,7 +324,8 @@ async fn copy_without_the_key_keeps_the_signed_name() {
     assert_eq!(names(&stack).await, ["a"]);
 }
 
-/// Names of a plain stack have no tag; a tombstone still counts only as far as the head confirms it.
+/// The name pointers of a plain stack have no tag. Clients nevertheless accept a tombstone only if the head confirms
+/// it.
 #[tokio::test]
 async fn tombstone_of_a_living_plain_stack_is_refused() {
     let (backend, stack) = new_stack().await;
@@ -340,7 +345,7 @@ async fn tombstone_of_a_living_plain_stack_is_refused() {
     assert_eq!(refused.kind(), ErrorKind::Distrusted);
 }
 
-/// The user can accept a replaced stack, but not a forged pointer: the memory that reveals it stays.
+/// With `trust`, a user can accept a replaced stack, but not a forged pointer. The pins that reveal the forgery stay.
 #[tokio::test]
 async fn forged_pointer_is_not_accepted_by_trust() {
     let store = Store::new().await;

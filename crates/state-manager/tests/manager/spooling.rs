@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 const CANARY: &str = "correct-horse-battery";
 
+/// A created resource with a sensitive output, as a provider returns it.
 fn made(name: &str) -> Entry {
     let outputs = Json::parse(&format!(r#"{{"password":"{CANARY}"}}"#)).unwrap();
     Entry {
@@ -34,6 +35,7 @@ async fn begun(stacks: Stacks, plan: &FaultPlan, fault: Fault) -> (Session, Muta
     (session, step)
 }
 
+/// The path of the only file in a folder.
 fn file_in(folder: &std::path::Path) -> PathBuf {
     let files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
@@ -212,7 +214,7 @@ fn outputs_of(snapshot: &state_core::Snapshot) -> String {
     outputs.unwrap().json().as_str().to_owned()
 }
 
-/// A program that can write to the spool folder knows no key: it can recompute the digest of a file, not its tag.
+/// An attacker who can write to the spool folder, but has no key, can compute the digest of a file, but not its tag.
 #[tokio::test]
 async fn edited_or_untagged_spool_of_a_sealed_stack_is_refused() {
     let identity = generate_identity();

@@ -7,6 +7,7 @@ use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{Crypter, ErrorKind, Lineage, LogLevel, LogLine, Result, RevisionId, StackName, Timestamp};
 use state_manager::LogQuery;
 
+/// Supplies the crypter [`Reverse`] for the stack with this lineage.
 #[derive(Debug)]
 struct Keys(Lineage);
 
@@ -17,6 +18,7 @@ impl CrypterProvider for Keys {
     }
 }
 
+/// Encrypts a text by reversing it.
 #[derive(Debug)]
 struct Reverse;
 
@@ -74,7 +76,7 @@ async fn history_pages_concatenate_to_the_whole_history() {
     assert_eq!(
         objects,
         [],
-        "no history page is stored while all revisions are in the journal"
+        "no history page may be stored while all revisions are in the journal"
     );
 }
 
@@ -221,7 +223,7 @@ async fn exported_deployment_can_be_imported_again() {
     assert_eq!(
         stale.kind(),
         ErrorKind::Conflict,
-        "the import itself made a newer revision"
+        "the deployment must be outdated after its own import made a newer revision"
     );
     assert!(stale.to_string().contains("serial 1"), "{stale}");
 

@@ -1,4 +1,5 @@
-//! Updates: unreliable while a step is in progress, reliable at the end; plugins, manifest and outputs.
+//! Updates: a stack is unreliable while a step is in progress, and reliable after its end. Also plugins, the manifest
+//! and outputs.
 
 use super::*;
 use state_core::json::{Json, Properties};
@@ -156,7 +157,8 @@ async fn result_that_breaks_a_rule_is_reported_and_recorded() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// A change that is too large for a frame, or breaks a rule, is refused alone: concurrent changes are recorded.
+/// A change that is too large for a frame, or breaks a rule, is refused alone: other changes of the update are
+/// recorded.
 #[tokio::test]
 async fn refused_change_does_not_block_others() {
     let (_, stack) = new_stack().await;

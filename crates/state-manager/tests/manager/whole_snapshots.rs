@@ -227,7 +227,7 @@ async fn persister_invalidates_and_saves_repeatedly() {
         assert!(reliable(&backend).await);
         assert_eq!(names(&stack).await.len(), made.len());
     }
-    // A replace changes no entry, but its save must clear the mark all the same.
+    // A replace changes no entry. The save after it must clear the mark nevertheless.
     update.invalidate().await.unwrap();
     update.replace(key("c")).await.unwrap();
     update.save(snapshot(&made)).await.unwrap();
@@ -273,8 +273,8 @@ async fn mark_survives_checkpoints() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Runs a mutation while each call fails in turn. Afterwards the store matches the reported outcome; if the outcome is
-/// unknown, the stack is marked as unreliable.
+/// Runs a mutation while one of the first four calls of an operation fails. Requires that the store matches the
+/// reported outcome, and that the stack is marked as unreliable if the mutation failed without effect.
 #[tokio::test]
 async fn interrupted_mutation_is_ended_or_marked() {
     let mut failed = [0, 0];

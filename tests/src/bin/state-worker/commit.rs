@@ -10,7 +10,7 @@ use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Number of live entries from which on a task only deletes.
+/// A task that has this many entries without its anchor deletes entries and creates no more.
 const ENTRIES: usize = 12;
 
 /// Number of recovered operations that a new session leaves pending.
@@ -34,6 +34,7 @@ pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
     }
 }
 
+/// Runs one session: resolves recovered operations, and then runs one to three updates with all tasks.
 async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     let session = stack.lock("commit").await?;
     emit(&Line::Locked);
@@ -64,8 +65,8 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     Ok(())
 }
 
-/// Runs a short fixed workload with an update, enough data for a checkpoint, and a clean close. `part` is the prefix of
-/// the tags, so that a second run creates other entries.
+/// Runs a short fixed workload with an update, enough data for a checkpoint, and a clean close. Each tag contains
+/// `part`, so that a second run with another `part` creates other entries.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
     let session = stack.lock("script").await?;
@@ -152,14 +153,17 @@ fn done(intended: &Entry, tag: &str) -> Result<Entry> {
     })
 }
 
+/// A concurrent task of the worker. It changes only its own entries, whose addresses begin with its number.
 struct Task {
     session: Session,
     update: Update,
+    /// Number of the task, from 0.
     number: u64,
     dice: Dice,
 }
 
 impl Task {
+    /// Performs this many random mutations. An error comes with the number of the task.
     async fn run(mut self, steps: u64) -> Result<(), (u64, state_core::Error)> {
         let number = self.number;
         self.see_anchor().await.map_err(|error| (number, error))?;

@@ -86,6 +86,7 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     writeln!(out, "{report}").map_err(|error| Error::invalid("standard output", error.to_string()))
 }
 
+/// Performs mutations and counts what they cost.
 struct Meter {
     backend: Arc<FsBackend>,
     session: Session,

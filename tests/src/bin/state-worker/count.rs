@@ -31,6 +31,7 @@ pub(crate) async fn run(dir: &str, times: u64) -> Result<()> {
     Ok(())
 }
 
+/// Adds one to the counter under the writer lock. Returns the new value.
 async fn add_one(stack: &Stack) -> Result<u64> {
     let session = stack.lock("count").await?;
     let key = EntryKey::live(COUNTER.parse()?);

@@ -95,6 +95,7 @@ impl Bench {
         }
     }
 
+    /// Applies an action that is recorded as a single `Step` record.
     fn step(&mut self, action: &Action) -> Checked {
         let resolver = self.resolver();
         let change = match action {
@@ -188,8 +189,8 @@ impl Bench {
     /// Replaces the base by a snapshot, with a `ResetBase` record.
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: ResetCause) -> Checked {
         let reference = self.store(snapshot);
-        // An import with a foreign serial takes the pending operations of its snapshot, without their rejected results.
-        // All other resets take no pending operations.
+        // An import with a foreign serial takes over the pending operations of its snapshot, without their refused
+        // results. All other resets take over no pending operations.
         let mut pending = match cause {
             ResetCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
@@ -279,6 +280,7 @@ impl Bench {
         })
     }
 
+    /// Ends the pending operation with the index `place`.
     fn end(&mut self, place: usize, report: &Report) -> Checked {
         let operation = self.state.pending().nth(place).cloned();
         let operation = operation.expect("the index is below the number of pending operations");

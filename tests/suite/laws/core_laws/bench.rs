@@ -1,4 +1,5 @@
-//! The state under test, the naive merge to which it is compared, and the journal of all applied records.
+//! The test bench of the core laws: the state under test, the naive merge with which it is compared, and the journal of
+//! all applied records.
 
 use super::super::naive::{Naive, Verdict};
 use super::super::resolver::Resolver;
@@ -19,9 +20,11 @@ pub(super) type Checked = Result<(), TestCaseError>;
 /// Maximum number of records in a frame.
 const BATCH: usize = 3;
 
+/// Applies records to the state under test and to the naive merge, and compares the two after each record.
 pub(crate) struct Bench {
     pub(super) state: State,
     pub(super) naive: Naive,
+    /// The snapshots to which records refer.
     pub(super) loaded: LoadedSnapshots,
     pub(super) entropy: SeededEntropy,
     /// The records since the last frame.
@@ -29,6 +32,7 @@ pub(crate) struct Bench {
     pub(super) frames: Vec<Frame>,
     /// The state after each frame.
     pub(super) shown: Vec<State>,
+    /// The revisions that updates made, with their content, oldest first.
     pub(super) revisions: Vec<(RevisionId, Arc<Snapshot>)>,
 }
 

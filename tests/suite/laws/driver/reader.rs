@@ -68,6 +68,7 @@ impl Reader {
         all.filter(|id| !self.forgotten.contains(id)).cloned().collect()
     }
 
+    /// Returns the content that a revision had when it was remembered.
     pub(super) fn stored(&self, revision: &RevisionId) -> &Snapshot {
         &self.revisions[revision].snapshot
     }
@@ -104,8 +105,9 @@ impl Reader {
     /// Applies a record of the journal to the naive merge.
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // After a reset, only the end of the update may follow in the same frame, which changes no entry and no
-            // output. So the state of the session has those of the snapshot that the reset names.
+            // In the frame of a reset, only the end of the update may follow the reset, and that changes no entry and
+            // no output. The entries and outputs of the session's state are therefore those of the snapshot that the
+            // reset names, so the test needn't read the snapshot.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());

@@ -7,6 +7,7 @@ use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::sync::Arc;
 
 impl Naive {
+    /// Applies a step record.
     pub(super) fn step(&mut self, step: &Step) -> Change {
         self.ended.insert(step.id);
         match &step.change {
@@ -54,7 +55,7 @@ impl Naive {
         Ok(())
     }
 
-    /// Removes an entry whose object is missing, and prunes the references to it.
+    /// Removes an entry whose object is missing, and removes or redirects the references to it.
     ///
     /// Another entry loses its references to the removed address, unless another generation of that address precedes
     /// the entry. A child gets the parent of the removed entry as its new parent. A resource of a removed provider
@@ -87,6 +88,7 @@ impl Naive {
         Ok(())
     }
 
+    /// Applies the changes of an edit in their order. Keys and uids must be unique after each change.
     pub(super) fn edit(&mut self, edit: &Edit) -> Change {
         self.ended.insert(edit.id);
         for change in &edit.changes {

@@ -18,7 +18,7 @@ const FULL_BYTES: usize = 1 << 20;
 /// A message to the queue.
 pub(crate) enum Request {
     Job(Job),
-    /// Writes all waiting jobs, then stops the queue.
+    /// Writes all waiting jobs, then stops the queue. The reply is the end of the journal.
     Close(oneshot::Sender<Result<Tail>>),
 }
 
@@ -62,7 +62,7 @@ impl From<Record> for Prepared {
     }
 }
 
-/// Builds records from the state on which they will be applied.
+/// Builds records from the state to which they will be applied, and from the stack's base at that time.
 pub(crate) type Builder = Box<dyn FnOnce(&State, &Base) -> Result<Vec<Record>> + Send>;
 
 /// The records of a job, or the function that builds them.
@@ -78,11 +78,12 @@ pub(crate) enum Work {
 pub(crate) struct JobReply {
     /// Rules that a provider result broke: the result is kept on its pending operation.
     pub(crate) refused: Vec<Violation>,
-    /// The revision that the batch made.
+    /// The revision that the batch made; none if it made none, and in the reply to a job that isn't durable.
     pub(crate) revision: Option<RevisionId>,
 }
 
 impl Job {
+    /// Answers the job's caller with an error.
     pub(crate) fn refuse(self, error: Error) {
         let _ = self.reply.send(Err(error)).ok();
     }
@@ -101,7 +102,7 @@ pub(crate) struct Batch {
     payload: Vec<u8>,
     jobs: usize,
     waiting: Vec<WaitingJob>,
-    /// The record that makes a revision and so ends the frame.
+    /// The record that makes a revision and so ends the frame; none if the batch has no such record.
     ending: Option<Record>,
 }
 
@@ -117,7 +118,8 @@ impl Batch {
         }
     }
 
-    /// Applies a job. A job that breaks a rule is refused and changes nothing.
+    /// Applies a job to the state and adds its records to the frame. A job that breaks a rule, or whose records are too
+    /// large, is refused and changes nothing. `base` is the stack's present base.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
         // The job is applied to a copy: if one of its records fails, the earlier ones must leave no trace.
         let mut state = self.state.clone();
@@ -177,19 +179,22 @@ impl Batch {
         &self.state
     }
 
+    /// Sets the id of the revision that the batch makes in the batch's state, and returns it; none if the batch makes
+    /// no revision. `chain` is the chain digest after the batch's frame.
     pub(crate) fn settle(&mut self, chain: &Digest) -> Option<RevisionId> {
         self.state.settle(chain)
     }
 
+    /// Takes the record that makes a revision out of the batch; none if there is none.
     pub(crate) fn take_ending(&mut self) -> Option<Record> {
         self.ending.take()
     }
 
-    /// Acknowledges all jobs: the batch is durable.
+    /// Acknowledges all waiting jobs. Call it when the batch is durable.
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
         for WaitingJob { reply, job_reply, .. } in self.waiting {
-            // The caller may have dropped its future: the records are durable all the same, so a lost reply is no
-            // error.
+            // The caller may have dropped its future. The records are durable nevertheless, so a reply that can't be
+            // sent is no error.
             let _ = reply
                 .send(Ok(JobReply {
                     revision: revision.cloned(),
@@ -199,7 +204,7 @@ impl Batch {
         }
     }
 
-    /// Fails all jobs: the batch isn't durable, or its outcome is unknown.
+    /// Fails all waiting jobs. Call it when the batch wasn't written, or when its outcome is unknown.
     pub(crate) fn fail(self, error: &Error) {
         for WaitingJob { reply, mutations, .. } in self.waiting {
             // Each job gets an error with its own mutation ids, so that its caller can look up their outcome later.
@@ -208,9 +213,9 @@ impl Batch {
     }
 }
 
-/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. An append that
-/// is too large would end the queue for all other jobs. Once a string that is too long is stored, no reader can read
-/// the stack any more.
+/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. A frame that is
+/// too large would make the append fail, which stops the queue for all jobs. Once a string that is too long is stored,
+/// no reader can read the stack any more.
 fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
     // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
@@ -232,6 +237,8 @@ fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(V
     })
 }
 
+/// Applies the records of a job to `state`, in order. Returns the records and the reply to the caller. After an error
+/// the state may contain some of the records.
 fn prepare(
     state: &mut State,
     work: Work,
@@ -252,6 +259,7 @@ fn prepare(
     Ok((records, job_reply))
 }
 
+/// The name of a record in errors.
 fn describe(record: &Record) -> String {
     match record {
         Record::Begin(begin) => format!("begin of {} of {}", begin.op, begin.target),

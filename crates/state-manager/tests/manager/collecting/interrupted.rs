@@ -49,7 +49,8 @@ impl Fixture {
     }
 }
 
-/// Collects with one fault. Returns whether the fault was reached.
+/// Collects while one call of `operation` fails: the one with the index `call`. Then requires that the next collection
+/// finishes the work and leaves the `expected` items. Returns whether the collection made that call.
 async fn with_fault(
     fresh: &impl AsyncFn() -> Fixture,
     operation: Operation,
@@ -109,6 +110,7 @@ async fn with_fault(
     reached
 }
 
+/// Interrupts collections of a fresh store at each call of each operation, with each of the faults.
 async fn interrupted_anywhere(fresh: impl AsyncFn() -> Fixture, faults: &[Fault]) {
     let Fixture { backend, stack, .. } = fresh().await;
     let session = stack.lock("gc").await.unwrap();

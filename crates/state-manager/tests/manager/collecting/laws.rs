@@ -47,11 +47,14 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 /// The expected state of a stack.
 struct Model {
     driver: Driver,
-    /// Content of each revision when it was made; none for a deleted one.
-    held: BTreeMap<RevisionId, Option<Snapshot>>,
+    /// Content of each revision when it was made; none for a revision that was deleted by hand. Collected revisions are
+    /// not included.
+    contents: BTreeMap<RevisionId, Option<Snapshot>>,
     /// Time at which each revision was made.
     times: BTreeMap<RevisionId, Duration>,
+    /// The revisions that collections dropped.
     collected: Vec<RevisionId>,
+    /// The open session; none until the next action opens one.
     session: Option<Session>,
 }
 
@@ -69,14 +72,16 @@ impl Model {
         }
     }
 
+    /// Adds a new revision to the model.
     async fn made(&mut self, revision: RevisionId) {
         let snapshot = self.driver.stack.get(&revision).await.unwrap();
         self.times.insert(revision.clone(), self.driver.clock.elapsed());
-        self.held.insert(revision, Some(snapshot));
+        self.contents.insert(revision, Some(snapshot));
     }
 
+    /// The revision with this index, modulo the number of revisions; none if there are none.
     fn pick(&self, index: usize) -> Option<RevisionId> {
-        let all: Vec<_> = self.held.keys().chain(&self.collected).collect();
+        let all: Vec<_> = self.contents.keys().chain(&self.collected).collect();
         let index = index.checked_rem(all.len())?;
         Some(all[index].clone())
     }
@@ -104,8 +109,8 @@ impl Model {
                     && session.state().current() != Some(&revision)
                 {
                     session.delete(&revision).await.unwrap();
-                    if let Some(held) = self.held.get_mut(&revision) {
-                        *held = None;
+                    if let Some(content) = self.contents.get_mut(&revision) {
+                        *content = None;
                     }
                 }
             }
@@ -133,12 +138,12 @@ impl Model {
         let request = UpdateRequest::new(UpdateKind::Rollback);
         match session.rollback(request, &revision).await {
             Ok(made) => {
-                assert!(self.held.get(&revision).is_some_and(Option::is_some));
+                assert!(self.contents.get(&revision).is_some_and(Option::is_some));
                 self.made(made).await;
             }
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-                assert!(self.held.get(&revision).is_none_or(Option::is_none));
+                assert!(self.contents.get(&revision).is_none_or(Option::is_none));
             }
         }
     }
@@ -149,9 +154,9 @@ impl Model {
         let now = self.driver.clock.elapsed();
         let report = session.collect(&retention).await.unwrap();
         for revision in &report.dropped {
-            let held = self.held.remove(revision);
+            let content = self.contents.remove(revision);
             assert!(
-                held.is_some_and(|held| held.is_some()),
+                content.is_some_and(|content| content.is_some()),
                 "a dropped revision must have existed: {revision}"
             );
             assert_ne!(Some(revision), current.as_ref());
@@ -161,35 +166,35 @@ impl Model {
             );
             self.collected.push(revision.clone());
         }
-        let left = self.held.values().flatten().count();
+        let left = self.contents.values().flatten().count();
         assert_eq!(report.kept, left);
         assert!(report.dropped.is_empty() || left >= usize::from(last));
         // Deleted revisions below the floor are collected as well.
         let begins = self.driver.stack.collected_before().await.unwrap();
-        self.held.retain(|revision, held| {
-            held.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
+        self.contents.retain(|revision, content| {
+            content.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
         });
     }
 
     async fn check(&self) {
         let stack = &self.driver.stack;
         let expected: Vec<_> = self
-            .held
+            .contents
             .iter()
-            .filter(|(_, held)| held.is_some())
+            .filter(|(_, content)| content.is_some())
             .map(|(id, _)| id.clone())
             .collect();
         assert_eq!(stack.list().await.unwrap(), expected);
-        for (revision, held) in &self.held {
-            match held {
-                Some(held) => assert_eq!(stack.get(revision).await.unwrap(), *held),
+        for (revision, content) in &self.contents {
+            match content {
+                Some(content) => assert_eq!(stack.get(revision).await.unwrap(), *content),
                 None => assert_eq!(stack.get(revision).await.unwrap_err().kind(), ErrorKind::NotFound),
             }
         }
         for revision in &self.collected {
             assert!(is_collected(&stack.get(revision).await), "{revision}");
         }
-        self.driver.is_sound().await;
+        self.driver.assert_valid().await;
     }
 }
 
@@ -202,7 +207,7 @@ proptest! {
         runtime.block_on(async {
             let mut model = Model {
                 driver: Driver::new().await,
-                held: BTreeMap::new(),
+                contents: BTreeMap::new(),
                 times: BTreeMap::new(),
                 collected: Vec::new(),
                 session: None,
@@ -215,7 +220,7 @@ proptest! {
             }
             model.close().await;
             model.check().await;
-            // A collection must delete everything that readers can't request, so that a second one finds nothing.
+            // A collection must delete all items that no reader can request, so that a second one finds nothing to do.
             let session = model.session().await;
             session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();

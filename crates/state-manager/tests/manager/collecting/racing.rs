@@ -40,6 +40,7 @@ async fn concurrent_reader_gets_content_or_a_collected_error() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
+/// Reads all revisions again and again until `done` is set. Returns the number of reads.
 async fn read(stack: Stack, done: Arc<AtomicBool>) -> usize {
     let mut reads = 0;
     while !done.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Pins of policy and recipients, positions that aren't remembered, and expectations of clients without memory.
+//! Pins of policy and recipients, positions that aren't remembered, and expectations of clients that have no pins.
 
 use super::*;
 use state_core::KeyId;
@@ -127,7 +127,7 @@ async fn reader_without_key_remembers_no_position() {
         assert_eq!(view.authenticity, Authenticity::Unchecked);
         assert_eq!(stranger.known_stacks.seen(lineage).await.unwrap(), None);
     }
-    // A client that lost its identity reads on, and its pin stays where it was.
+    // A client that has lost its identity can still read, and reading doesn't change its pin.
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let pin = client.known_stacks.seen(lineage).await.unwrap();
@@ -172,10 +172,11 @@ fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> 
         .with_expectations(Expectations::new(keys.to_vec(), revision.cloned()))
 }
 
+/// The error kinds of reading and of writing the stack `shop`; none for a success.
 async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
     let stack = match stacks.get(&"shop".parse().unwrap()).await {
         Ok(stack) => stack.unwrap(),
-        // The name leads to the stack only if the stack is the expected one.
+        // A stack that isn't the expected one is refused when it is looked up, so it can be neither read nor written.
         Err(error) => return [Some(error.kind()); 2],
     };
     let read = stack.tip().await.map(drop);
@@ -191,7 +192,7 @@ async fn stack_with_another_key_than_expected_is_refused() {
     let (folder, root, anna) = made().await;
     let key = head_of(&Client::of(&root, &anna)).await.key_id.unwrap();
     let other = KeyId::from_bytes([7; 16]).unwrap();
-    // Each of these clients has no memory.
+    // Each of these clients is new: it has no pins.
     let fresh = || Client::of(&root, &anna);
     assert_eq!(kind_of(&expecting(&fresh(), &[key], None)).await, [None, None]);
     assert_eq!(

@@ -10,7 +10,7 @@ async fn any_replaced_file_is_detected_or_has_no_effect() {
     make(&root, 1, keys(1, &anna)).await;
     make(&foreign, 2, strangers_keys(&anna)).await;
     let client = Client::of(&root, &anna);
-    // Puts the first revision on a page of the history, in both stores.
+    // A rotation stores the first revision on a page of the history, in both stores.
     for client in [&client, &Client::of(&foreign, &anna)] {
         let stack = client.stack().await.unwrap();
         stack.rekey("rekey", Rekey::default()).await.unwrap();
@@ -20,7 +20,7 @@ async fn any_replaced_file_is_detected_or_has_no_effect() {
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let earlier = folder.path().join("earlier");
     copy(&root, &earlier);
-    // Makes a snapshot, and later versions of the head and of other files.
+    // A rollback stores a snapshot. It also writes later versions of the head and of other files.
     let session = stack.lock("rollback").await.unwrap();
     session.rollback(request, &first).await.unwrap();
     session.close().await.unwrap();
