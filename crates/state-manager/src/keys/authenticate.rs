@@ -14,16 +14,15 @@ pub(crate) use history::{check_earlier_frames, documents_in_journal, page};
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
+use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
-use crate::keys::trust::{self, StackPosition};
-use crate::keys::wrapped;
-use crate::known_stacks::SealingPin;
+use crate::keys::{pinned_key, wrapped};
 use crate::objects::document::RevisionDocument;
 use state_core::backend::{JournalView, Tail};
 use state_core::head::Collection;
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName};
+use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, State};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -146,7 +145,7 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
     }
-    trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
+    pinned_key::require(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),
@@ -258,15 +257,11 @@ impl OpenedJournal {
         copy
     }
 
-    /// Returns the position of the stack at the end of this journal; `serial` is the highest serial in the state.
-    pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
+    /// Returns the position of the stack at the end of this journal; `state` is the state there.
+    pub(crate) fn position(&self, state: &State) -> StackPosition<'_> {
         StackPosition {
-            proof: self.head.proof(),
-            sealing: SealingPin::of(&self.head),
-            epoch: self.head.epoch,
-            serial,
-            tail: self.tail,
-            journal: Some((&self.head.base, &self.frames)),
+            journal: Some((&self.head, &self.frames)),
+            ..StackPosition::at_end(self.head.proof(), &self.head, state, self.tail)
         }
     }
 }

@@ -9,7 +9,6 @@ use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
 use crate::keys::{authenticate, trust, wrapped};
-use crate::known_stacks::SealingPin;
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
@@ -171,7 +170,7 @@ async fn rotate(
         Ok(())
     };
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
-    trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
+    trust::remember_sealing(stack, &opened.head).await;
     stack.keyring().keep(&key);
     writer.release().await?;
     Ok((base, wrapped.recipients))
@@ -254,7 +253,7 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
         Ok(())
     };
     let head = locked.swap_head(&change).await?;
-    trust::remember_sealing(stack, SealingPin::of(&head)).await;
+    trust::remember_sealing(stack, &head).await;
     Ok(wrapped.recipients)
 }
 
@@ -294,7 +293,7 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
         Ok(())
     };
     let head = locked.swap_head(&change).await?;
-    trust::remember_sealing(&locked.stack, SealingPin::of(&head)).await;
+    trust::remember_sealing(&locked.stack, &head).await;
     Ok(outputs)
 }
 

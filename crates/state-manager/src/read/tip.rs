@@ -57,8 +57,7 @@ pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> 
             }
             other => {
                 let (journal, tip) = other?;
-                let point = journal.position(tip.replayed.state.serial());
-                return match trust::advance_pin(stack, &point).await? {
+                return match trust::advance_pin(stack, &journal, &tip.replayed.state).await? {
                     PinComparison::Advanced => Ok((tip, None)),
                     PinComparison::RolledBack(regression) => Ok((tip, Some(regression))),
                     PinComparison::Changed(change) => {

@@ -4,25 +4,25 @@
 use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
+use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, PinComparison, StackPosition};
+use crate::keys::trust::{self, PinComparison};
 use crate::keys::wrapped;
-use crate::known_stacks::SealingPin;
 use crate::read::descent;
 use crate::read::replay::{self, ReplayResult};
 use crate::read::sealing_changes;
 use crate::read::tip::Tip;
 use crate::read::view;
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
-use crate::write::locked_stack::LockedStack;
+use crate::write::locked_stack::{LockedStack, watermark_at};
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName};
-use state_core::head::{SealingPolicy, Watermark};
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -156,9 +156,8 @@ async fn check(
 ) -> Result<OpeningCheck> {
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
-    let point = journal.position(replayed.state.serial());
     // This check precedes the first write: a stack that was rolled back must not get a key either.
-    match trust::advance_pin(stack, &point).await? {
+    match trust::advance_pin(stack, journal, &replayed.state).await? {
         PinComparison::Advanced => {}
         PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
         PinComparison::Changed(change) => {
@@ -169,12 +168,11 @@ async fn check(
     let opened = with_key(stack, &**writer, journal).await?;
     if opened.head.proof() != journal.head.proof() {
         // The first key is pinned at once: otherwise this client would accept another first key after a crash.
-        let sealed = StackPosition {
-            proof: opened.head.proof(),
-            sealing: SealingPin::of(&opened.head),
-            ..point
-        };
+        let proof = opened.head.proof();
+        let sealed = StackPosition::at_end(proof, &opened.head, &replayed.state, journal.tail);
         trust::remember_position(stack, &sealed).await;
+    } else if opened.head.proof() == Proof::Plain {
+        trust::remember_unsealed_writing(stack).await;
     }
     let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
     let publication = Publication::of(&opened.head);
@@ -209,15 +207,13 @@ async fn with_key(stack: &StackContext, writer: &dyn Writer, journal: &OpenedJou
     let key = provider.generate(stack.lineage())?;
     let wrapped_key = provider.wrap(key.id(), None)?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
+    trust::announce_key(stack, key.id()).await;
     let head = SessionHead::new(stack.object(), opened);
     let next = journal.tail.next;
     let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
     // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
     // binds base and history by their digests.
-    let written = next.get().checked_sub(1).map(|last| Watermark {
-        slot: Slot(last),
-        chain: journal.tail.chain,
-    });
+    let written = watermark_at(journal.tail);
     let change = |head: &mut Head| {
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());
