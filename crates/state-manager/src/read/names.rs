@@ -40,7 +40,7 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
     let head = bound_head(store, name).await?;
-    name_memory::check(store, name, head.as_ref().map(UncheckedHead::lineage)).await?;
+    name_memory::follow(store, name, head.as_ref().map(UncheckedHead::lineage)).await?;
     Ok(head.map(|head| store.stack(head.name().clone(), head.lineage())))
 }
 
@@ -88,9 +88,14 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     Ok(heads.map(|head| head.name().clone()).collect())
 }
 
-/// The heads of all stacks, sorted by name. Fails if a stack that this client remembers is missing without proof.
+/// The heads of all stacks, sorted by name. Fails if one of the names leads to another stack than this client
+/// remembers, or if a remembered stack is missing without proof. A name that this client doesn't know yet isn't
+/// remembered: the user only saw it in a list.
 async fn listed(store: &StoreContext) -> Result<Vec<UncheckedHead>> {
     let heads = heads(store).await?;
+    for head in &heads {
+        name_memory::check(store, head.name(), Some(head.lineage())).await?;
+    }
     let names: Vec<_> = heads.iter().map(|head| head.name().clone()).collect();
     name_memory::check_absent(store, &names).await?;
     Ok(heads)

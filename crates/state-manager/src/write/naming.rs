@@ -35,7 +35,7 @@ pub(crate) async fn create(
     {
         return Err(taken(&pointer.name));
     }
-    name_memory::check(store, name, None).await?;
+    name_memory::follow(store, name, None).await?;
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     .await?;
     names::remember(store, name, Some(lineage)).await;
     if let Some(known_stacks) = store.known_stacks() {
-        // The policy is pinned now: nothing signs it until the first session gives the stack a key.
+        // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
         known_stacks
             .remember(lineage, Some(&StackPin::created(policy)))
             .await;
@@ -104,8 +104,10 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
     // even if a new stack has the name by then. The mark is signed first, because the removal itself signs nothing.
+    let end = locked.watermark();
     let mark = |head: &mut Head| {
         head.removed = true;
+        head.watermark = end.or(head.watermark);
         Ok(())
     };
     locked.swap_head(&mark).await?;
@@ -131,7 +133,7 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         return Err(taken(head.name()));
     }
     if to.folded() != stack.name().folded() {
-        name_memory::check(store, to, None).await?;
+        name_memory::follow(store, to, None).await?;
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
     // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
@@ -184,8 +186,10 @@ fn withdraw_announcement(head: &mut Head) -> Result<()> {
 /// The commit point of a rename: swaps the head, then makes the old name a tombstone.
 async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -> Result<()> {
     let stack = &locked.stack;
+    let end = locked.watermark();
     let change = |head: &mut Head| {
         head.name = to.clone();
+        head.watermark = end.or(head.watermark);
         withdraw_announcement(head)
     };
     locked.swap_head(&change).await?;
