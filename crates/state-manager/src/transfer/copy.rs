@@ -7,8 +7,9 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{OpenedJournal, UncheckedHead};
+use crate::keys::trust::{self, PinComparison};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
-use crate::read::names;
+use crate::read::{name_memory, names, replay};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -45,7 +46,7 @@ struct StackContents {
 pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<CopyReport> {
     let name = source.name().clone();
     let object = source.object();
-    if let Some(there) = names::find(store, &name).await?
+    if let Some(there) = names::bound_head(store, &name).await?
         && there.lineage() != source.lineage()
     {
         return Err(Error::conflict(
@@ -53,6 +54,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
             "another stack has this name in the destination store",
         ));
     }
+    name_memory::check(store, &name, Some(source.lineage())).await?;
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
@@ -71,6 +73,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, &name, source.lineage()).await?;
+    remember(store, &copy, &there.journal).await?;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
@@ -115,6 +118,21 @@ async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> R
     }
     let target = NameTarget::Lineage(lineage);
     naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
+}
+
+/// Remembers the copy as this client remembers a stack that it read: another stack in its place is refused.
+///
+/// # Errors
+/// `Distrusted` if this client saw a later state of the copy.
+async fn remember(store: &StoreContext, copy: &StackContext, journal: &OpenedJournal) -> Result<()> {
+    names::remember(store, copy.name(), Some(copy.lineage())).await;
+    let replayed = replay::from_base(copy, &journal.head.base, journal.live()).await?;
+    match trust::advance_pin(copy, journal, &replayed.state).await? {
+        PinComparison::Advanced => {}
+        PinComparison::RolledBack(regression) => return Err(trust::distrusted(copy, regression)),
+        PinComparison::Changed(change) => change.report(copy).await,
+    }
+    Ok(())
 }
 
 /// Reads the whole stack. With `to`, also writes each object to that backend. Objects are listed after the journal was
@@ -218,6 +236,10 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     };
     if let Some(way) = describe_divergence(&source.journal, &copy.journal) {
         return Err(differ(&way));
+    }
+    let sealing = |contents: &StackContents| (contents.journal.head.key_id, contents.journal.head.policy);
+    if sealing(source) != sealing(copy) {
+        return Err(differ("its data key or its policy differs"));
     }
     if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
         return Err(differ("its journal or its base begins at another slot"));
