@@ -239,10 +239,9 @@ async fn list_refuses_a_foreign_stack_under_a_known_name() {
     let shop = Shop::open().await;
     let foreign = tempfile::tempdir().unwrap();
     let attacker = Client::new(&foreign.path().join("store"), None);
-    let made = attacker
-        .stacks()
-        .new_stack_with(&self::shop(), SealingPolicy::Plaintext);
-    let lineage = made.await.unwrap().lineage();
+    let (stacks, name) = (attacker.stacks(), self::shop());
+    let made = stacks.new_stack_with(&name, SealingPolicy::Plaintext).await;
+    let lineage = made.unwrap().lineage();
     plant(&attacker.root, &shop.root);
     let stacks = shop.client.stacks();
     assert_eq!(kind(stacks.list().await.map(|_| ())), Err(ErrorKind::Distrusted));
