@@ -2,6 +2,7 @@
 
 mod completion_memory;
 mod named;
+mod vanished;
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
@@ -14,8 +15,8 @@ use crate::trusted::state_folder;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{
-    BackendRegistry, Environment, FileKnownStacks, KnownStacks, OpeningObserver, Session, Stack, Stacks,
-    StoreIdentity, StoreRequest, file_url,
+    BackendRegistry, Environment, FileKnownStacks, OpeningObserver, Session, Stack, Stacks, StoreIdentity,
+    StoreRequest, file_url,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,8 +76,10 @@ impl Opener {
         Ok(stacks)
     }
 
-    /// Opens the store at a URL, or creates it if it doesn't exist. Returns whether it was created.
-    pub(crate) async fn connect_or_make(&self, url: &str) -> Result<(Stacks, bool), CliError> {
+    /// Opens the store at a location, or creates it if it doesn't exist. Returns whether it was created.
+    pub(crate) async fn connect_or_make(&self, place: &StoreLocation) -> Result<(Stacks, bool), CliError> {
+        self.require_nearest(place).await?;
+        let url = &place.url;
         let (stacks, is_new) = match self.connect(url, Opening::Existing).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.require_unknown(url).await?;
@@ -85,35 +88,6 @@ impl Opener {
             other => (other, false),
         };
         Ok((stacks.map_err(not_opened)?, is_new))
-    }
-
-    /// Refuses to create a store in the place of one whose sealed stacks this client knows: everything that they record
-    /// would be created again.
-    pub(crate) async fn require_unknown(&self, url: &str) -> Result<(), CliError> {
-        let Some(known) = self.known_stacks(url, url) else {
-            return Ok(());
-        };
-        let sealed = sealed_names(&*known).await?;
-        if sealed.is_empty() {
-            return Ok(());
-        }
-        let listed: Vec<_> = sealed.iter().map(StackName::short).collect();
-        let message = format!(
-            "the store is missing, but this client knows encrypted stacks in it: {}; it was deleted, or it vanished (a disk that \
-             isn't mounted, another path, an attacker)",
-            listed.join(", ")
-        );
-        let forget: Vec<_> = listed
-            .iter()
-            .map(|name| format!("`statectl trust --accept --stack {}`", quoted(name)))
-            .collect();
-        Err(
-            CliError::undecipherable(format!("store {}", shown(url)), &message).with_hint(format!(
-                "if you deleted it on purpose, run {}; otherwise bring it back first, because everything in it would be \
-                 created again",
-                forget.join(" and ")
-            )),
-        )
     }
 
     /// Like [`connect`](Self::connect), but sends no request to a remote store yet.
@@ -147,7 +121,10 @@ impl Opener {
     /// it, with its parameters.
     pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileKnownStacks>> {
         let configured = |field: &str| self.configured(asked, field);
-        let store = StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok());
+        let store = match configured("path").filter(|_| asked.starts_with("file://")) {
+            Some(path) => StoreIdentity::of_folder(Path::new(&path)),
+            None => StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok()),
+        };
         let folder = state_folder()?.join("statectl/seen");
         let entropy = Arc::clone(&self.environment.entropy);
         let output = self.output;
@@ -190,6 +167,7 @@ impl Opener {
             CliError::not_found(format!("store {}", shown(&place.url)), message)
                 .with_hint("create a store with `statectl init`, or name one with `--backend URL`")
         };
+        self.require_nearest(&place).await?;
         if place.found == Some(false) {
             return Err(missing("not found in this folder or a parent folder"));
         }
@@ -198,7 +176,10 @@ impl Opener {
                 self.log_use(&format!("store {}", shown(&place.url)));
                 Ok(self.with_client_lock(stacks))
             }
-            Err(error) if is_missing_store(&error) => Err(missing("not found")),
+            Err(error) if is_missing_store(&error) => {
+                self.require_unknown(&place.url).await?;
+                Err(missing("not found"))
+            }
             Err(error) => Err(not_opened(error)),
         }
     }
@@ -337,19 +318,6 @@ pub(crate) fn missing_store(error: Error, url: &str) -> CliError {
         "create the store with `statectl init --backend {}`, or name another one",
         quoted(&shown(url))
     ))
-}
-
-/// The remembered names of stacks that were sealed.
-async fn sealed_names(known: &dyn KnownStacks) -> Result<Vec<StackName>, CliError> {
-    let mut sealed = Vec::new();
-    for name in known.names().await? {
-        if let Some(lineage) = known.named(&name).await?
-            && known.seen(lineage).await?.is_some_and(|pin| pin.key.is_some())
-        {
-            sealed.push(name);
-        }
-    }
-    Ok(sealed)
 }
 
 /// Whether the error means that the store itself doesn't exist. False for a missing bucket, which `init` can't create.

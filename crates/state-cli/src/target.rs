@@ -34,12 +34,12 @@ impl Target {
         sealing: &NewStack,
         name: Option<StackName>,
     ) -> Result<Self, CliError> {
-        let url = context.store.location()?.url;
-        let (mut stacks, created_store) = context.store.connect_or_make(&url).await?;
+        let place = context.store.location()?;
+        let (mut stacks, created_store) = context.store.connect_or_make(&place).await?;
         if !created_store {
             stacks = context.store.with_client_lock(stacks);
         }
-        let url = settings::shown(&url);
+        let url = settings::shown(&place.url);
         context.store.log_use(&format!("store {url}"));
         let chosen = match name {
             Some(name) => Some(name),

@@ -5,12 +5,16 @@
 //! | `wrapped` | reads, writes and unwraps stored keys |
 //! | `authenticate` | decides which head, journal and history this client accepts |
 //! | `proof` | how a client knows who wrote a value |
-//! | `trust` | compares a stack with the pin of this client |
+//! | `pinned_key` | compares the key of a head with the pin of this client |
+//! | `position` | the position of a stack, compared with a pinned one |
+//! | `trust` | compares a stack with the pin of this client, and moves the pin |
 //! | `sealing` | seals the values of a locked stack |
 //! | `reveal` | opens sealed values |
 //! | `rotation` | changes keys and recipients |
 
 pub(crate) mod authenticate;
+mod pinned_key;
+pub(crate) mod position;
 pub(crate) mod proof;
 pub(crate) mod reveal;
 pub(crate) mod rotation;

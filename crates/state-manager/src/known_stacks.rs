@@ -6,10 +6,12 @@
 //!
 //! ```text
 //!           first contact            later
-//!  key      is trusted               the same, or endorsed by the previous key, link by link
+//!  key      is trusted               the same, or endorsed by the previous key, link by link; the first key of
+//!                                    a known stack is one that this client made
 //!  journal  its end is remembered    that end lies on the chain that leads to the new end
+//!  head     its watermark is too     the same, or a later one
 //!  policy   is remembered            a change is authentic, and is reported once
-//!  name     its stack is remembered  the same stack, if that stack has a key
+//!  name     its stack is remembered  the same stack, until that stack was removed or renamed
 //! ```
 //! Recipients are remembered as the policy is. Nothing is remembered of a sealed stack whose key can't be opened.
 
@@ -22,7 +24,7 @@ pub use file::{FileKnownStacks, StoreIdentity};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use state_core::head::SealingPolicy;
-use state_core::{Digest, Epoch, Head, KeyId, Lineage, Result, Serial, Slot, StackName};
+use state_core::{Digest, Epoch, Head, KeyId, Lineage, Result, RevisionId, Serial, Slot, StackName};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,6 +44,12 @@ pub struct StackPin {
     /// The highest serial in the state.
     #[serde(default)]
     pub serial: Serial,
+    /// The current revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RevisionId>,
+    /// The slot of the watermark in the head, which the head's tag covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Slot>,
     /// The slot after the last frame of the journal.
     #[serde(default)]
     pub next: Slot,
@@ -57,6 +65,13 @@ pub struct StackPin {
     /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsPin>,
+    /// Keys that this client made for the stack while the stack had none. One of them may be in use without being
+    /// pinned, after a crash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub announced: Vec<KeyId>,
+    /// Whether this client created the stack, and nothing was written to it since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub empty: bool,
 }
 
 /// Policy and recipients of a stack, as its head names them.
@@ -226,9 +241,11 @@ pub struct OutputsPin {
 }
 
 impl StackPin {
-    /// A pin of a new stack, which has a policy and no key yet.
+    /// A pin of a new stack, which has a policy and no key yet. A stack with the policy `plaintext` never gets one, so
+    /// nothing shows who wrote to it.
     pub(crate) fn created(policy: SealingPolicy) -> Self {
         Self {
+            empty: policy != SealingPolicy::Plaintext,
             sealing: Some(SealingPin {
                 policy,
                 recipients: Vec::new(),

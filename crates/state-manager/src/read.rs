@@ -6,6 +6,7 @@
 //! | `history_floor` | the slot at which history begins after a collection |
 //! | `descent` | checks that the history contains the revision that a caller expects |
 //! | `open` | opens a stack for readers and writers: authenticates, compares with expectations and memory, remembers |
+//! | `forks` | detects forks before the base from the pages of the history |
 //! | `stored` | reads heads and journals; private to this folder |
 //! | `tip` | the tip of a stack, authenticated and replayed; retries reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
@@ -18,6 +19,7 @@
 
 pub(crate) mod blame;
 pub(crate) mod descent;
+mod forks;
 pub(crate) mod history;
 pub(crate) mod history_floor;
 pub(crate) mod logs;

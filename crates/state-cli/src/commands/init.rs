@@ -4,7 +4,7 @@ use crate::context::{CommandResult, Context};
 use crate::identities::NewStack;
 use crate::settings;
 use crate::settings::file::here;
-use crate::store::{self, FOLDER};
+use crate::store::{self, FOLDER, StoreLocation};
 use serde::Serialize;
 
 /// Create a store
@@ -35,10 +35,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             format!("file://{FOLDER}")
         }
     };
-    let (_, created) = context.store.connect_or_make(&url).await?;
+    // A store is made here on purpose, also below the folder of another one.
+    let place = StoreLocation { url, found: None };
+    let (_, created) = context.store.connect_or_make(&place).await?;
     let (_, warnings) = args.sealing.policy.prepare(&context.store.keys)?;
     let report = InitReport {
-        backend: settings::shown(&url),
+        backend: settings::shown(&place.url),
         created,
     };
     context.report("init", &report, warnings, |page| {

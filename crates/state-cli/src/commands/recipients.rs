@@ -83,6 +83,8 @@ fn recipient_name(text: &str) -> Result<String, String> {
     let looks_like_recipient = ["age1", "ssh-", "passphrase"]
         .iter()
         .any(|prefix| text.starts_with(prefix));
+    // `recipients list` marks the user's own recipients with this word.
+    let looks_like_mark = text.to_lowercase().contains("(you)");
     let is_printable = text.chars().all(|c| !c.is_control() && c != '\u{feff}');
     if text == Keys::ESCROW {
         return Err("the name of keys that are kept offline: pass `--escrow` instead of a name".to_owned());
@@ -92,9 +94,10 @@ fn recipient_name(text: &str) -> Result<String, String> {
         || text.chars().count() > MAX_NAME
         || !is_printable
         || looks_like_recipient
+        || looks_like_mark
     {
         return Err(format!(
-            "a name has 1 to {MAX_NAME} printable characters and doesn't begin like a recipient"
+            "a name has 1 to {MAX_NAME} printable characters, doesn't begin like a recipient and doesn't contain `(you)`"
         ));
     }
     Ok(text.to_owned())

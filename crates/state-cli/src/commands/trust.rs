@@ -9,7 +9,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::render::Page;
 use crate::settings;
-use crate::store;
+use crate::store::{self, StoreLocation};
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
 use state_manager::{Authenticity, FileKnownStacks, KnownStacks, StackPin, Stacks};
@@ -96,8 +96,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     let place = context.store.location()?;
     let stacks = match context.store.open().await {
-        Err(error) if error.code == ExitCode::NotFound && args.accept => {
-            return forget_without_store(context, &place.url, error).await;
+        Err(error) if error.code == ExitCode::Undecipherable && args.accept => {
+            return forget_without_store(context, &place, error).await;
         }
         opened => opened?,
     };
@@ -158,15 +158,12 @@ async fn missing(
 }
 
 /// Forgets a stack whose whole store is missing. `missing` is the error for the store.
-async fn forget_without_store(context: &Context, url: &str, missing: CliError) -> CommandResult {
-    let Some(name) = &context.settings.stack else {
+async fn forget_without_store(context: &Context, place: &StoreLocation, missing: CliError) -> CommandResult {
+    let (Some(name), Some(vanished)) = (&context.settings.stack, context.store.vanished(place).await?) else {
         return Err(missing);
     };
-    let Some(known_stacks) = context.store.known_stacks(url, url) else {
-        return Err(missing);
-    };
-    match known_stacks.named(name).await? {
-        Some(lineage) => forget(context, &known_stacks, name, lineage).await,
+    match vanished.known_stacks.named(name).await? {
+        Some(lineage) => forget(context, &vanished.known_stacks, name, lineage).await,
         None => Err(missing),
     }
 }

@@ -10,7 +10,8 @@ use crate::ownership;
 use crate::settings::file::endpoint_of;
 use crate::settings::{Origin, quoted, shown, url_of};
 use state_manager::BackendRegistry;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// Environment variables that name the endpoint of an object store.
 const ENDPOINT_VARIABLES: [&str; 3] = [
@@ -94,9 +95,30 @@ impl Opener {
     }
 }
 
-/// Refuses a store that was found unless only the user can write it.
+/// Refuses a store that was found unless only the user can write it: the folder, its files and folders, and each stack
+/// and project in it.
 pub(crate) fn require_own_store(folder: &Path) -> Result<(), CliError> {
-    ownership::require_own_store(folder, &[folder, &folder.join("format")])
+    let mut parts = vec![folder.to_owned()];
+    for part in children(folder)? {
+        if part.is_dir() {
+            parts.extend(children(&part)?);
+        }
+        parts.push(part);
+    }
+    let parts: Vec<_> = parts.iter().map(PathBuf::as_path).collect();
+    ownership::require_own_store(folder, &parts)
+}
+
+/// The files and folders in a folder; none if this user can't list the folder, and so can't read a store in it either.
+fn children(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let failed = |source: std::io::Error| CliError::io(folder.display().to_string(), &source);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Ok(Vec::new());
+        }
+        entries => entries.map_err(failed)?,
+    };
+    entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
 }
 
 /// Like [`require_own_store`], for the URL of a store. A store that doesn't exist yet has no owner.

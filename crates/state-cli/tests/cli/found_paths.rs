@@ -37,6 +37,18 @@ fn store_that_others_can_write_is_refused_until_accepted() {
 }
 
 #[test]
+fn stack_folder_that_others_can_write_is_refused() {
+    for part in ["stacks", "names", "names/default", "format"] {
+        let sandbox = Sandbox::with_shop();
+        let store = sandbox.path().canonicalize().unwrap().join(".state");
+        set_mode(&store.join(part), 0o707);
+        assert_refused(sandbox.run(&["list"]), &store);
+        set_mode(&store.join(part), 0o700);
+        sandbox.run(&["list"]).exits(0);
+    }
+}
+
+#[test]
 fn accepted_path_is_used_and_named_store_is_not_checked() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");

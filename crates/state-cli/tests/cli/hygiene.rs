@@ -179,6 +179,102 @@ fn deleted_store_is_forgotten_with_the_commands_of_the_hint() {
 }
 
 #[test]
+fn store_that_vanished_from_a_parent_folder_exits_12() {
+    for found_above in [false, true] {
+        let sandbox = sealed();
+        let project = match found_above {
+            false => sandbox.path().to_owned(),
+            true => sandbox.path().join("project"),
+        };
+        if found_above {
+            std::fs::create_dir(&project).unwrap();
+            std::fs::copy(sandbox.path().join("state.yaml"), project.join("state.yaml")).unwrap();
+            run(sandbox.sealing(&["init"]).current_dir(&project)).exits(0);
+            run(sandbox.sealing(&["up", "--yes"]).current_dir(&project)).exits(0);
+        }
+        let below = project.join("below");
+        std::fs::create_dir(&below).unwrap();
+        std::fs::copy(project.join("state.yaml"), below.join("state.yaml")).unwrap();
+        let in_below = |arguments: &[&str]| run(sandbox.sealing(arguments).current_dir(&below));
+        in_below(&["list"]).exits(0);
+        delete(&project.join(".state"));
+        for arguments in [
+            &["up", "--yes"][..],
+            &["preview"],
+            &["list"],
+            &["stack", "ls"],
+            &["stack", "new", "other"],
+        ] {
+            let refused = in_below(arguments).exits(12);
+            assert!(refused.stderr.contains("statectl trust --accept"), "{refused:?}");
+        }
+        assert!(!below.join(".state").exists());
+        in_below(&["trust", "--accept", "--stack", "default", "--yes"]).exits(0);
+        if found_above {
+            in_below(&["list"]).exits(0);
+        } else {
+            in_below(&["up", "--yes"]).exits(0);
+        }
+    }
+}
+
+#[test]
+fn plain_store_that_vanished_exits_12_until_forgotten() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "state.yaml",
+        "name: plain\nresources: {a: {kind: 'random:id', inputs: {bytes: 4}}}\n",
+    );
+    sandbox.run(&["up", "--yes", "--policy", "plaintext"]).exits(0);
+    delete(&sandbox.path().join(".state"));
+    for arguments in [&["up", "--yes"][..], &["list"], &["init"]] {
+        let refused = sandbox.run(arguments).exits(12);
+        let forget = "statectl trust --accept --stack plain --backend";
+        assert!(refused.stderr.contains(forget), "{refused:?}");
+    }
+    sandbox
+        .run(&["trust", "--accept", "--stack", "plain", "--yes"])
+        .exits(0);
+    sandbox.run(&["up", "--yes", "--policy", "plaintext"]).exits(0);
+    // A stack that this client removed is forgotten with its removal.
+    sandbox
+        .run(&["stack", "rm", "plain", "--force", "--yes"])
+        .exits(0);
+    delete(&sandbox.path().join(".state"));
+    sandbox.run(&["up", "--yes", "--policy", "plaintext"]).exits(0);
+}
+
+#[test]
+fn store_replaced_by_a_link_keeps_its_memory() {
+    let sandbox = sealed();
+    let place = |name: &str| sandbox.path().join(name);
+    std::fs::rename(place(".state"), place("store")).unwrap();
+    let store = |arguments: &[&str]| run(sandbox.sealing(arguments).env("STATECTL_BACKEND", place("store")));
+    store(&["list"]).exits(0);
+    std::fs::rename(place("store"), place("old")).unwrap();
+    std::fs::create_dir(place("empty")).unwrap();
+    let other = sandbox.sealing(&["stack", "new", "default", "--policy", "plaintext"]);
+    let foreign = |mut command: std::process::Command| {
+        let elsewhere = place("elsewhere");
+        run(command
+            .env("STATECTL_BACKEND", &elsewhere)
+            .env("XDG_STATE_HOME", place("attacker")))
+    };
+    foreign(sandbox.sealing(&["init"])).exits(0);
+    foreign(other).exits(0);
+    for target in ["elsewhere", "empty"] {
+        std::os::unix::fs::symlink(place(target), place("store")).unwrap();
+        for arguments in [&["list"][..], &["up", "--yes"]] {
+            store(arguments).exits(12);
+        }
+        std::fs::remove_file(place("store")).unwrap();
+    }
+    // The store itself may be reached by a link.
+    std::os::unix::fs::symlink(place("old"), place("store")).unwrap();
+    store(&["list"]).exits(0);
+}
+
+#[test]
 fn removed_stack_is_created_again_without_accept() {
     let sandbox = sealed();
     run(&mut sandbox.sealing(&["destroy", "--yes"])).exits(0);

@@ -128,7 +128,7 @@ fn recipient_names_are_listed_recorded_and_removable() {
         (&his["names"][bob], &his["you"]),
         (&serde_json::json!("bob"), &serde_json::json!([bob]))
     );
-    for wrong in ["age1x", "", " x", "a\u{1b}b"] {
+    for wrong in ["age1x", "", " x", "a\u{1b}b", "(you)", "bob (You)"] {
         anna(&["recipients", "add", "--name", wrong, bob]).exits(2);
     }
     let mine = anna(&["identity"]).exits(0).stdout;

@@ -19,15 +19,14 @@ pub(crate) use name::named;
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
+use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
-use crate::keys::trust::{self, StackPosition};
-use crate::keys::wrapped;
-use crate::known_stacks::SealingPin;
+use crate::keys::{pinned_key, wrapped};
 use crate::objects::document::RevisionDocument;
 use state_core::backend::{JournalView, Tail};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName};
+use state_core::{Error, Frame, Head, Lineage, Nonce, Result, RevisionId, Serial, Slot, StackName};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -143,7 +142,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
     }
-    trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
+    pinned_key::require(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
         (None, _) => Proof::Plain,
         (Some(id), Some(_)) => Proof::Mac(id),
@@ -234,15 +233,11 @@ impl OpenedJournal {
         copy
     }
 
-    /// Returns the position of the stack at the end of this journal; `serial` is the highest serial in the state.
-    pub(crate) fn position(&self, serial: Serial) -> StackPosition<'_> {
+    /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state there.
+    pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
         StackPosition {
-            proof: self.head.proof(),
-            sealing: SealingPin::of(&self.head),
-            epoch: self.head.epoch,
-            serial,
-            tail: self.tail,
-            journal: Some((&self.head.base, &self.frames)),
+            journal: Some((&self.head, &self.frames)),
+            ..StackPosition::at(self.head.proof(), &self.head, serial, revision, self.tail)
         }
     }
 }

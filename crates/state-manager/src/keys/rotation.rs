@@ -16,7 +16,6 @@ use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
 use crate::keys::{trust, wrapped};
-use crate::known_stacks::SealingPin;
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
@@ -143,7 +142,7 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     // Before the head names the key: a client that reads the name in between finds a tag under either key.
     locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
-    trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
+    trust::remember_sealing(stack, &opened.head).await;
     stack.keyring().keep_made(&key);
     let state = State::from_snapshot(stack.lineage(), &snapshot)?;
     Ok(RotatedSession {
@@ -193,7 +192,7 @@ async fn change_recipients(locked: &LockedStack, message: String, change: HeadCh
     let swapped = locked.swap_head(change).await;
     let result = match &swapped {
         Ok(head) => {
-            trust::remember_sealing(&locked.stack, SealingPin::of(head)).await;
+            trust::remember_sealing(&locked.stack, head).await;
             UpdateResult::Succeeded
         }
         // The swap may have taken effect although its answer was lost, so the history shows the update either way.

@@ -5,6 +5,8 @@
 //! ROOT/STORE/names/PROJECT/STACK     lineage of the stack with this name
 //! ```
 //!
+//! A store whose path contains a symbolic link has two such folders: see [`StoreIdentity`].
+//!
 //! `statectl` uses the root `$XDG_STATE_HOME/statectl/seen`; another program of the same user may share it.
 //!
 //! ```
@@ -29,7 +31,7 @@ use std::fmt;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,9 +51,17 @@ const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
     ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
 ];
 
-/// A text that is equal for all spellings of one store, and different for different stores.
+/// The texts under which a store is remembered.
+///
+/// A store in files has two: its path as it was named, and the path without symbolic links. The first one keeps the
+/// memory if someone replaces the store, or a folder above it, by a symbolic link to another store. The second one is
+/// equal for all spellings of one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreIdentity(String);
+pub struct StoreIdentity {
+    named: String,
+    /// None if it equals the first one.
+    resolved: Option<String>,
+}
 
 impl StoreIdentity {
     /// The identity of the store at a URL without secrets. `configured` looks up a field of the store's configuration,
@@ -63,20 +73,35 @@ impl StoreIdentity {
     ) -> Self {
         let url = url.split(['?', '#']).next().unwrap_or_default();
         if let Some(path) = url.strip_prefix("file://") {
-            return Self(format!("file://{}", canonical(Path::new(path)).display()));
+            return Self::of_folder(Path::new(path));
         }
         let mut store = url.trim_end_matches('/').to_owned();
         for (field, variables) in DISTINGUISHING_FIELDS {
             let place = configured(field).or_else(|| variables.iter().find_map(|name| variable(name)));
             store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
         }
-        Self(store)
+        Self {
+            named: store,
+            resolved: None,
+        }
+    }
+
+    /// The identity of a store in files.
+    pub fn of_folder(path: &Path) -> Self {
+        let named = plain(path);
+        let resolved = canonical(&named);
+        let text = |path: &Path| format!("file://{}", path.display());
+        Self {
+            named: text(&named),
+            resolved: (resolved != named).then(|| text(&resolved)),
+        }
     }
 }
 
 /// A [`KnownStacks`] in files, for the stacks of one store.
 pub struct FileKnownStacks {
-    folder: PathBuf,
+    /// The folders of the store's identities, the store as it was named first. Writes go to all of them.
+    folders: Vec<PathBuf>,
     entropy: Arc<dyn Entropy>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
     report: Box<dyn Fn(&str) -> bool + Send + Sync>,
@@ -86,7 +111,7 @@ pub struct FileKnownStacks {
 
 impl fmt::Debug for FileKnownStacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("FileKnownStacks").field(&self.folder).finish()
+        f.debug_tuple("FileKnownStacks").field(&self.folders).finish()
     }
 }
 
@@ -100,7 +125,10 @@ impl FileKnownStacks {
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            folder: root.join(Digest::of(store.0.as_bytes()).short()),
+            folders: std::iter::once(&store.named)
+                .chain(&store.resolved)
+                .map(|identity| root.join(Digest::of(identity.as_bytes()).short()))
+                .collect(),
             entropy,
             warn: Box::new(warn),
             report: Box::new(|_| true),
@@ -116,13 +144,13 @@ impl FileKnownStacks {
         self
     }
 
-    fn of_stack(&self, lineage: Lineage) -> PathBuf {
-        self.folder.join("stacks").join(format!("{lineage}.json"))
+    fn of_stack(folder: &Path, lineage: Lineage) -> PathBuf {
+        folder.join("stacks").join(format!("{lineage}.json"))
     }
 
-    fn of_name(&self, name: &StackName) -> PathBuf {
+    fn of_name(folder: &Path, name: &StackName) -> PathBuf {
         let (project, stack) = name.folded();
-        self.folder.join("names").join(project).join(stack)
+        folder.join("names").join(project).join(stack)
     }
 
     async fn read<T: Send + 'static>(
@@ -168,23 +196,51 @@ impl FileKnownStacks {
 #[async_trait]
 impl KnownStacks for FileKnownStacks {
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
-        let path = self.of_stack(lineage);
-        self.read(path, |bytes| serde_json::from_slice(bytes).ok()).await
+        let mut latest: Option<StackPin> = None;
+        for folder in &self.folders {
+            let path = Self::of_stack(folder, lineage);
+            let pin: Option<StackPin> = self
+                .read(path, |bytes| serde_json::from_slice(bytes).ok())
+                .await?;
+            // Another spelling of the store may have pinned a later position. The end of the journal never falls.
+            let position = |pin: &Option<StackPin>| pin.as_ref().map(|pin| (pin.next, pin.key.is_some()));
+            if position(&pin) > position(&latest) {
+                latest = pin;
+            }
+        }
+        Ok(latest)
     }
 
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
         let encoded = seen.and_then(|seen| serde_json::to_vec(seen).ok());
-        self.write(self.of_stack(lineage), encoded).await;
+        for folder in &self.folders {
+            self.write(Self::of_stack(folder, lineage), encoded.clone()).await;
+        }
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
         let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
-        self.read(self.of_name(name), parse).await
+        for folder in &self.folders {
+            let lineage = self.read(Self::of_name(folder, name), parse).await?;
+            if lineage.is_some() {
+                return Ok(lineage);
+            }
+        }
+        Ok(None)
     }
 
     async fn names(&self) -> Result<Vec<StackName>> {
-        let folder = self.folder.join("names");
-        let read = move || list_names(&folder).map_err(|source| unreadable(&folder, &source.to_string()));
+        let folders: Vec<_> = self.folders.iter().map(|folder| folder.join("names")).collect();
+        let read = move || {
+            let mut names = Vec::new();
+            for folder in &folders {
+                let listed = list_names(folder);
+                names.extend(listed.map_err(|source| unreadable(folder, &source.to_string()))?);
+            }
+            names.sort();
+            names.dedup();
+            Ok(names)
+        };
         tokio::task::spawn_blocking(read)
             .await
             .map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
@@ -192,7 +248,9 @@ impl KnownStacks for FileKnownStacks {
 
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
         let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
-        self.write(self.of_name(name), encoded).await;
+        for folder in &self.folders {
+            self.write(Self::of_name(folder, name), encoded.clone()).await;
+        }
     }
 
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
@@ -200,10 +258,25 @@ impl KnownStacks for FileKnownStacks {
     }
 }
 
+/// The absolute path without `.` and `..`. Links are not followed.
+fn plain(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut plain = PathBuf::new();
+    for part in absolute.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// The path without symbolic links. A store that was deleted keeps its identity, so parts that don't exist are kept as
 /// they are.
-fn canonical(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+fn canonical(absolute: &Path) -> PathBuf {
     for existing in absolute.ancestors() {
         if let (Ok(found), Ok(rest)) = (std::fs::canonicalize(existing), absolute.strip_prefix(existing)) {
             return match rest.as_os_str().is_empty() {
@@ -212,7 +285,7 @@ fn canonical(path: &Path) -> PathBuf {
             };
         }
     }
-    absolute
+    absolute.to_owned()
 }
 
 /// The names below a folder of the form `PROJECT/STACK`. Files with other names are ignored.
@@ -223,7 +296,6 @@ fn list_names(folder: &Path) -> std::io::Result<Vec<StackName>> {
             names.extend(StackName::new(&project, &stack).ok());
         }
     }
-    names.sort();
     Ok(names)
 }
 

@@ -1,51 +1,70 @@
-//! Compares a name with the stack that this client remembers under it. Anyone with write access to the store can delete
-//! or exchange its name pointers. So when a name no longer leads to the remembered stack, that stack's own head must
-//! prove that the stack was removed or renamed.
+//! Decides whether a name leads to the stack that this client may take it for: compares the name pointer, the head of
+//! the stack that this client remembers under the name, and that stack's pin. Lookups, lists and creation use this
+//! function. Anyone with write access to the store can delete or exchange name pointers, so when a name no longer leads
+//! to the remembered stack, that stack's own head must prove that the stack was removed or renamed.
 //!
 //! | the name leads to | the head of the remembered stack says | |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
 //! | nothing | removed, or renamed | accepted; a sealed stack stays remembered under the name |
 //! | nothing | it still has this name, or it is missing | refused |
-//! | another stack | removed, or renamed | accepted if this client also knows the other stack's key |
+//! | another stack | removed, or renamed | accepted if the remembered stack is plain, else refused |
 //! | another stack | anything else | refused |
 //!
-//! The head of a sealed stack is accepted only with a valid tag. The head of a plain stack has no tag and is accepted
-//! as it is. A plain stack whose head is missing is forgotten.
+//! The head of a sealed stack is accepted only with a valid tag, and head and journal must continue the pinned position:
+//! an older head with another name proves nothing. The head of a plain stack has no tag and is accepted as it is.
+//!
+//! Another stack under the name of a sealed one is refused also if this client knows that stack: the client may have seen
+//! it under a name that means nothing, and would seal values for another group of recipients. The user accepts it once.
 
 use crate::context::StoreContext;
 use crate::keys::proof::Proof;
-use crate::known_stacks::{KnownStacks, StackPin};
-use crate::read::stored;
+use crate::read::open;
 use state_core::{Error, ErrorKind, Lineage, Result, StackName};
 
 /// Checks the stack to which a name leads, and remembers it. `now` is none if the name leads to no stack.
 ///
 /// # Errors
-/// `Distrusted` when it isn't proven that the remembered stack was removed or renamed, or when an unknown stack has
-/// taken the name of a sealed one.
-pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Lineage>) -> Result<()> {
-    let Some(known_stacks) = store.known_stacks() else {
-        return Ok(());
-    };
-    let before = known_stacks.named(name).await?;
-    if before == now {
-        return Ok(());
+/// As [`check`].
+pub(crate) async fn follow(store: &StoreContext, name: &StackName, now: Option<Lineage>) -> Result<()> {
+    if let Believed::Changed = check(store, name, now).await?
+        && let Some(known_stacks) = store.known_stacks()
+    {
+        known_stacks.remember_name(name, now).await;
     }
-    if let Some(before) = before {
-        let pin = known_stacks.seen(before).await?.unwrap_or_default();
-        require_released(store, name, before, &pin).await?;
-        if pin.key.is_some() {
-            match now {
-                Some(now) => require_known_key(known_stacks, name, before, now).await?,
-                // This client keeps the sealed stack in memory under its name: the user must accept the next stack with
-                // this name, or this client must create it.
-                None => return Ok(()),
-            }
-        }
-    }
-    known_stacks.remember_name(name, now).await;
     Ok(())
+}
+
+/// How a name that is believed differs from the remembered one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Believed {
+    /// The client's memory of the name stays as it is.
+    Unchanged,
+    /// The name is new, or leads elsewhere with proof.
+    Changed,
+}
+
+/// Checks the stack to which a name leads, without remembering it.
+///
+/// # Errors
+/// `Distrusted` when it isn't proven that the remembered stack was removed or renamed, or when another stack has taken
+/// the name of a sealed one.
+pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Lineage>) -> Result<Believed> {
+    let Some(known_stacks) = store.known_stacks() else {
+        return Ok(Believed::Unchanged);
+    };
+    let before = match known_stacks.named(name).await? {
+        before if before == now => return Ok(Believed::Unchanged),
+        None => return Ok(Believed::Changed),
+        Some(before) => before,
+    };
+    match (require_released(store, name, before).await?, now) {
+        (Release::Plain, _) => Ok(Believed::Changed),
+        // This client keeps the sealed stack in memory under its name: the user must accept the next stack with this
+        // name, or this client must create it.
+        (Release::Signed, None) => Ok(Believed::Unchanged),
+        (Release::Signed, Some(now)) => Err(replaced(name, before, now)),
+    }
 }
 
 /// Checks all names that this client remembers and that a list of the store doesn't contain.
@@ -58,54 +77,57 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
     };
     for name in known_stacks.names().await? {
         if !listed.iter().any(|one| one.folded() == name.folded()) {
-            check(store, &name, None).await?;
+            follow(store, &name, None).await?;
         }
     }
     Ok(())
 }
 
+/// How it is known that a stack released its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// The stack is plain: anyone could have written the head.
+    Plain,
+    /// A holder of the data key signed the head.
+    Signed,
+}
+
 /// Requires a proof that the remembered stack doesn't have the name any more.
-async fn require_released(
-    store: &StoreContext,
-    name: &StackName,
-    before: Lineage,
-    pin: &StackPin,
-) -> Result<()> {
-    let is_sealed = pin.key.is_some();
-    let stack = store.stack(name.clone(), before);
-    let head = match stored::head(&stack).await {
-        Ok(opened) => opened.head,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return match is_sealed {
-                true => Err(refused(
-                    name,
-                    before,
-                    "the store doesn't contain that stack any more: it was deleted without a signed removal, or \
-                     another store replaced this one",
-                )),
-                false => Ok(()),
-            };
-        }
-        Err(error) => return Err(error),
+async fn require_released(store: &StoreContext, name: &StackName, before: Lineage) -> Result<Release> {
+    let pin = match store.known_stacks() {
+        Some(known_stacks) => known_stacks.seen(before).await?,
+        None => None,
     };
-    if is_sealed && !matches!(head.proof(), Proof::Mac(_)) {
-        return Err(refused(
-            name,
-            before,
-            "none of your identities can authenticate its head, so a removal or a rename is not proven",
-        ));
-    }
-    if head.removed || head.name.folded() != name.folded() {
-        // A removal and a rename take the lock, which raises the epoch. A head whose epoch isn't above the pinned one
-        // may be an old head, from before the stack got this name.
-        return match head.epoch > pin.epoch {
-            true => Ok(()),
-            false => Err(refused(
+    // The expectations of the caller concern the stack that it named, not the one that had the name before.
+    let stack = store.stack(name.clone(), before).without_expectations();
+    let (tip, standing) = match open::tip(&stack).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(refused(
                 name,
                 before,
-                "the head that shows its removal or its new name is not newer than the head that this client last saw",
-            )),
-        };
+                "the store doesn't contain that stack any more: it was deleted without a removal, or another store \
+                 replaced this one",
+            ));
+        }
+        read => read?,
+    };
+    if let Some(regression) = standing.regression {
+        return Err(refused(name, before, &regression));
+    }
+    let head = &tip.head;
+    let release = match (head.proof(), &pin) {
+        (Proof::Mac(_), _) => Release::Signed,
+        (Proof::Plain, Some(_)) => Release::Plain,
+        (Proof::Plain, None) | (Proof::Unchecked, _) => {
+            return Err(refused(
+                name,
+                before,
+                "this client can't authenticate its head, so a removal or a rename is not proven",
+            ));
+        }
+    };
+    if head.removed || head.name.folded() != name.folded() {
+        return Ok(release);
     }
     Err(refused(
         name,
@@ -114,23 +136,12 @@ async fn require_released(
     ))
 }
 
-/// Refuses another stack under the name of a sealed one, unless this client has opened the other stack's key before.
-/// Otherwise anyone with write access could put their own stack under a name that became free.
-async fn require_known_key(
-    known_stacks: &dyn KnownStacks,
-    name: &StackName,
-    before: Lineage,
-    now: Lineage,
-) -> Result<()> {
-    let pin = known_stacks.seen(now).await?;
-    if pin.is_some_and(|pin| pin.key.is_some()) {
-        return Ok(());
-    }
+fn replaced(name: &StackName, before: Lineage, now: Lineage) -> Error {
     let reason = format!(
         "the name pointed to the sealed stack {before}, and now points to {now}: the stack was removed and created again, \
          or replaced by a foreign one"
     );
-    Err(Error::distrusted(format!("stack {}", name.short()), reason))
+    Error::distrusted(format!("stack {}", name.short()), reason)
 }
 
 fn refused(name: &StackName, before: Lineage, reason: &str) -> Error {

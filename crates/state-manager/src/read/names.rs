@@ -43,7 +43,7 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
     let found = resolve(store, name).await?.1;
-    name_memory::check(store, name, found.as_ref().map(StackContext::lineage)).await?;
+    name_memory::follow(store, name, found.as_ref().map(StackContext::lineage)).await?;
     Ok(found)
 }
 
@@ -151,6 +151,10 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
         // During a rename two pointers lead to the stack, which still has one name.
         stacks.extend(found.filter(|stack| stack.name().folded() == name.folded()));
     }
+    // A name that this client doesn't know yet isn't remembered: the user only saw it in a list.
+    for stack in &stacks {
+        name_memory::check(&listed, stack.name(), Some(stack.lineage())).await?;
+    }
     let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
     name_memory::check_absent(store, &names).await?;
     let mut summaries = Vec::new();
@@ -187,6 +191,7 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
         if let Some(head) = bound(store, &pointer).await?
             && head.name().folded() == pointer.name.folded()
         {
+            name_memory::check(store, head.name(), Some(head.lineage())).await?;
             names.push(head.name().clone());
         }
     }

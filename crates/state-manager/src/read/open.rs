@@ -12,13 +12,14 @@ use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, 
 use crate::keys::proof::Proof;
 use crate::keys::trust::{self, PinComparison};
 use crate::read::descent;
+use crate::read::forks;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
 use crate::read::replay::{self, ReplayResult};
 use crate::read::sealing_changes;
 use crate::read::stored::{self, UncheckedJournal};
 use crate::read::tip::Tip;
 use crate::standing::Standing;
-use state_core::{Head, Lineage, Result, Serial};
+use state_core::{Head, Lineage, Result, RevisionId, Serial, State};
 
 /// The part of a journal that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +62,8 @@ pub(crate) async fn journal(stack: &StackContext, extent: Extent) -> Result<Open
         Extent::Whole => whole_journal(stack).await?,
     };
     descent::require(stack, &journal).await?;
-    let serial = known_serial(stack, &journal).await?;
-    let standing = compare(stack, &journal, serial, None).await?;
+    let end = known_end(stack, &journal).await?;
+    let standing = compare(stack, &journal, end, None).await?;
     Ok(OpenedStack { journal, standing })
 }
 
@@ -95,8 +96,8 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
             }
             other => {
                 let (journal, tip) = other?;
-                let serial = tip.replayed.state.serial();
-                let standing = compare(stack, &journal, serial, Some(&tip)).await?;
+                let end = StateEnd::of(&tip.replayed.state);
+                let standing = compare(stack, &journal, end, Some(&tip)).await?;
                 return Ok((tip, standing));
             }
         }
@@ -118,7 +119,7 @@ async fn replayed(stack: &StackContext, journal: UncheckedJournal) -> Result<(Op
 pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) -> Result<ReplayResult> {
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
-    match advance(stack, journal, replayed.state.serial(), None).await? {
+    match advance(stack, journal, StateEnd::of(&replayed.state), None).await? {
         None => Ok(replayed),
         Some(regression) => Err(trust::distrusted(stack, regression)),
     }
@@ -140,33 +141,57 @@ pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(S
     Ok((sibling, opened))
 }
 
-/// The serial to compare and to remember when the journal isn't replayed: the remembered one. The end of the journal
-/// and its chain detect every rollback that the serial would. On first contact the journal is replayed once.
-async fn known_serial(stack: &StackContext, journal: &OpenedJournal) -> Result<Serial> {
+/// What a pin remembers of the state at the end of a journal.
+struct StateEnd {
+    serial: Serial,
+    /// The current revision.
+    revision: Option<RevisionId>,
+}
+
+impl StateEnd {
+    const UNKNOWN: Self = Self {
+        serial: Serial::ZERO,
+        revision: None,
+    };
+
+    fn of(state: &State) -> Self {
+        Self {
+            serial: state.serial(),
+            revision: state.current().cloned(),
+        }
+    }
+}
+
+/// The serial and the revision to compare and to remember when the journal isn't replayed: the remembered ones. The end of
+/// the journal and its chain detect every rollback that the serial would. On first contact the journal is replayed once.
+async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<StateEnd> {
     let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(Serial::ZERO);
+        return Ok(StateEnd::UNKNOWN);
     };
     if let Some(pin) = known_stacks.seen(stack.lineage()).await? {
-        return Ok(pin.serial);
+        return Ok(StateEnd {
+            serial: pin.serial,
+            revision: pin.revision,
+        });
     }
     if journal.head.proof() == Proof::Unchecked {
-        return Ok(Serial::ZERO);
+        return Ok(StateEnd::UNKNOWN);
     }
-    // The key of a stack whose state is damaged must be remembered too, so an error counts as an unknown serial.
+    // The key of a stack whose state is damaged must be remembered too, so an error counts as an unknown end.
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await;
-    Ok(replayed.map_or(Serial::ZERO, |replayed| replayed.state.serial()))
+    Ok(replayed.map_or(StateEnd::UNKNOWN, |replayed| StateEnd::of(&replayed.state)))
 }
 
 /// Compares an authenticated journal with what this client remembers, remembers it, and tells the observer.
 async fn compare(
     stack: &StackContext,
     journal: &OpenedJournal,
-    serial: Serial,
+    end: StateEnd,
     tip: Option<&Tip>,
 ) -> Result<Standing> {
     let standing = Standing {
         authenticity: journal.head.proof().into(),
-        regression: advance(stack, journal, serial, tip).await?,
+        regression: advance(stack, journal, end, tip).await?,
     };
     if let Some(observer) = stack.observer() {
         observer.opened(stack.name(), &standing);
@@ -179,10 +204,13 @@ async fn compare(
 async fn advance(
     stack: &StackContext,
     journal: &OpenedJournal,
-    serial: Serial,
+    end: StateEnd,
     tip: Option<&Tip>,
 ) -> Result<Option<String>> {
-    let change = match trust::advance_pin(stack, &journal.position(serial)).await? {
+    if let Some(fork) = forks::before_base(stack, journal, end.serial, end.revision.as_ref()).await? {
+        return Ok(Some(fork));
+    }
+    let change = match trust::advance_pin(stack, journal, end.serial, end.revision).await? {
         PinComparison::Advanced => return Ok(None),
         PinComparison::RolledBack(regression) => return Ok(Some(regression)),
         PinComparison::Changed(change) => change,

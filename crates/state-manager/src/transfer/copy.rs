@@ -8,8 +8,8 @@
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
 use crate::read::history_floor::HistoryFloor;
-use crate::read::names;
 use crate::read::open::{self, Extent};
+use crate::read::{name_memory, names};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -47,7 +47,7 @@ struct StackContents {
 pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<CopyReport> {
     let name = source.name().clone();
     let object = source.object();
-    if let Some(there) = names::find(store, &name).await?
+    if let Some(there) = names::resolve(store, &name).await?.1
         && there.lineage() != source.lineage()
     {
         return Err(Error::conflict(
@@ -55,6 +55,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
             "another stack has this name in the destination store",
         ));
     }
+    name_memory::check(store, &name, Some(source.lineage())).await?;
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,
@@ -73,6 +74,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     compare(&object, &whole, &there, was_there)?;
     // The name is written last, so that no reader finds a copy that failed the comparison.
     point_to(store, source, whole.journal.key.as_deref()).await?;
+    // The copy's position was remembered when it was read back.
+    names::remember(store, copy.name(), Some(copy.lineage())).await;
     Ok(CopyReport {
         name,
         lineage: source.lineage(),
@@ -243,6 +246,10 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     };
     if let Some(way) = describe_divergence(&source.journal, &copy.journal) {
         return Err(differ(&way));
+    }
+    let sealing = |contents: &StackContents| (contents.journal.head.key_id, contents.journal.head.policy);
+    if sealing(source) != sealing(copy) {
+        return Err(differ("its data key or its policy differs"));
     }
     if (source.before, &source.journal.head.base) != (copy.before, &copy.journal.head.base) {
         return Err(differ("its base or the beginning of its journal differs"));

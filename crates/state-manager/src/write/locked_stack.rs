@@ -3,9 +3,9 @@
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::{Authenticated, SessionHead};
+use crate::keys::position::StackPosition;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, StackPosition};
-use crate::known_stacks::SealingPin;
+use crate::keys::trust;
 use crate::write::log_buffer::UnsavedLogs;
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
@@ -199,29 +199,29 @@ impl LockedStack {
     /// the head to detect a truncated journal. This client compares it with its known stacks to detect a rolled-back
     /// store.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
-        let Some(last) = tail.next.get().checked_sub(1) else {
+        let Some(watermark) = watermark_at(tail) else {
             return Ok(());
         };
         let head = self.head.current();
+        // The position has the watermark of the present head: after a crash before the swap below, the store has that
+        // head.
         let point = StackPosition {
-            proof: head.proof(),
-            sealing: SealingPin::of(&head),
             epoch: self.writer.epoch(),
-            serial: self.state().serial(),
-            tail,
-            journal: None,
+            ..StackPosition::at_end(head.proof(), &head, &self.state(), tail)
         };
         // The pin is written before the head: after a crash between the two it names an end that is durable already.
         trust::remember_position(&self.stack, &point).await;
-        let watermark = Watermark {
-            slot: Slot(last),
-            chain: tail.chain,
-        };
         let change = |head: &mut Head| {
             head.watermark = Some(watermark);
             Ok(())
         };
         self.swap_head(&change).await.map(drop)
+    }
+
+    /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so that
+    /// clients can tell the head from those of earlier sessions.
+    pub(super) fn watermark(&self) -> Option<Watermark> {
+        watermark_at(self.published().1)
     }
 
     /// Writes all queued jobs and ends the queue; the lock stays held.
@@ -238,6 +238,14 @@ impl LockedStack {
         }
         Error::closed(self.stack.object(), "its session has ended: lock the stack again")
     }
+}
+
+/// The watermark at the end of a journal; none if the journal is empty.
+pub(super) fn watermark_at(tail: Tail) -> Option<Watermark> {
+    tail.next.get().checked_sub(1).map(|last| Watermark {
+        slot: Slot(last),
+        chain: tail.chain,
+    })
 }
 
 /// The record that starts an update.

@@ -6,7 +6,7 @@ use crate::known_stacks::StackPin;
 use crate::read::{name_memory, names};
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
-use state_core::head::{PendingRename, SealingPolicy};
+use state_core::head::{PendingRename, SealingPolicy, Watermark};
 use state_core::sealing::StackKey;
 use state_core::{Backend, Error, Head, Lineage, Result, StackName, Writer};
 
@@ -35,7 +35,7 @@ pub(crate) async fn create(
     if let Some(named) = taken_by {
         return Err(taken(named.name()));
     }
-    name_memory::check(store, name, None).await?;
+    name_memory::follow(store, name, None).await?;
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     swap_pointer(store.backend(), known, pointer, None).await?;
     names::remember(store, name, Some(lineage)).await;
     if let Some(known_stacks) = store.known_stacks() {
-        // The policy is pinned now: nothing signs it until the first session gives the stack a key.
+        // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
         known_stacks
             .remember(lineage, Some(&StackPin::created(policy)))
             .await;
@@ -96,8 +96,10 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
     // even if a new stack has the name by then. The mark is signed first, because the removal itself signs nothing.
+    let end = locked.watermark();
     let mark = |head: &mut Head| {
         head.removed = true;
+        head.watermark = end.or(head.watermark);
         Ok(())
     };
     locked.swap_head(&mark).await?;
@@ -123,7 +125,7 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         return Err(taken(named.name()));
     }
     if to.folded() != stack.name().folded() {
-        name_memory::check(store, to, None).await?;
+        name_memory::follow(store, to, None).await?;
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
     // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
@@ -149,17 +151,19 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         return Err(error);
     }
     let (head, writer) = (&locked.head, &*locked.writer);
-    commit_rename(stack, writer, head, stack.name(), to).await?;
+    commit_rename(stack, writer, head, stack.name(), to, locked.watermark()).await?;
     names::remember(store, stack.name(), None).await;
     names::remember(store, to, Some(stack.lineage())).await;
     Ok(())
 }
 
 /// Settles a rename that a previous owner began: completes it if the new name's pointer was swapped, else reverts it.
+/// `end` is the watermark at the end of the journal.
 pub(crate) async fn finish_rename(
     stack: &StackContext,
     writer: &dyn Writer,
     session: &SessionHead,
+    end: Option<Watermark>,
 ) -> Result<()> {
     let head = session.current();
     let Some(moving) = &head.moving_to else {
@@ -171,7 +175,7 @@ pub(crate) async fn finish_rename(
         pointer.nonce == moving.nonce && session.key().is_none_or(|key| pointer.is_authentic(key))
     };
     if target.is_some_and(|pointer| is_ours(&pointer)) {
-        return commit_rename(stack, writer, session, &head.name, &moving.name).await;
+        return commit_rename(stack, writer, session, &head.name, &moving.name, end).await;
     }
     session
         .swap(writer, stack.nonce(), &withdraw_announcement)
@@ -192,9 +196,11 @@ async fn commit_rename(
     session: &SessionHead,
     from: &StackName,
     to: &StackName,
+    end: Option<Watermark>,
 ) -> Result<()> {
     let change = |head: &mut Head| {
         head.name = to.clone();
+        head.watermark = end.or(head.watermark);
         withdraw_announcement(head)
     };
     session.swap(writer, stack.nonce(), &change).await?;

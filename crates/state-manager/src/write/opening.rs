@@ -4,22 +4,23 @@
 use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
+use crate::keys::position::StackPosition;
+use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, StackPosition};
+use crate::keys::trust;
 use crate::keys::wrapped;
-use crate::known_stacks::SealingPin;
 use crate::objects::document::RevisionDocument;
 use crate::read::replay::ReplayResult;
 use crate::read::{open, view};
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
-use crate::write::locked_stack::LockedStack;
+use crate::write::locked_stack::{LockedStack, watermark_at};
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
-use state_core::head::{SealingPolicy, Watermark};
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, Slot, State, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, State, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -186,20 +187,18 @@ async fn check(
 ) -> Result<SessionStart> {
     // This check precedes the first write: a stack that was rolled back must not get a key either.
     let replayed = open::under_lock(stack, journal).await?;
-    let point = journal.position(replayed.state.serial());
     let session = SessionHead::new(stack.object(), journal.opened_head());
     // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
     // not run while the name is undecided.
-    naming::finish_rename(stack, &*writer, &session).await?;
+    naming::finish_rename(stack, &*writer, &session, watermark_at(journal.tail)).await?;
     let opened = with_key(stack, &*writer, session, journal.tail).await?;
     if opened.head.proof() != journal.head.proof() {
         // The first key is pinned at once: otherwise this client would accept another first key after a crash.
-        let sealed = StackPosition {
-            proof: opened.head.proof(),
-            sealing: SealingPin::of(&opened.head),
-            ..point
-        };
+        let proof = opened.head.proof();
+        let sealed = StackPosition::at_end(proof, &opened.head, &replayed.state, journal.tail);
         trust::remember_position(stack, &sealed).await;
+    } else if opened.head.proof() == Proof::Plain {
+        trust::remember_unsealed_writing(stack).await;
     }
     let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
     let unpublished = match Publication::of(&opened.head) {
@@ -238,14 +237,12 @@ async fn with_key(
     let key = provider.generate(stack.lineage())?;
     let wrapped_key = provider.wrap(key.id(), None)?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
+    trust::announce_key(stack, key.id()).await;
     let next = tail.next;
     let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
     // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
     // binds base and history by their digests.
-    let written = next.get().checked_sub(1).map(|last| Watermark {
-        slot: Slot(last),
-        chain: tail.chain,
-    });
+    let written = watermark_at(tail);
     head.sign_pointer(stack, &*key).await?;
     let change = |head: &mut Head| {
         head.key_id = Some(key.id());

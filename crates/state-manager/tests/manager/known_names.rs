@@ -196,3 +196,117 @@ async fn earlier_head_with_the_old_name_proves_no_rename_back() {
     let found = shop.client.stacks().get(&renamed).await;
     assert_eq!(kind(found.map(|_| ())), Err(ErrorKind::Distrusted));
 }
+
+#[tokio::test]
+async fn older_head_with_a_raised_epoch_releases_no_name() {
+    let shop = Shop::open().await;
+    let (name, renamed): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    let before = tempfile::tempdir().unwrap();
+    copy(&shop.root, before.path());
+    shop.client.stacks().rename(&name, &renamed).await.unwrap();
+    let stack = shop.client.stacks().get(&renamed).await.unwrap().unwrap();
+    deploy(&stack, &["later"]).await;
+    // The head is authentic, apart from its epoch, which the tag doesn't cover.
+    let lineage = stack.lineage();
+    let head = PathBuf::from("stacks")
+        .join(lineage.to_string())
+        .join("head.json");
+    let now = state_core::Head::decode("head", &std::fs::read(shop.root.join(&head)).unwrap()).unwrap();
+    std::fs::copy(before.path().join(&head), shop.root.join(&head)).unwrap();
+    change_head(&shop.root, lineage, |head| {
+        head.epoch = state_core::Epoch(now.epoch.get() + 1);
+        head.generation = now.generation;
+    });
+    std::fs::remove_file(shop.pointer("store")).unwrap();
+    let stacks = shop.client.stacks();
+    let found = stacks.get(&renamed).await.map(|_| ());
+    let created = stacks.new_stack(&renamed).await.map(|_| ());
+    for refused in [found, created, stacks.names().await.map(|_| ())] {
+        assert_eq!(kind(refused), Err(ErrorKind::Distrusted));
+    }
+    assert_eq!(
+        shop.client.known_stacks.named(&renamed).await.unwrap(),
+        Some(lineage)
+    );
+}
+
+/// Puts the stack of another store with the same name into this one.
+fn plant(from: &Path, to: &Path) {
+    copy(&from.join("stacks"), &to.join("stacks"));
+    copy(&from.join("names"), &to.join("names"));
+}
+
+#[tokio::test]
+async fn list_refuses_a_foreign_stack_under_a_known_name() {
+    let shop = Shop::open().await;
+    let foreign = tempfile::tempdir().unwrap();
+    let attacker = Client::new(&foreign.path().join("store"), None);
+    let (stacks, name) = (attacker.stacks(), self::shop());
+    let made = stacks.new_stack_with(&name, SealingPolicy::Plaintext).await;
+    let lineage = made.unwrap().lineage();
+    plant(&attacker.root, &shop.root);
+    let stacks = shop.client.stacks();
+    assert_eq!(kind(stacks.list().await.map(|_| ())), Err(ErrorKind::Distrusted));
+    shop.refuses("a foreign plain stack").await;
+    assert_eq!(shop.client.known_stacks.seen(lineage).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn listed_stack_takes_no_known_name() {
+    let shop = Shop::open().await;
+    let (name, renamed): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
+    // The attacker's stack is sealed, and first has a name that this client doesn't know.
+    let foreign = tempfile::tempdir().unwrap();
+    let attacker = Client::new(&foreign.path().join("store"), shop.client.keys.clone());
+    let (stacks, tool) = (attacker.stacks(), "tool".parse().unwrap());
+    let stack = stacks.new_stack(&tool).await.unwrap();
+    deploy(&stack, &["evil"]).await;
+    plant(&attacker.root, &shop.root);
+    assert_eq!(shop.client.stacks().list().await.unwrap().len(), 2);
+    // A colleague renames the known stack, and the attacker's stack takes its name.
+    shop.other.stacks().rename(&name, &renamed).await.unwrap();
+    attacker.stacks().rename(&tool, &name).await.unwrap();
+    plant(&attacker.root, &shop.root);
+    let listed = shop.client.stacks().list().await.map(|_| ());
+    let found = shop.client.stacks().get(&name).await.map(|_| ());
+    for refused in [listed, found] {
+        assert_eq!(kind(refused), Err(ErrorKind::Distrusted));
+    }
+    shop.client.stacks().trust(&name).await.unwrap();
+    assert!(shop.client.stacks().get(&name).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn deleted_plain_stack_is_refused_until_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = Client::new(&folder.path().join("store"), None);
+    let name = shop();
+    let stacks = client.stacks();
+    let stack = stacks
+        .new_stack_with(&name, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
+    deploy(&stack, &["a"]).await;
+    std::fs::remove_dir_all(client.root.join("stacks")).unwrap();
+    std::fs::remove_dir_all(client.root.join("names")).unwrap();
+    for _ in 0..2 {
+        let stacks = client.stacks();
+        assert_eq!(
+            kind(stacks.get(&name).await.map(|_| ())),
+            Err(ErrorKind::Distrusted)
+        );
+        assert_eq!(
+            kind(stacks.new_stack(&name).await.map(|_| ())),
+            Err(ErrorKind::Distrusted)
+        );
+    }
+    client.known_stacks.remember_name(&name, None).await;
+    client.stacks().new_stack(&name).await.unwrap();
+    // A removal by another client is a head that says so.
+    Client::new(&client.root, None)
+        .stacks()
+        .remove(&name, true)
+        .await
+        .unwrap();
+    assert!(client.stacks().get(&name).await.unwrap().is_none());
+}

@@ -1,5 +1,7 @@
 //! Known stacks: a client detects a store that was exchanged, forged or rolled back.
 
+mod first_keys;
+mod forks;
 mod pins;
 mod replaced_files;
 

@@ -21,11 +21,12 @@ pub(super) struct PreviewTarget {
 impl PreviewTarget {
     /// Finds the stack of a program: see [`stack_choice::choose`].
     pub(super) async fn find(context: &Context, program: &ProgramName) -> Result<Self, CliError> {
-        let url = context.store.location()?.url;
-        let stacks = match context.store.connect(&url, Opening::Existing).await {
+        let place = context.store.location()?;
+        context.store.require_nearest(&place).await?;
+        let stacks = match context.store.connect(&place.url, Opening::Existing).await {
             Ok(stacks) => stacks,
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                context.store.require_unknown(&url).await?;
+                context.store.require_unknown(&place.url).await?;
                 let named = context.settings.stack.clone();
                 return Self::nowhere(context, named.map_or_else(|| program.stack(), Ok)?).await;
             }

@@ -1,0 +1,165 @@
+//! The position of a stack at one moment, and its comparison with the position that a client pinned.
+
+use crate::keys::proof::Proof;
+use crate::known_stacks::{SealingPin, StackPin};
+use state_core::backend::Tail;
+use state_core::journal::{Frame, FrameKind};
+use state_core::{Digest, Epoch, Head, RevisionId, Serial, Slot, State};
+
+/// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. Only the last
+/// three are authenticated.
+#[derive(Debug)]
+pub(crate) struct StackPosition<'a> {
+    pub(crate) proof: Proof,
+    /// Policy and recipients in the head.
+    pub(crate) sealing: SealingPin,
+    pub(crate) epoch: Epoch,
+    pub(crate) serial: Serial,
+    /// The current revision.
+    pub(crate) revision: Option<RevisionId>,
+    /// The slot of the watermark in the head.
+    pub(crate) closed: Option<Slot>,
+    pub(crate) tail: Tail,
+    /// The head, and the journal from its base on; none if only the end of the journal is known.
+    pub(crate) journal: Option<(&'a Head, &'a [Frame])>,
+}
+
+/// Whether a journal continues the one that this client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Continuity {
+    /// The journal contains the pinned position.
+    Continued,
+    /// The journal has another chain at the pinned position.
+    Forked,
+    /// The pin has no chain digest, or the pinned position lies before the base.
+    Unknown,
+}
+
+impl StackPosition<'_> {
+    /// The position at the end of a journal whose frames aren't known.
+    pub(crate) fn at_end(proof: Proof, head: &Head, state: &State, tail: Tail) -> Self {
+        Self::at(proof, head, state.serial(), state.current().cloned(), tail)
+    }
+
+    /// As [`Self::at_end`], for a state of which only the serial and the current revision are known.
+    pub(crate) fn at(
+        proof: Proof,
+        head: &Head,
+        serial: Serial,
+        revision: Option<RevisionId>,
+        tail: Tail,
+    ) -> Self {
+        Self {
+            proof,
+            sealing: SealingPin::of(head),
+            epoch: head.epoch,
+            serial,
+            revision,
+            closed: head.watermark.map(|watermark| watermark.slot),
+            tail,
+            journal: None,
+        }
+    }
+
+    /// Returns the pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    pub(crate) fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
+        let before = before.cloned().unwrap_or_default();
+        let key = match self.proof {
+            Proof::Mac(id) => Some(id),
+            Proof::Plain => before.key,
+            Proof::Unchecked => return None,
+        };
+        Some(StackPin {
+            key,
+            sealing: Some(self.sealing.clone()),
+            unreported_since: None,
+            outputs: before.outputs,
+            epoch: self.epoch,
+            serial: self.serial,
+            revision: self.revision.clone(),
+            closed: self.closed.max(before.closed),
+            next: self.tail.next,
+            chain: Some(self.tail.chain),
+            announced: match key {
+                Some(_) => Vec::new(),
+                None => before.announced,
+            },
+            empty: key.is_none() && before.empty && self.is_empty(),
+        })
+    }
+
+    /// Describes why this position doesn't continue the pinned one; none if it does, or if a fork can't be detected.
+    pub(crate) fn regression(&self, before: &StackPin) -> Option<String> {
+        let back = |what: &str, was: u64, is: u64| {
+            (is < was).then(|| {
+                format!("the store was rolled back: {what} was {was} when this client last saw it, and is now {is}")
+            })
+        };
+        back("its serial", before.serial.get(), self.serial.get())
+            .or_else(|| back("its epoch", before.epoch.get(), self.epoch.get()))
+            .or_else(|| back("the end of its journal", before.next.get(), self.tail.next.get()))
+            .or_else(|| self.older_head(before))
+            .or_else(|| self.fork(before))
+            .or_else(|| self.foreign_content(before))
+    }
+
+    /// Describes an older head with a newer journal. The head's tag covers the watermark, and each session moves it
+    /// forward. The tag doesn't cover the epoch.
+    fn older_head(&self, before: &StackPin) -> Option<String> {
+        (self.closed < before.closed).then(|| {
+            "the store was rolled back: its head is older than the head that this client last saw".to_owned()
+        })
+    }
+
+    /// Describes a fork: the journal before the pinned position isn't the one that this client saw.
+    fn fork(&self, before: &StackPin) -> Option<String> {
+        let next = before.next;
+        (self.continuity(before) == Continuity::Forked).then(|| {
+            format!(
+                "the store's history was replaced: the part of its journal before slot {next} isn't the one that \
+                 this client saw"
+            )
+        })
+    }
+
+    /// Describes content without a signature in a stack that this client created and didn't write to yet. The first
+    /// session would sign it.
+    fn foreign_content(&self, before: &StackPin) -> Option<String> {
+        let is_signed = matches!(self.proof, Proof::Mac(_));
+        (before.empty && !is_signed && !self.is_empty()).then(|| {
+            "this client created the stack empty, and its content was written since without a data key"
+                .to_owned()
+        })
+    }
+
+    /// Whether nothing was written to the stack. False if only the end of the journal is known.
+    fn is_empty(&self) -> bool {
+        self.journal.is_some_and(|(head, frames)| {
+            let is_data = |frame: &Frame| frame.kind() == FrameKind::Data;
+            head.base.start == Slot::ZERO && head.history.is_empty() && !frames.iter().any(is_data)
+        })
+    }
+
+    /// Whether the journal contains the pinned position.
+    pub(crate) fn continuity(&self, before: &StackPin) -> Continuity {
+        match (before.chain, self.chain_at(before.next)) {
+            (Some(was), Some(is)) if was == is => Continuity::Continued,
+            (Some(_), Some(_)) => Continuity::Forked,
+            _ => Continuity::Unknown,
+        }
+    }
+
+    /// Returns the chain digest before a slot; none if this part of the journal doesn't contain it.
+    fn chain_at(&self, next: Slot) -> Option<Digest> {
+        if next == self.tail.next {
+            return Some(self.tail.chain);
+        }
+        let (head, frames) = self.journal?;
+        if next == head.base.start {
+            return Some(head.base.chain);
+        }
+        let last = Slot(next.get().checked_sub(1)?);
+        let at = frames.binary_search_by_key(&last, Frame::slot).ok()?;
+        Some(*frames[at].chain())
+    }
+}
