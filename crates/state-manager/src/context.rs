@@ -6,6 +6,7 @@ use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
+use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
@@ -28,6 +29,8 @@ pub(crate) struct StoreContext {
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    /// Receives the standing of each stack that is opened.
+    pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
     /// How long an operation that locks a stack by itself waits for the lock; none for not at all.
     pub(crate) lock_timeout: Option<Duration>,
@@ -44,6 +47,7 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
         }
@@ -113,6 +117,10 @@ impl StackContext {
 
     pub(crate) fn known_stacks(&self) -> Option<&dyn KnownStacks> {
         self.store.known_stacks()
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn OpeningObserver> {
+        self.store.observer.as_deref()
     }
 
     /// Folder for provider results that can't be recorded.

@@ -73,6 +73,9 @@ struct TrustReport {
     seen: Option<StackPin>,
     /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
+    /// The reason why the stack can't be opened; none if it can, also if it was rolled back.
+    #[serde(skip)]
+    refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -130,7 +133,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             ..inspect(&stacks, &*known_stacks, &name, lineage).await?
         };
     }
-    let warnings = trusted.distrusted.clone().into_iter().collect();
+    // A rollback was reported when the stack was opened.
+    let warnings = trusted.refused.clone().into_iter().collect();
     print(context, &trusted, warnings)
 }
 
@@ -187,6 +191,7 @@ async fn forget(
         found: None,
         seen,
         distrusted: None,
+        refused: None,
     };
     print(context, &forgotten, Vec::new())
 }
@@ -255,6 +260,7 @@ async fn pin(
     Ok(())
 }
 
+/// Compares the stack with what this client remembers.
 async fn inspect(
     stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
@@ -267,14 +273,14 @@ async fn inspect(
         Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error) => Err(error),
     };
-    let (found, distrusted) = match view {
+    let (found, refused, regression) = match view {
         Ok(view) => {
             let found = CurrentStack {
                 key: view.head.key_id,
                 serial: Some(view.state.serial()),
                 authentic: view.authenticity == Authenticity::Checked,
             };
-            (found, view.regression)
+            (found, None, view.regression)
         }
         Err(error @ state_core::Error::Distrusted { .. }) => {
             let head = stacks.bound_head(name).await?;
@@ -283,7 +289,7 @@ async fn inspect(
                 serial: None,
                 authentic: false,
             };
-            (found, Some(error.to_string()))
+            (found, Some(error.to_string()), None)
         }
         Err(error) => return Err(error.into()),
     };
@@ -293,6 +299,7 @@ async fn inspect(
         lineage,
         found: Some(found),
         seen,
-        distrusted,
+        distrusted: refused.clone().or(regression),
+        refused,
     })
 }

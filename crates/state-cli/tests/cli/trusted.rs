@@ -1,5 +1,6 @@
 //! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
+mod openings;
 mod pins;
 
 use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture, run, sealed_shop, user};

@@ -15,7 +15,7 @@ use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
-use crate::keys::{authenticate, trust, wrapped};
+use crate::keys::{trust, wrapped};
 use crate::known_stacks::SealingPin;
 use crate::lock;
 use crate::objects::snapshots;
@@ -23,7 +23,7 @@ use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::{opening, steps};
 use state_core::backend::HeadChange;
-use state_core::head::{Keys, SealingPolicy, Watermark};
+use state_core::head::{SealingPolicy, Watermark};
 use state_core::journal::{CheckpointNote, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -227,11 +227,6 @@ async fn resealed(
 fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     let missing = || Error::sealed(stack.object(), "no identity or recipient is available");
     stack.keyring().provider().ok_or_else(missing)
-}
-
-/// The keys in the authenticated head; none for a stack without a data key.
-pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
-    Ok(authenticate::head(stack).await?.head.into_value().keys)
 }
 
 /// Wraps the stack's data key to more recipients, under `name` if one is given, and makes a revision that records them.

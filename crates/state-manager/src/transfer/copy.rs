@@ -7,10 +7,9 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
-use crate::keys::trust::{self, PinComparison};
-use crate::read::history_floor::{HistoryFloor, whole_journal};
+use crate::read::history_floor::HistoryFloor;
 use crate::read::names;
-use crate::read::tip::Tip;
+use crate::read::open::{self, Extent};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -65,9 +64,7 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
         Err(error) => return Err(error),
     };
     let whole = if was_there {
-        let whole = read(source, None).await?;
-        require_newest(source, &whole.journal).await?;
-        whole
+        read(source, None).await?
     } else {
         copy_contents(store, source).await?
     };
@@ -85,22 +82,9 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     })
 }
 
-/// Requires that the source wasn't rolled back since this client last saw it. Checked on the journal that was copied: the
-/// client knows no position in the other store, and would take an older state for the newest one there.
-async fn require_newest(source: &StackContext, journal: &OpenedJournal) -> Result<()> {
-    let tip = Tip::of(source, journal).await?;
-    let point = journal.position(tip.replayed.state.serial());
-    match trust::advance_pin(source, &point).await? {
-        PinComparison::RolledBack(regression) => Err(trust::distrusted(source, regression)),
-        // The next read reports a change of the recipients: it remains unpinned until then.
-        PinComparison::Advanced | PinComparison::Changed(_) => Ok(()),
-    }
-}
-
 /// Copies objects, then adopts journal and head in the destination.
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
-    require_newest(source, &whole.journal).await?;
     let head = &whole.journal.head;
     // The first owner of a copy would finish an announced rename, against the names of the destination store.
     if head.removed || head.moving_to.is_some() {
@@ -147,7 +131,10 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
 /// read, because each object that the journal names exists by then.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
-    let journal = whole_journal(stack).await?;
+    // A rolled-back stack is not copied: clients of the other store couldn't notice what it lacks.
+    let journal = open::journal(stack, Extent::Whole)
+        .await?
+        .require_current(stack)?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
     let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();

@@ -10,8 +10,9 @@
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::keys::authenticate;
-use crate::read::view::{self, Authenticity, View};
+use crate::read::open;
+use crate::read::view::{self, View};
+use crate::standing::Authenticity;
 use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
@@ -204,7 +205,7 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
 /// # Errors
 /// If its state isn't credible: see [`require_credible`].
 async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackContext, View)> {
-    let (peer, opened) = authenticate::sibling(&locked.stack, lineage).await?;
+    let (peer, opened) = open::sibling(&locked.stack, lineage).await?;
     // This check precedes the read of the tip, which would remember a forged stack.
     require_credible(locked, &peer, opened.head.proof().into()).await?;
     let tip = view::tip(&peer).await?;

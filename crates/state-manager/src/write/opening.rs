@@ -5,15 +5,12 @@ use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, PinComparison, StackPosition};
+use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
 use crate::objects::document::RevisionDocument;
-use crate::read::descent;
-use crate::read::replay::{self, ReplayResult};
-use crate::read::sealing_changes;
-use crate::read::tip::Tip;
-use crate::read::view;
+use crate::read::replay::ReplayResult;
+use crate::read::{open, view};
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
@@ -34,7 +31,7 @@ pub(crate) async fn acquire(
 ) -> Result<LockedStack> {
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
-    client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
+    client_lock::gate(stack, &open::head_alone(stack).await?)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
     // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
@@ -187,18 +184,9 @@ async fn check(
     writer: Arc<dyn Writer>,
     journal: &OpenedJournal,
 ) -> Result<SessionStart> {
-    descent::require(stack, journal).await?;
-    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
-    let point = journal.position(replayed.state.serial());
     // This check precedes the first write: a stack that was rolled back must not get a key either.
-    match trust::advance_pin(stack, &point).await? {
-        PinComparison::Advanced => {}
-        PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
-        PinComparison::Changed(change) => {
-            let tip = Tip::of(stack, journal).await?;
-            sealing_changes::report(stack, &tip, change).await;
-        }
-    }
+    let replayed = open::under_lock(stack, journal).await?;
+    let point = journal.position(replayed.state.serial());
     let session = SessionHead::new(stack.object(), journal.opened_head());
     // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
     // not run while the name is undecided.

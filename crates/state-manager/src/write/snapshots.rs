@@ -128,12 +128,12 @@ pub(crate) async fn rollback(
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
-    let mut snapshot = reveal(&locked.stack, snapshot).await?;
+    let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
     // A value that was sealed since must not return to plain text.
     let present = locked
         .state()
         .snapshot(locked.stack.name().to_string(), locked.stack.now());
-    let present = reveal(&locked.stack, present).await?;
+    let present = reveal(&locked.stack, &locked.head.current(), present).await?;
     let snapshot = stored::blocking(move || {
         keep_marks(&present, &mut snapshot, KeptMarks::All);
         snapshot
