@@ -199,13 +199,13 @@ mod tests {
 
     #[test]
     fn group_with_other_members_is_not_private() {
-        let users = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/home/anna:/bin/sh\n";
+        let users = "root:x:0:0::/root:/bin/sh\nanna:x:1000:1000::/:/bin/sh\n";
         assert_eq!(
             private_group(1000, users, "root:x:0:\nanna:x:1000:\n"),
             Some(1000)
         );
         assert_eq!(private_group(1000, users, "anna:x:1000:anna\n"), Some(1000));
-        let with_bob = format!("{users}bob:x:1001:1000::/home/bob:/bin/sh\n");
+        let with_bob = format!("{users}bob:x:1001:1000::/:/bin/sh\n");
         for (users, groups) in [
             (users, "anna:x:1000:bob\n"),
             (users, "staff:x:1000:\n"),

@@ -7,6 +7,7 @@ mod encrypted;
 mod fields;
 mod fixtures;
 mod guide;
+mod kept_marks;
 mod legacy;
 mod malformed;
 pub(crate) mod properties;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// The marks of the old state that [`keep_marks`] adds to the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeptMarks {
-    /// All marks.
+    /// Keeps every mark of the old state.
     All,
-    /// The marks that the original system declared, and those that a user added. The others follow from the values, so
+    /// Keeps the marks that the original system declared, and those that a user added. The others follow from the values, so
     /// a caller derives them again.
     Chosen,
 }
