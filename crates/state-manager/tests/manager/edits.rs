@@ -121,8 +121,9 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     (state.entries().cloned().collect(), state.outputs().clone())
 }
 
-/// Undoes the current revision, and redoes it. Requires that the undo yields the content of `before`, and the redo that
-/// of the state before the undo. Does nothing if `seen` is still current, or none: then there is nothing to undo.
+/// Undoes the current revision, and redoes it. Requires that the undo restores the content of `before`, and that the
+/// redo restores the content before the undo. Does nothing if `seen`, the revision before the change, is still current
+/// or is `None`.
 async fn undo_and_redo(
     session: &Session,
     before: &State,

@@ -281,7 +281,7 @@ async fn next_lock_of_the_source_finishes_the_move() {
     let (pair, source, there) = cut(&["a", "b"], true).await;
     drop((source, there));
     let seen = pair.there.lock_status().await.unwrap().epoch;
-    // The lock of the destination is released while the source can't be read, so the move isn't settled.
+    // Frees the lock of the destination, unless the dropped session has already released it.
     let freed = stacks(&pair.backend, 5)
         .get(pair.there.name())
         .await
