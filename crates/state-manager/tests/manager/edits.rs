@@ -49,6 +49,7 @@ fn of(entries: Vec<SharedEntry>) -> Snapshot {
     snapshot
 }
 
+/// Performs an edit as one revision, unless the editor refuses it.
 async fn operate(session: &Session, operation: Operation) {
     let state = session.state();
     let mut edits = StateEditor::on(&state);
@@ -59,6 +60,7 @@ async fn operate(session: &Session, operation: Operation) {
 }
 
 impl Change {
+    /// Makes the change. Its index selects one of the present resources.
     async fn make(self, session: &Session) {
         let state = session.state();
         let all: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();

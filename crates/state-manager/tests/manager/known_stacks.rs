@@ -31,6 +31,7 @@ impl Client {
         }
     }
 
+    /// A client without pins, with this identity.
     pub(crate) fn of(root: &Path, identity: &GeneratedIdentity) -> Self {
         Self::new(root, Some(keys(7, identity)))
     }

@@ -51,6 +51,7 @@ impl Pair {
         }
     }
 
+    /// Locks both stacks; the sessions are in the order source, destination.
     async fn lock(&self) -> state_core::Result<(Session, Session)> {
         Stacks::lock_both(&self.source, &self.there, async |stack| stack.lock("mv").await).await
     }
@@ -75,6 +76,7 @@ impl Pair {
     }
 }
 
+/// The plan of a move of these resources from `source` to `there`.
 fn plan(source: &Session, there: &Session, moved: &[&str]) -> MovePlan {
     let request = MoveRequest {
         addresses: moved.iter().map(|name| address(name)).collect(),
