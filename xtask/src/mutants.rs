@@ -19,6 +19,9 @@ use scratch::Scratch;
 /// Time limit of a test run. A test that hangs because of a bug counts as failed; the slowest tests take far less.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// Number of random pairs of forgeries within which the tests must detect a bug.
+const PAIRS: &str = "5000";
+
 /// `cargo xtask mutants ...`
 pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let mutants = Mutant::all(&root())?;
@@ -105,7 +108,8 @@ fn tests_of(mutant: &Mutant, scratch: &Scratch) -> Command {
     command
         .args(["test", "--package", &mutant.tests, "--no-fail-fast"])
         .current_dir(scratch.tree())
-        .env("CARGO_TARGET_DIR", scratch.build());
+        .env("CARGO_TARGET_DIR", scratch.build())
+        .env("STATE_TEST_PAIRS", PAIRS);
     command
 }
 

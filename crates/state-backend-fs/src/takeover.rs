@@ -21,7 +21,7 @@ use crate::stack::{HeadVersion, Stack};
 use crate::staged::StagedFile;
 use state_core::backend::{Acquire, Holder, Tail, next_epoch};
 use state_core::journal::{Fence, FrameKind, Previous};
-use state_core::{Epoch, Error, Frame, Head, Nonce, Result};
+use state_core::{Epoch, Error, Frame, Generation, Head, Nonce, Result};
 
 /// How often a takeover starts over because another process changed the head.
 const ATTEMPTS: usize = 16;
@@ -71,7 +71,7 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     check(stack, request, &first.head)?;
     let breaks = request.break_epoch.is_some();
     let generation = if breaks {
-        first.head.generation.next()
+        next_generation(&first.head)
     } else {
         first.head.generation
     };
@@ -103,6 +103,15 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     let fenced = fence(stack, request, taken, newest, lock)?;
     drop(head_lock);
     Ok(Some(fenced))
+}
+
+/// The generation after a break. Each break raises the epoch too, so a true generation never exceeds the epoch. A higher
+/// one was forged: the generation doesn't protect anything, so the break goes on with one that no lock file has.
+fn next_generation(head: &Head) -> Generation {
+    match head.generation.get() <= head.epoch.get() {
+        true => head.generation.next(),
+        false => Generation(head.epoch.get().saturating_add(1)),
+    }
 }
 
 fn check(stack: &Stack, request: &Acquire, head: &Head) -> Result<()> {

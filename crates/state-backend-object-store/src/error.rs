@@ -19,6 +19,8 @@ pub(crate) enum RequestFailure {
     Truncated { received: u64, expected: u64 },
     /// The object is larger than the limit and wasn't read.
     TooLarge { most: u64 },
+    /// A list names an object twice. A server that repeats a page would be asked for the next one forever.
+    RepeatedList,
     /// No answer arrived within the time limit. The request may still take effect.
     Timeout(Duration),
     /// The task that made the request panicked, or its runtime ended.
@@ -56,6 +58,7 @@ impl RequestFailure {
         let error = match self {
             Self::Store(error) => error,
             Self::TooLarge { most } => return Some(Error::corrupt(object, *most, self.to_string())),
+            Self::RepeatedList => return Some(Error::corrupt(object, 0, self.to_string())),
             _ => return None,
         };
         let owned = || object.to_owned();
@@ -124,6 +127,7 @@ impl fmt::Display for RequestFailure {
                 )
             }
             Self::TooLarge { most } => write!(f, "it is larger than the limit of {most} bytes"),
+            Self::RepeatedList => f.write_str("the server's list names an object twice"),
             Self::Timeout(limit) => write!(f, "no answer within {limit:?}"),
             Self::TaskDied => f.write_str("the task that sent the request ended early"),
         }

@@ -19,6 +19,7 @@ use state_backend_generic::protocol::{SettledStore, Stack};
 use state_backend_generic::{KeyValueStore, ListedKey, RequestError, Settings, Value, Version};
 use state_core::Result;
 use state_core::backend::ObjectName;
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -172,8 +173,12 @@ impl Objects {
             None => self.store.list(Some(folder)),
         };
         let mut listed = Vec::new();
+        let mut known = HashSet::new();
         // The list arrives in pages, each of which is a request with its own time limit.
         while let Some(meta) = self.ask(0, stream.try_next()).await? {
+            if !known.insert(meta.location.clone()) {
+                return Err(RequestFailure::RepeatedList);
+            }
             if let Some(key) = self.key(&meta.location) {
                 listed.push(ListedKey {
                     key,

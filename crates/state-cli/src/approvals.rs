@@ -105,6 +105,9 @@ pub(crate) fn print(page: &mut Page, commands: &[UnapprovedCommand], shows_secre
     for unapproved in commands {
         let command = shown(unapproved, shows_secrets);
         page.line(format_args!("  {}: {} {command}", unapproved.key, command.name));
+        if command.is_file() {
+            continue;
+        }
         page.line(format_args!("      in {}", command.dir.display()));
         for (name, value) in &command.environment {
             page.line(format_args!(
@@ -133,8 +136,16 @@ pub(crate) fn hides_parts(commands: &[UnapprovedCommand], shows_secrets: bool) -
 
 /// The question whether commands may run.
 pub(crate) fn question(object: &str, commands: &[UnapprovedCommand]) -> String {
-    let commands = count(commands.len(), "command", "commands");
-    format!("Allow the state of {object} to run {commands} on this machine?")
+    let files = commands.iter().filter(|unapproved| unapproved.command.is_file());
+    let files = files.count();
+    let runs = |commands| format!("run {}", count(commands, "command", "commands"));
+    let uses = || format!("read and delete {}", count(files, "file", "files"));
+    let wants = match (commands.len() - files, files) {
+        (commands, 0) => runs(commands),
+        (0, _) => uses(),
+        (commands, _) => format!("{} and {}", runs(commands), uses()),
+    };
+    format!("Allow the state of {object} to {wants} on this machine?")
 }
 
 /// The error for commands that aren't approved.
@@ -149,7 +160,7 @@ pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &
         more => format!(" and {more} more"),
     };
     let message = format!(
-        "the state names commands that aren't approved on this client ({}{more}); {untouched}",
+        "the state names commands or files that aren't approved on this client ({}{more}); {untouched}",
         named.join(", ")
     );
     CliError::new(ExitCode::Unapproved, object, &message)

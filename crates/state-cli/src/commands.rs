@@ -126,6 +126,11 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether the shell runs the command to complete a command line.
+    pub(crate) const fn is_completion(&self) -> bool {
+        matches!(self, Self::Words(_))
+    }
+
     /// Description of a long-running command for the progress line; none for commands that are quick or ask questions.
     pub(crate) const fn activity(&self) -> Option<&'static str> {
         match self {

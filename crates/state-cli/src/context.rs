@@ -6,6 +6,7 @@ use crate::output::{Output, Report, envelope_line};
 use crate::prompt::Prompt;
 use crate::render::Page;
 use crate::settings::Settings;
+use crate::standings::Standings;
 use crate::store::Opener;
 use serde::Serialize;
 use state_core::Timestamp;
@@ -22,21 +23,27 @@ pub(crate) struct Context {
     pub(crate) prompt: Prompt,
     pub(crate) environment: Environment,
     pub(crate) store: Opener,
+    /// What the user must know about the stacks that the command opened.
+    pub(crate) standings: Arc<Standings>,
 }
 
 impl Context {
-    /// Builds the context from the settings and the process's environment.
+    /// Builds the context from the settings and the process's environment. A completion remembers nothing and prints no
+    /// warnings.
     ///
     /// # Errors
     /// If an identity file named by the user can't be read or contains no identity.
-    pub(crate) fn new(settings: Settings, output: Output) -> Result<Self, CliError> {
+    pub(crate) fn new(settings: Settings, output: Output, is_completion: bool) -> Result<Self, CliError> {
         let settings = Arc::new(settings);
         let environment = Environment::system(actor());
+        let standings = Arc::new(Standings::new(output, settings.invocation(), is_completion));
         let store = Opener {
             keys: Keys::find(Arc::clone(&settings), Arc::clone(&environment.entropy))?,
             settings: Arc::clone(&settings),
             environment: environment.clone(),
             output,
+            standings: Arc::clone(&standings),
+            is_completion,
         };
         Ok(Self {
             prompt: Prompt {
@@ -47,6 +54,7 @@ impl Context {
             output,
             environment,
             store,
+            standings,
         })
     }
 
@@ -68,12 +76,20 @@ impl Context {
     ) -> CommandResult {
         let invocation = self.settings.invocation();
         let warnings: Vec<String> = warnings.iter().map(|text| invocation.apply(text)).collect();
+        let warnings = self.with_standings(warnings);
         let body = if self.output.json {
             envelope_line(kind, data, &warnings)?
         } else {
             Page::text(self.output.terminal.color_stdout, fill).into_bytes()
         };
         Ok(Report::raw(body, warnings))
+    }
+}
+
+impl Context {
+    /// The warnings of a report, with those about the opened stacks that weren't printed yet.
+    pub(crate) fn with_standings(&self, warnings: Vec<String>) -> Vec<String> {
+        [self.standings.take_unreported(), warnings].concat()
     }
 }
 

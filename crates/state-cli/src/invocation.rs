@@ -15,6 +15,8 @@ const WITHOUT_STACK: [&str; 9] = [
 pub(crate) struct Invocation {
     backend: Option<String>,
     stack: Option<String>,
+    /// The stack that the text is about, if the user named none. It comes last, so that the command stays readable.
+    found: Option<String>,
 }
 
 impl Invocation {
@@ -23,15 +25,16 @@ impl Invocation {
         Self {
             backend: backend.map(|url| format!("--backend {} ", quoted(url))),
             stack: stack.map(|stack| format!("--stack {} ", quoted(stack))),
+            found: None,
         }
     }
 
     /// The same flags with this stack, if the user named none.
     pub(crate) fn or_stack(&self, stack: Option<&StackName>) -> Self {
-        let given = Self::new(None, stack.map(StackName::short).as_deref());
+        let found = stack.filter(|_| self.stack.is_none());
         Self {
-            backend: self.backend.clone(),
-            stack: self.stack.clone().or(given.stack),
+            found: found.map(|stack| format!(" --stack {}", quoted(&stack.short()))),
+            ..self.clone()
         }
     }
 
@@ -40,23 +43,20 @@ impl Invocation {
         let mut parts = text.split(COMMAND);
         let mut applied = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let command = part.split('`').next().unwrap_or(part);
+            let (command, rest) = part.split_at(part.find('`').unwrap_or(part.len()));
+            let mut words = command.split_whitespace();
+            let uses_stack = words.next().is_some_and(|first| !WITHOUT_STACK.contains(&first));
             let has = |flag: &str| command.split_whitespace().any(|word| word == flag);
-            let uses_stack = !WITHOUT_STACK
-                .iter()
-                .any(|first| command.split_whitespace().next() == Some(first));
-            applied.push_str(COMMAND);
-            if let Some(backend) = self
+            let backend = self
                 .backend
-                .as_ref()
-                .filter(|_| !has("--backend") && !has("login"))
-            {
-                applied.push_str(backend);
+                .as_deref()
+                .filter(|_| !has("--backend") && !has("login"));
+            let add_stack = uses_stack && !has("--stack");
+            let stack = self.stack.as_deref().filter(|_| add_stack);
+            let found = self.found.as_deref().filter(|_| add_stack);
+            for piece in [Some(COMMAND), backend, stack, Some(command), found, Some(rest)] {
+                applied.push_str(piece.unwrap_or_default());
             }
-            if let Some(stack) = self.stack.as_ref().filter(|_| !has("--stack") && uses_stack) {
-                applied.push_str(stack);
-            }
-            applied.push_str(part);
         }
         applied
     }
@@ -104,7 +104,7 @@ mod tests {
         let found = Invocation::default().or_stack(Some(&"shop".parse().unwrap()));
         assert_eq!(
             found.apply("`statectl trust --accept`, `statectl stack ls`"),
-            "`statectl --stack shop trust --accept`, `statectl stack ls`"
+            "`statectl trust --accept --stack shop`, `statectl stack ls`"
         );
         assert_eq!(Invocation::default().apply("`statectl up`"), "`statectl up`");
     }

@@ -33,6 +33,7 @@ mod repair_steps;
 mod rollback_guard;
 mod settings;
 mod signals;
+mod standings;
 mod store;
 mod target;
 mod trusted;
@@ -78,7 +79,7 @@ pub fn run_with(arguments: Vec<OsString>, formats: Formats) -> ExitCode {
 
 fn run_parsed(cli: &mut Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, CliError> {
     cli.settings.resolve(matches)?;
-    let context = Context::new(cli.settings.clone(), output)?;
+    let context = Context::new(cli.settings.clone(), output, cli.command.is_completion())?;
     // One worker thread beside this one is enough for the store's work, and each further thread needs memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // Allocators keep freed memory for the thread that freed it: with one worker, the memory of a large import is
@@ -90,5 +91,7 @@ fn run_parsed(cli: &mut Cli, matches: &ArgMatches, output: Output) -> Result<Exi
     let progress = progress::Progress::start(&output, cli.command.activity());
     let done = runtime.block_on(commands::run(&context, &cli.command));
     drop(progress);
+    // Before the report or the error, so that no command ends without them.
+    context.standings.print_unreported();
     output.print_report(&done?)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use state_core::{FactoryInfo, Invalidation, RevisionId, Serial, Snapshot, StackName, Timestamp};
-use state_manager::{Authenticity, PublishedOutputs, View};
+use state_manager::{PublishedOutputs, View};
 use std::fmt::Display;
 
 /// The stack that a command read, and whether its state is reliable: known to match the real resources.
@@ -19,12 +19,6 @@ pub(crate) struct StackStatus {
     pub(crate) pending: usize,
     /// Whether no operation is pending, and no update is changing resources without having recorded the result.
     pub(crate) reliable: bool,
-    /// Whether the authenticity of the state was not checked.
-    #[serde(skip)]
-    pub(crate) unchecked: bool,
-    /// Description of a regression: the stack is older than when this client last read it. None without a regression.
-    #[serde(skip)]
-    pub(crate) regression: Option<String>,
     /// The serial of the revision whose published outputs were read, if nothing else could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) published: Option<Serial>,
@@ -44,8 +38,6 @@ impl StackStatus {
             update_open: view.update_open(),
             pending: view.state.pending().count() + view.state.incoming().count(),
             reliable: view.is_reliable(),
-            unchecked: view.authenticity == Authenticity::Unchecked,
-            regression: view.regression.clone(),
             invalidated: view.state.invalidated().cloned(),
             ..Self::default()
         }
@@ -96,20 +88,10 @@ impl StackStatus {
         })
     }
 
-    /// Warnings for users of this state; empty if the state is authentic, current and reliable.
+    /// Warnings for users of this state; empty if the state is current and reliable. Whether it is authentic and newest is
+    /// reported by [`Standings`](crate::standings::Standings).
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.unchecked {
-            warnings.push(
-                "authenticity not checked: none of your identities can decrypt the stack's data key"
-                    .to_owned(),
-            );
-        }
-        if let Some(regression) = &self.regression {
-            warnings.push(format!(
-                "{regression}; if the stack was restored on purpose, run `statectl trust --accept`"
-            ));
-        }
         if let Some(serial) = self.published {
             warnings.push(format!(
                 "showing the outputs published at serial {serial}: your identity can't decrypt the rest of the stack"

@@ -1,5 +1,6 @@
 //! Opens the store and the stack that the settings name.
 
+mod completion_memory;
 mod named;
 
 use crate::error::CliError;
@@ -8,16 +9,18 @@ use crate::identities::Keys;
 use crate::output::{Output, line_to_stderr};
 use crate::settings::file::here;
 use crate::settings::{Settings, quoted, shown};
+use crate::standings::Standings;
 use crate::trusted::state_folder;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{
-    BackendRegistry, Environment, FileKnownStacks, KnownStacks, Session, Stack, Stacks, StoreIdentity,
-    StoreRequest, file_url,
+    BackendRegistry, Environment, FileKnownStacks, KnownStacks, OpeningObserver, Session, Stack, Stacks,
+    StoreIdentity, StoreRequest, file_url,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use completion_memory::CompletionMemory;
 pub(crate) use named::require_own_store;
 
 /// The folder of the default store.
@@ -37,6 +40,10 @@ pub(crate) struct Opener {
     pub(crate) environment: Environment,
     pub(crate) keys: Keys,
     pub(crate) output: Output,
+    /// Receives the standing of each stack that is opened.
+    pub(crate) standings: Arc<Standings>,
+    /// Whether the shell asks for completions: then nothing is remembered.
+    pub(crate) is_completion: bool,
 }
 
 impl Opener {
@@ -123,8 +130,14 @@ impl Opener {
         };
         let stacks = self
             .with_keys(stacks)
-            .with_expectations(self.settings.expectations());
+            .with_expectations(self.settings.expectations())
+            .with_observer(Arc::clone(&self.standings) as Arc<dyn OpeningObserver>);
+        let stacks = match self.settings.lock_timeout {
+            Some(limit) => stacks.with_lock_timeout(limit),
+            None => stacks,
+        };
         Ok(match self.known_stacks(&stacks.url(), url) {
+            Some(known) if self.is_completion => stacks.with_known_stacks(Arc::new(CompletionMemory(known))),
             Some(known) => stacks.with_known_stacks(known),
             None => stacks,
         })

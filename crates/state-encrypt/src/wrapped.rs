@@ -231,10 +231,11 @@ impl<'f> WrappedFile<'f> {
     }
 
     #[cfg(feature = "plugin")]
-    const fn plugin(&self, reason: String) -> Error {
+    fn plugin(&self, reason: &str) -> Error {
         Error::Plugin {
             key: self.expected,
-            reason,
+            // age isolates names by marks of text direction, which terminals and logs show as noise.
+            reason: reason.replace(['\u{2068}', '\u{2069}'], ""),
         }
     }
 
@@ -279,7 +280,7 @@ impl<'f> WrappedFile<'f> {
             let opened = match age::plugin::IdentityPluginV1::new(key.plugin(), keys, prompter) {
                 Ok(plugin) => file.open(&plugin, &identities, &mut failures),
                 Err(error) => {
-                    failures.plugin = Some(file.plugin(error.to_string()));
+                    failures.plugin = Some(file.plugin(&error.to_string()));
                     None
                 }
             };
@@ -291,7 +292,7 @@ impl<'f> WrappedFile<'f> {
                 opened
             }
             Err(late) => {
-                failures.plugin = Some(self.plugin(late.to_string()));
+                failures.plugin = Some(self.plugin(&late.to_string()));
                 None
             }
         }
@@ -346,12 +347,12 @@ impl<'f> WrappedFile<'f> {
             }
             #[cfg(feature = "plugin")]
             DecryptError::Plugin(_) | DecryptError::PluginResolve(_) => {
-                failures.plugin = Some(self.plugin(error.to_string()));
+                failures.plugin = Some(self.plugin(&error.to_string()));
             }
             // The file itself is in memory, so only the connection to a plugin can fail.
             #[cfg(feature = "plugin")]
             DecryptError::Io(source) => {
-                failures.plugin = Some(self.plugin(format!("the age plugin failed: {source}")));
+                failures.plugin = Some(self.plugin(&format!("the age plugin failed: {source}")));
             }
             _ => failures.damaged = Some(self.damaged("its header was changed")),
         }

@@ -1,7 +1,7 @@
-//! Approval of the commands that providers start: a state is untrusted input, so a command that only the state
-//! contains doesn't run without the user's approval.
+//! Approval of the commands that providers start and of the files that they read or delete: a state is untrusted input, so
+//! a command that only the state names doesn't run, and a file that only the state names is neither read nor deleted.
 //!
-//! A provider reports the commands of a call ([`Provider::commands`](crate::Provider::commands)). The engine makes the
+//! A provider reports the commands and files of a call ([`Provider::commands`](crate::Provider::commands)). The engine makes the
 //! call only if each of them is allowed:
 //!
 //! - **declared**: the program of this run declares exactly this command for this resource, or
@@ -36,7 +36,8 @@ impl CommandCall {
     pub const ALL: [Self; 4] = [Self::Create, Self::Read, Self::Update, Self::Delete];
 }
 
-/// A command that a provider starts for a resource, with everything that decides what it executes.
+/// A command that a provider starts for a resource, with everything that decides what it executes; or a
+/// [file](ResourceCommand::file) that it reads or deletes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceCommand {
     /// Name of the input that contains the command.
@@ -51,9 +52,28 @@ pub struct ResourceCommand {
     pub stdin: Option<String>,
 }
 
+/// Name of the item that approves the use of a file.
+const FILE: &str = "path";
+
 impl ResourceCommand {
-    /// Returns the digest by which a user approves the command. It covers all fields, so an approval of one command is
-    /// valid for no other.
+    /// The use of a file or directory: a read of it, or its deletion. It starts no command, but needs the same approval,
+    /// because a state could name any file of the user.
+    pub fn file(path: String) -> Self {
+        Self {
+            name: FILE,
+            argv: vec![path],
+            dir: PathBuf::new(),
+            environment: Vec::new(),
+            stdin: None,
+        }
+    }
+
+    /// Whether this is the use of a file, and no command.
+    pub fn is_file(&self) -> bool {
+        self.name == FILE
+    }
+
+    /// The digest that an approval names. It covers all fields, so an approval of one command is valid for no other.
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::default();
         digester.add(self.name);
@@ -159,8 +179,16 @@ impl UnapprovedCommand {
 
     /// The reason why a call was refused.
     pub(crate) fn reason(&self) -> String {
-        let name = self.command.name;
-        format!("its `{name}` command comes from the state and isn't approved on this client")
+        match self.command.is_file() {
+            true => format!(
+                "its path {} comes from the state and isn't approved on this client",
+                self.masked
+            ),
+            false => {
+                let name = self.command.name;
+                format!("its `{name}` command comes from the state and isn't approved on this client")
+            }
+        }
     }
 }
 

@@ -111,6 +111,10 @@
 //! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate the
 //! values of these variables as code.
 //!
+//! # Approval of a file
+//! A recorded `file` or `directory` is read and deleted under the same condition: otherwise a state could copy any file of
+//! the user into the store, or delete it. The approval covers the recorded id, which is the absolute path.
+//!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
 //! this process without the variables whose names begin with `STATECTL_` or `STATE_`, the variables of the input

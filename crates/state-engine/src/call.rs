@@ -217,8 +217,10 @@ impl Caller {
         }
         let provider = self.provider(target).await?;
         if what == READ {
-            let recorded = question.recorded.as_ref().map(|recorded| &recorded.inputs);
-            self.require_approval(target, recorded.unwrap_or(&question.inputs), CommandCall::Read)?;
+            let recorded = question.recorded.as_ref();
+            let id = recorded.and_then(|recorded| recorded.id.as_deref());
+            let inputs = recorded.map_or(&question.inputs, |recorded| &recorded.inputs);
+            self.require_approval(target, id, inputs, CommandCall::Read)?;
         }
         // `check` and `diff` only compare values. A read must not run after the lock is lost, because another
         // session may be changing the object.
@@ -246,9 +248,8 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
-        self.require_approval(target, &inputs, CommandCall::Create)?;
-        // The request carries the id of the durable intent, so that a later read can find the object if the reply is
-        // lost.
+        self.require_approval(target, None, &inputs, CommandCall::Create)?;
+        // The request carries the id of the durable intent, so that a later read can find the object if the reply is lost.
         let request = CreateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -269,7 +270,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
-        self.require_approval(target, &inputs, CommandCall::Update)?;
+        self.require_approval(target, old.id.as_deref(), &inputs, CommandCall::Update)?;
         let request = UpdateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -291,7 +292,7 @@ impl Caller {
         known: RecordedObject,
     ) -> CallResult<()> {
         let provider = self.provider(target).await?;
-        self.require_approval(target, &known.inputs, CommandCall::Delete)?;
+        self.require_approval(target, known.id.as_deref(), &known.inputs, CommandCall::Delete)?;
         let request = DeleteRequest {
             key: target.key.clone(),
             kind: target.kind.clone(),

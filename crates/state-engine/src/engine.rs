@@ -145,7 +145,7 @@ impl Engine {
     /// that has a program must call it before [`Engine::settle`], and before it refreshes or destroys the stack.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
-            let commands = run.registry.all_commands(&goal.kind, &goal.inputs);
+            let commands = run.registry.all_commands(&goal.kind, None, &goal.inputs);
             run.approvals.declare(&goal.address, &commands);
         }
     }
@@ -163,7 +163,7 @@ impl Engine {
             let (Some(kind), Some(inputs)) = (&entry.kind, &entry.inputs) else {
                 continue;
             };
-            let commands = run.registry.all_commands(kind, inputs);
+            let commands = run.registry.all_commands(kind, entry.id.as_deref(), inputs);
             let secrets = SecretStrings::of_entry(entry);
             found.extend(run.approvals.refuse(&entry.key(), commands, &secrets));
         }

@@ -31,11 +31,17 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The commands that a call with these inputs may start on this machine. Recorded inputs are untrusted: the engine
-    /// makes the call only if the program declares each command or the user approved it (see
-    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that starts no command from its inputs
-    /// returns an empty list.
-    fn commands(&self, _kind: &str, _inputs: &Properties, _call: CommandCall) -> Vec<ResourceCommand> {
+    /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it may
+    /// read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the program
+    /// declares each command and file or the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). A
+    /// provider that derives neither from its inputs returns an empty list.
+    fn commands(
+        &self,
+        _kind: &str,
+        _id: Option<&str>,
+        _inputs: &Properties,
+        _call: CommandCall,
+    ) -> Vec<ResourceCommand> {
         Vec::new()
     }
 

@@ -65,18 +65,24 @@ impl Registry {
     pub(crate) fn commands(
         &self,
         kind: &str,
+        id: Option<&str>,
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<ResourceCommand> {
         let registered = self.get(kind);
-        registered.map_or_else(Vec::new, |it| it.provider.commands(kind, inputs, call))
+        registered.map_or_else(Vec::new, |it| it.provider.commands(kind, id, inputs, call))
     }
 
-    /// The commands that any call with these inputs may start, without duplicates.
-    pub(crate) fn all_commands(&self, kind: &str, inputs: &Properties) -> Vec<ResourceCommand> {
+    /// The commands and files of any call for the object `id` with these inputs, without duplicates.
+    pub(crate) fn all_commands(
+        &self,
+        kind: &str,
+        id: Option<&str>,
+        inputs: &Properties,
+    ) -> Vec<ResourceCommand> {
         let mut all: Vec<ResourceCommand> = Vec::new();
         for call in CommandCall::ALL {
-            let commands = self.commands(kind, inputs, call).into_iter();
+            let commands = self.commands(kind, id, inputs, call).into_iter();
             let new: Vec<_> = commands.filter(|command| !all.contains(command)).collect();
             all.extend(new);
         }

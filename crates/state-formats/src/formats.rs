@@ -6,13 +6,13 @@ use crate::fields::printable;
 use crate::format::{Confidence, Content, Decrypted, Detection, Imported, ReadOptions, StateFormat};
 use crate::native::Native;
 use crate::pulumi::Pulumi;
-use crate::secrets::ADDED_MARKS;
 use crate::terraform::Terraform;
 use crate::unobin::Unobin;
 use crate::verdict::{self, ImportVerdict};
 use state_core::Snapshot;
 use state_core::json::Kind;
 use state_core::mask::OpaquePointers;
+use state_core::sensitive::ADDED_MARKS;
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -74,7 +74,9 @@ pub use format::{
 pub use formats::{Detected, Formats};
 pub use native::Native;
 pub use pulumi::Pulumi;
-pub use secrets::{MarkedSecrets, add_marks, known_secrets, mark_secrets, readable_fields};
+pub use secrets::{
+    MarkedSecrets, add_chosen_marks, add_marks, find_copies, known_secrets, mark_secrets, readable_fields,
+};
 pub use terraform::Terraform;
 pub use unobin::Unobin;
 pub use verdict::{ImportVerdict, Refusal};

@@ -7,33 +7,14 @@
 
 mod table;
 
-use crate::extension::Extension;
-use serde::{Deserialize, Serialize};
 use state_core::json::{Kind, Properties, View, child_pointer};
 use state_core::sensitive::{
-    Marks, SecretStrings, covered_pointers, find_copies, matching_pointers, spans_of_output,
+    AddedMarks, Copies, Marks, SecretStrings, covered_pointers, matching_pointers, spans_of_output,
+    without_added,
 };
 use state_core::{Entry, EntryKey, Json, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// Name of the extension that records the added marks. It holds pointers only, no values.
-pub(crate) const ADDED_MARKS: &str = "statectl";
-
-const EXTENSION: Extension = Extension {
-    name: ADDED_MARKS,
-    system: "statectl",
-};
-
-/// The marks that were added to an entry, or to the outputs of a snapshot.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct AddedMarks {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    added_inputs: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    added_outputs: Vec<String>,
-}
 
 /// The result of [`mark_secrets`]: how many values it marked, and which entries contain secrets that it couldn't mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,26 +52,44 @@ pub fn mark_secrets(snapshot: &mut Snapshot) -> MarkedSecrets {
 /// Returns the marks for the attributes of an entry that are known to hold secrets, apart from values that are
 /// already marked.
 pub fn known_secrets(entry: &Entry) -> Marks {
-    let patterns = entry.kind.as_deref().map(table::patterns).unwrap_or_default();
-    if patterns.is_empty() {
-        return Marks::default();
+    let all = known_attributes(entry);
+    if all.is_empty() {
+        return all;
     }
     let own = SecretStrings::of_entry(entry);
-    let of = |side: &Option<Properties>, paths: &[String]| match side {
-        Some(side) => {
-            let known = covered_pointers(side.json(), paths, &own);
-            let found = patterns
-                .iter()
-                .flat_map(|pattern| matching_pointers(side.json(), pattern));
-            let is_new = |pointer: &String| !known.iter().any(|outer| is_within(pointer, outer));
-            found.filter(is_new).collect()
-        }
-        None => Vec::new(),
+    let new = |side: &Option<Properties>, paths: &[String], found: Vec<String>| {
+        let Some(side) = side else { return found };
+        let known = covered_pointers(side.json(), paths, &own);
+        let is_new = |pointer: &String| !known.iter().any(|outer| is_within(pointer, outer));
+        found.into_iter().filter(is_new).collect()
     };
     Marks {
-        inputs: of(&entry.inputs, &entry.sensitive_inputs),
-        outputs: of(&entry.outputs, &entry.sensitive_outputs),
+        inputs: new(&entry.inputs, &entry.sensitive_inputs, all.inputs),
+        outputs: new(&entry.outputs, &entry.sensitive_outputs, all.outputs),
     }
+}
+
+/// The attributes of an entry that are known to hold secrets, marked or not.
+fn known_attributes(entry: &Entry) -> Marks {
+    let patterns = entry.kind.as_deref().map(table::patterns).unwrap_or_default();
+    let of = |side: &Option<Properties>| {
+        let json = side.as_ref().map(Properties::json);
+        let found = json.into_iter().flat_map(|json| {
+            let found = patterns.iter();
+            found.flat_map(|pattern| matching_pointers(json, pattern))
+        });
+        found.collect()
+    };
+    Marks {
+        inputs: of(&entry.inputs),
+        outputs: of(&entry.outputs),
+    }
+}
+
+/// Finds copies of the secrets of a snapshot, like [`state_core::sensitive::find_copies`]. Every value of an attribute that
+/// is known to hold secrets is one.
+pub fn find_copies(snapshot: &Snapshot) -> Copies {
+    state_core::sensitive::find_copies(snapshot, &known_attributes)
 }
 
 /// Adds marks to an entry, and records that they were added.
@@ -98,12 +97,21 @@ pub fn add_marks(entry: &mut Entry, marks: Marks) {
     if marks.is_empty() {
         return;
     }
-    let mut added: AddedMarks = EXTENSION.of_entry(entry).ok().flatten().unwrap_or_default();
+    let mut added = AddedMarks::of_entry(entry);
     added.added_inputs.extend(marks.inputs.iter().cloned());
     added.added_outputs.extend(marks.outputs.iter().cloned());
     entry.sensitive_inputs.extend(marks.inputs);
     entry.sensitive_outputs.extend(marks.outputs);
-    store(&mut entry.extensions, &added);
+    added.store(&mut entry.extensions);
+}
+
+/// Adds marks that a user chose. Later imports keep them: see [`keep_marks`](state_core::sensitive::keep_marks).
+pub fn add_chosen_marks(entry: &mut Entry, marks: Marks) {
+    let mut added = AddedMarks::of_entry(entry);
+    added.kept_inputs.extend(marks.inputs.iter().cloned());
+    added.kept_outputs.extend(marks.outputs.iter().cloned());
+    added.store(&mut entry.extensions);
+    add_marks(entry, marks);
 }
 
 /// Adds marks to the outputs of a snapshot, and records that they were added.
@@ -111,10 +119,10 @@ fn add_output_marks(snapshot: &mut Snapshot, pointers: Vec<String>) {
     if pointers.is_empty() {
         return;
     }
-    let mut added: AddedMarks = EXTENSION.of_snapshot(snapshot).ok().flatten().unwrap_or_default();
+    let mut added = AddedMarks::of_snapshot(snapshot);
     added.added_outputs.extend(pointers.iter().cloned());
     snapshot.sensitive_outputs.extend(pointers);
-    store(&mut snapshot.extensions, &added);
+    added.store(&mut snapshot.extensions);
 }
 
 fn add(snapshot: &mut Snapshot, position: usize, marks: Marks) {
@@ -123,35 +131,19 @@ fn add(snapshot: &mut Snapshot, position: usize, marks: Marks) {
     }
 }
 
-fn store(extensions: &mut state_core::json::JsonMap, added: &AddedMarks) {
-    // Lists of strings can always be written as JSON.
-    if let Ok(json) = EXTENSION.to_json(added) {
-        extensions.insert(EXTENSION.name, json);
-    }
-}
-
 /// The marks of an entry's inputs and outputs without those that were added.
 pub(crate) fn declared_marks(entry: &Entry) -> [Vec<String>; 2] {
-    let added: AddedMarks = EXTENSION.of_entry(entry).ok().flatten().unwrap_or_default();
+    let added = AddedMarks::of_entry(entry);
     [
-        without(&entry.sensitive_inputs, &added.added_inputs),
-        without(&entry.sensitive_outputs, &added.added_outputs),
+        without_added(&entry.sensitive_inputs, &added.added_inputs),
+        without_added(&entry.sensitive_outputs, &added.added_outputs),
     ]
 }
 
 /// The marks of a snapshot's outputs without those that were added.
 pub(crate) fn declared_outputs(snapshot: &Snapshot) -> Vec<String> {
-    let added: AddedMarks = EXTENSION.of_snapshot(snapshot).ok().flatten().unwrap_or_default();
-    without(&snapshot.sensitive_outputs, &added.added_outputs)
-}
-
-fn without(marks: &[String], added: &[String]) -> Vec<String> {
-    let added: BTreeSet<&String> = added.iter().collect();
-    marks
-        .iter()
-        .filter(|mark| !added.contains(mark))
-        .cloned()
-        .collect()
+    let added = AddedMarks::of_snapshot(snapshot);
+    without_added(&snapshot.sensitive_outputs, &added.added_outputs)
 }
 
 /// Whether `pointer` equals `outer` or points into its value.

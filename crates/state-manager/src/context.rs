@@ -6,12 +6,15 @@ use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::known_stacks::KnownStacks;
 use crate::objects::history_page::PageLimits;
+use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A store as this client uses it: the backend and the settings with which all of its stacks are opened.
 #[derive(Clone, Debug)]
@@ -29,7 +32,11 @@ pub(crate) struct StoreContext {
     /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
+    /// Receives the standing of each stack that is opened.
+    pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
+    /// How long an operation that locks a stack by itself waits for the lock; none for not at all.
+    pub(crate) lock_timeout: Option<Duration>,
 }
 
 impl StoreContext {
@@ -43,7 +50,9 @@ impl StoreContext {
             spool: None,
             crypters: None,
             expectations: Arc::default(),
+            observer: None,
             page_limits: PageLimits::default(),
+            lock_timeout: None,
         }
     }
 
@@ -113,6 +122,10 @@ impl StackContext {
         self.store.known_stacks()
     }
 
+    pub(crate) fn observer(&self) -> Option<&dyn OpeningObserver> {
+        self.store.observer.as_deref()
+    }
+
     /// Folder for provider results that can't be recorded; none if none is configured.
     pub(crate) fn spool(&self) -> Option<Arc<Path>> {
         self.store.spool.clone()
@@ -166,6 +179,10 @@ impl StackContext {
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,
     opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
+    /// The keys with which this client replaced the stack's key. They are expected wherever the replaced one was.
+    made: Arc<Mutex<BTreeSet<KeyId>>>,
+    /// Whether a head of the stack was authenticated with one of its keys.
+    is_authenticated: Arc<AtomicBool>,
 }
 
 impl Keyring {
@@ -173,7 +190,19 @@ impl Keyring {
         Self {
             provider,
             opened: Arc::default(),
+            made: Arc::default(),
+            is_authenticated: Arc::default(),
         }
+    }
+
+    /// Notes that a head was authenticated with a data key.
+    pub(crate) fn note_authenticated(&self) {
+        self.is_authenticated.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again.
+    pub(crate) fn has_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
     }
 
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {
@@ -190,5 +219,20 @@ impl Keyring {
     pub(crate) fn keep(&self, key: &Arc<dyn StackKey>) {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.insert(key.id(), Arc::clone(key));
+    }
+
+    /// Keeps the key with which this client replaced an expected key.
+    pub(crate) fn keep_made(&self, key: &Arc<dyn StackKey>) {
+        self.keep(key);
+        self.made().insert(key.id());
+    }
+
+    /// Whether this client made the key.
+    pub(crate) fn has_made(&self, id: KeyId) -> bool {
+        self.made().contains(&id)
+    }
+
+    fn made(&self) -> MutexGuard<'_, BTreeSet<KeyId>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

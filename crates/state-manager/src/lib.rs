@@ -24,13 +24,14 @@
 //! | `read` | replay, tip, history and queries on them |
 //! | `keys::{authenticate, trust, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
 //! | `objects` | stored objects beside the journal: snapshots, history pages, size limits |
-//! | `context`, `known_stacks`, `expectations`, `environment`, `intent`, `client_lock` | parameters that all modules share |
+//! | `context`, `known_stacks`, `expectations`, `standing`, `environment`, `intent`, `client_lock` | parameters that all modules share |
 //!
 //! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.
 //! - [`BackendRegistry`]: the types of backends, built-in and registered, each with its configuration schema.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
 //! - [`KnownStacks`]: a client's memory of each stack, with which it detects a store that was exchanged or rolled back.
+//! - [`OpeningObserver`]: receives whether each opened stack was authenticated and whether it was rolled back.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: moves resources to another locked stack; the next lock settles a move that was interrupted.
 //! - [`Stacks::copy_from`]: copies a stack with its whole history to another store.
@@ -90,6 +91,7 @@ mod read;
 mod session;
 mod stack;
 mod stacks;
+mod standing;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod transfer;
@@ -119,10 +121,11 @@ pub use read::outputs::PublishedOutputs;
 pub use read::revision_spec::{RevisionList, RevisionSpec, UnresolvedRevision};
 pub use read::rollback_guard::CrossedMove;
 pub use read::verify::VerifyReport;
-pub use read::view::{Authenticity, View};
+pub use read::view::View;
 pub use session::Session;
 pub use stack::Stack;
 pub use stacks::Stacks;
+pub use standing::{Authenticity, OpeningObserver, Standing};
 pub use state_core::{Error, ErrorKind, Result};
 pub use transfer::copy::CopyReport;
 pub use transfer::moves::MoveReport;

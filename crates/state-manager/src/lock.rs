@@ -2,7 +2,7 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
-use crate::keys::authenticate;
+use crate::read::open;
 use crate::transfer::settling;
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
@@ -53,9 +53,25 @@ pub(crate) async fn lock_within(
     }
 }
 
+/// Takes the writer lock for an operation that locks the stack by itself: waits as long as the store's lock timeout
+/// allows. The error names the stack.
+pub(crate) async fn lock_patiently(stack: &StackContext, operation: &str) -> Result<LockedStack> {
+    let locked = match stack.store().lock_timeout {
+        Some(limit) => lock_within(stack, operation, limit).await,
+        None => lock(stack, operation, None).await,
+    };
+    locked.map_err(|error| match error {
+        Error::Locked { holder, .. } => Error::Locked {
+            object: stack.object(),
+            holder,
+        },
+        other => other,
+    })
+}
+
 /// The holder of the writer lock, and the client lock of the authenticated head.
 pub(crate) async fn status(stack: &StackContext) -> Result<LockStatus> {
-    let client_lock = authenticate::head(stack).await?.head.into_value().client_lock;
+    let client_lock = open::head(stack).await?.into_value().client_lock;
     let status = stack.backend().lock_status(stack.lineage()).await?;
     Ok(LockStatus {
         client_lock,
@@ -89,7 +105,7 @@ pub(crate) async fn acquire_client_lock(
         message: message.to_owned(),
     };
     // The writer lock is held while the client lock is set, so that no update is running when the freeze begins.
-    let locked = lock(stack, operation, None).await?;
+    let locked = lock_patiently(stack, operation).await?;
     set_client_lock(locked, Some(&client_lock)).await?;
     Ok(client_lock)
 }
@@ -97,7 +113,7 @@ pub(crate) async fn acquire_client_lock(
 /// Releases the client lock with this id, expired or not, and returns it.
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
     // The id is checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
-    client_lock::require(stack, &authenticate::head(stack).await?.head, id)?;
+    client_lock::require(stack, &open::head(stack).await?, id)?;
     // The check of client locks is skipped here: the client lock that is to be released would refuse this call.
     let locked = opening::acquire_ungated(stack, operation).await?;
     // The id is checked again under the writer lock: another client may have released or replaced the client lock

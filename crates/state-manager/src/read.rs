@@ -5,6 +5,8 @@
 //! | `replay` | loads the base snapshot and replays the frames after it to a state |
 //! | `history_floor` | the slot at which history begins after a collection |
 //! | `descent` | checks that the history contains the revision that a caller expects |
+//! | `open` | opens a stack for readers and writers: authenticates, compares with expectations and memory, remembers |
+//! | `stored` | reads heads and journals; private to this folder |
 //! | `tip` | the tip of a stack, authenticated and replayed; retries reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
@@ -21,11 +23,13 @@ pub(crate) mod history_floor;
 pub(crate) mod logs;
 pub(crate) mod name_memory;
 pub(crate) mod names;
+pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod replay;
 pub(crate) mod revision_spec;
 pub(crate) mod rollback_guard;
 pub(crate) mod sealing_changes;
+mod stored;
 pub(crate) mod tip;
 pub(crate) mod verify;
 pub(crate) mod view;

@@ -10,20 +10,20 @@
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
+use crate::keys::reveal;
 use crate::keys::rotation::{self, Rekey, RekeyReport};
-use crate::keys::{authenticate, reveal};
 use crate::lock;
 use crate::objects::document::Revision;
 use crate::read::blame::{self, Blame};
 use crate::read::history::Revisions;
 use crate::read::logs::{self, LogQuery, Logs, StoredLine};
+use crate::read::open;
 use crate::read::revision_spec::RevisionList;
 use crate::read::rollback_guard::{self, CrossedMove};
-use crate::read::tip;
 use crate::read::verify::{self, VerifyReport};
 use crate::read::view::{self, CurrentRevision, View};
 use crate::session::Session;
-use state_core::backend::{ClientLock, LockStatus};
+use state_core::backend::{ClientLock, Holder, LockStatus};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{
@@ -113,7 +113,9 @@ impl Stack {
     /// `Sealed` when no available identity opens a key with which values are sealed, or when a sealed value was altered
     /// or copied from another entry.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
-        reveal::reveal(&self.context, snapshot).await
+        // The caller has read the snapshot, so the stack was opened before; each value has its own seal.
+        let head = open::head_alone(&self.context).await?;
+        reveal::reveal(&self.context, &head, snapshot).await
     }
 
     /// The content of a revision.
@@ -156,7 +158,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revisions(&self) -> Result<Revisions> {
-        let (tip, _) = tip::read(&self.context).await?;
+        let (tip, _) = open::tip(&self.context).await?;
         Ok(Revisions::of(&self.context, &tip))
     }
 
@@ -166,7 +168,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn collected_before(&self) -> Result<Option<Serial>> {
-        let head = authenticate::head(&self.context).await?.head.into_value();
+        let head = open::head(&self.context).await?.into_value();
         Ok(head.collection.map(|collection| collection.serial))
     }
 
@@ -176,8 +178,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revision_list(&self) -> Result<RevisionList> {
-        let revisions = self.history().await?;
-        Ok(RevisionList::new(revisions, self.collected_before().await?))
+        view::revision_list(&self.context).await
     }
 
     /// The revision that last set each property of a resource, in the tip or in a given revision. Follows the resource
@@ -239,6 +240,16 @@ impl Stack {
     /// `Corrupt` when the head is damaged.
     pub async fn lock_status(&self) -> Result<LockStatus> {
         lock::status(&self.context).await
+    }
+
+    /// The holder of the writer lock; none if the lock is free. The holder is no part of the authenticated head: anyone
+    /// who can write to the store can change it. Reads less than [`Stack::lock_status`].
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub async fn lock_holder(&self) -> Result<Option<Holder>> {
+        let status = self.context.backend().lock_status(self.context.lineage()).await?;
+        Ok(status.holder)
     }
 
     /// Takes the writer lock. Doesn't wait. Ends the update that the previous writer left open, and settles interrupted
@@ -318,7 +329,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn policy(&self) -> Result<SealingPolicy> {
-        Ok(authenticate::head(&self.context).await?.head.policy)
+        Ok(open::head(&self.context).await?.policy)
     }
 
     /// The recipients to whom the stack's data key is wrapped; empty for a stack without a data key.
@@ -326,7 +337,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged; `Sealed` when its tag is wrong.
     pub async fn recipients(&self) -> Result<Vec<String>> {
-        let keys = rotation::keys(&self.context).await?;
+        let keys = open::head(&self.context).await?.into_value().keys;
         Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
@@ -335,7 +346,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::recipients`].
     pub async fn recipient_names(&self) -> Result<BTreeMap<String, String>> {
-        let keys = rotation::keys(&self.context).await?;
+        let keys = open::head(&self.context).await?.into_value().keys;
         Ok(keys.map(|keys| keys.names).unwrap_or_default())
     }
 
@@ -369,7 +380,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::recipients`].
     pub async fn output_recipients(&self) -> Result<Vec<String>> {
-        let keys = rotation::keys(&self.context).await?;
+        let keys = open::head(&self.context).await?.into_value().keys;
         Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
 

@@ -21,10 +21,12 @@ use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
 use crate::read::names::{self, StackSummary};
+use crate::read::open::{self, Extent};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
 use crate::stack::Stack;
+use crate::standing::OpeningObserver;
 use crate::transfer::copy::{self, CopyReport};
 use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
@@ -38,6 +40,7 @@ use state_core::target::SnapshotMutation;
 use state_core::{Backend, Crypter, Error, Head, Result, RevisionId, StackName, UntypedDeployment};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A store of stacks. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -144,6 +147,21 @@ impl Stacks {
         self
     }
 
+    /// The same store with a time limit for locks: an operation that locks a stack by itself, such as [`Stack::rekey`],
+    /// waits so long for the present lock holder. Default: it doesn't wait.
+    #[must_use]
+    pub const fn with_lock_timeout(mut self, limit: Duration) -> Self {
+        self.context.lock_timeout = Some(limit);
+        self
+    }
+
+    /// The same store with an observer, which receives the [`Standing`](crate::Standing) of each stack that is opened.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn OpeningObserver>) -> Self {
+        self.context.observer = Some(observer);
+        self
+    }
+
     /// The URL of the store, without secrets.
     pub fn url(&self) -> String {
         self.context.backend.url()
@@ -238,12 +256,17 @@ impl Stacks {
     /// The crypter for a stack's secrets: from the configured provider, else one that uses the stack's own data key.
     ///
     /// # Errors
-    /// `NotFound` when the stack doesn't exist; `Sealed` when it has no data key, or no available identity opens it.
+    /// `NotFound` when the stack doesn't exist; `Sealed` when it has no data key, or no available identity opens it;
+    /// `Distrusted` when the stack was rolled back, because its key may have been replaced since.
     pub async fn crypter(&self, name: &StackName) -> Result<Arc<dyn Crypter>> {
         let stack = self.require(name).await?;
         match self.configured_crypter(&stack)? {
             Some(crypter) => Ok(crypter),
-            None => reveal::crypter(stack.context()).await,
+            None => {
+                // A stack that was rolled back may have its former key, which removed recipients have.
+                let opened = open::journal(stack.context(), Extent::Live).await?;
+                reveal::crypter(stack.context(), opened.require_current(stack.context())?)
+            }
         }
     }
 

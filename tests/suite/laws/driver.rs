@@ -255,9 +255,9 @@ impl Driver {
             self.stack.break_lock("law", seen).await.map_err(failed)?
         } else {
             old.clone().close().await.map_err(failed)?;
-            // Closing may append records. The second client must read them before the next writer appends its own.
-            let left = self.stack.tip().await.map_err(failed)?.state;
-            self.reader.inspect(&left).await?;
+            // Closing writes the records that waited for no sync. The second client must read them before the next
+            // writer appends its own, and find the state that the session acknowledged last.
+            self.reader.inspect(&old.state()).await?;
             self.stack.lock("law").await.map_err(failed)?
         };
         let late = old.start_update(UpdateRequest::new(UpdateKind::Update)).await;

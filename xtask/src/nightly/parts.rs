@@ -174,6 +174,31 @@ pub(super) const PARTS: &[Part] = &[
         },
     },
     Part {
+        name: "forgeries",
+        about: "forgery of any object before any request of a command, one in 19 in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
+                filters: &["no_single_forgery_is_signed_shown_or_remembered"],
+            },
+            factor: 19,
+        },
+    },
+    Part {
+        name: "pairs",
+        about: "random pairs of forgeries in one command",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-manager", "--release", "--test", "hostile"],
+                filters: &["no_pair_of_forgeries_is_signed_shown_or_remembered"],
+            },
+            rounds: 34,
+            unit: "pairs",
+            per_round: 60_000,
+            seeds_per_round: 60_000,
+        }),
+    },
+    Part {
         name: "mutants",
         about: "every deliberate bug is detected",
         work: Work::Mutants,

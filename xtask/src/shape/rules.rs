@@ -13,6 +13,15 @@ const MAX_DEPTH: usize = 2;
 /// Module names that don't say what the module contains.
 const BANNED_NAMES: [&str; 5] = ["utils", "helpers", "common", "types", "imp"];
 
+/// Crate whose files may read a stack only through `read/open.rs`.
+const MANAGER: &str = "crates/state-manager/src/";
+
+/// Calls that return a head or a journal as the store returned it.
+const RAW_READS: [&str; 2] = [".read_head(", ".read_journal("];
+
+/// Files that call them, below [`MANAGER`]: one for heads whose content nobody sees, and one that is private to `read`.
+const RAW_READERS: [&str; 2] = ["keys/authenticate.rs", "read/stored.rs"];
+
 /// Paths of home folders. Split, because this file is checked too.
 const HOMES: [&str; 3] = [
     concat!("/ho", "me/"),
@@ -56,6 +65,7 @@ pub(super) fn findings(path: &str, text: &str) -> Vec<Finding> {
         found.extend(depth(path));
         found.extend(modules(text));
         found.extend(silenced(text));
+        found.extend(raw_reads(path, text));
     }
     found
         .into_iter()
@@ -85,6 +95,20 @@ fn docs(text: &str) -> Option<Found> {
             "it has no module documentation: begin the file with `//!` and its purpose".to_owned(),
         )
     })
+}
+
+/// A stack that isn't opened through `read/open.rs` is neither compared with the client's memory nor with expectations.
+fn raw_reads(path: &str, text: &str) -> Vec<Found> {
+    let Some(inside) = path.strip_prefix(MANAGER) else {
+        return Vec::new();
+    };
+    if RAW_READERS.contains(&inside) || inside.starts_with("testkit") {
+        return Vec::new();
+    }
+    let lines = (1..).zip(text.lines());
+    let reads = lines.filter(|(_, line)| RAW_READS.iter().any(|call| line.contains(call)));
+    let what = "it reads a head or a journal from the backend: open the stack with `read::open`";
+    reads.map(|(number, _)| (Some(number), what.to_owned())).collect()
 }
 
 fn length(text: &str) -> Option<Found> {

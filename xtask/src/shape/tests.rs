@@ -117,3 +117,12 @@ fn rules_apply_to_sources_manifests_and_docs() {
 fn every_file_of_the_tree_keeps_the_rules() {
     super::check().expect("every file keeps the rules");
 }
+
+#[test]
+fn stack_is_read_only_through_its_opening() {
+    let text = format!("{GOOD}\nfn read() {{ backend{}lineage); }}\n", ".read_head(");
+    let manager = "crates/state-manager/src/";
+    assert!(said(&format!("{manager}gc/survey.rs"), &text)[0].contains("read::open"));
+    assert!(said(&format!("{manager}read/stored.rs"), &text).is_empty());
+    assert!(said("crates/state-core/src/memory.rs", &text).is_empty());
+}

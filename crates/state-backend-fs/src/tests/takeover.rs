@@ -354,3 +354,20 @@ async fn dropped_future_still_finishes_its_operation() {
     append(&owner, after(&first), "b\n").await;
     assert_eq!(place.payloads().await, ["a\n", "b\n"]);
 }
+
+#[tokio::test]
+async fn lock_with_a_forged_generation_can_be_broken() {
+    let place = TestStore::new().await;
+    drop(place.acquire("me").await);
+    let path = place.stack().join("head.json");
+    let mut head = place.store.read_head(place.lineage).await.unwrap();
+    head.generation = Generation(u64::MAX);
+    std::fs::write(path, state_core::Enveloped::encode(&head)).unwrap();
+    let _holder = place.acquire("me").await;
+    for epoch in [2, 3] {
+        let (other, broken) = (place.other(), request("bob", Some(Epoch(epoch))));
+        let broken = other.acquire(place.lineage, &broken).await.unwrap();
+        broken.writer.check().await.unwrap();
+        std::mem::forget(broken);
+    }
+}

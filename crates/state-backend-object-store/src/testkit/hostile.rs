@@ -66,8 +66,9 @@ impl HostileStore {
 
     async fn intervene(&self, intervention: &Intervention) -> Result<()> {
         let mut contents = BTreeMap::new();
-        for object in intervention.objects() {
-            contents.insert(object, self.content(object).await?);
+        for object in self.attacker.objects_of(intervention) {
+            let content = self.content(&object).await?;
+            contents.insert(object, content);
         }
         let content = |object: &str| contents.get(object).cloned().flatten();
         for edit in self.attacker.edits(intervention, content) {

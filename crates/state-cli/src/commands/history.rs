@@ -96,8 +96,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
     let stack = context.store.open_stack().await?;
-    let begins = stack.collected_before().await?;
     let mut revisions = stack.revisions().await?;
+    let begins = revisions.collected_before();
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();
     let mut left = args.limit.unwrap_or(usize::MAX);
@@ -143,7 +143,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         page.table(header, rows);
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
             page.line(format_args!(
-                "revisions before serial {begins} were deleted by `gc`"
+                "revisions before serial {begins} were deleted by `gc` or `rekey --forget-history`"
             ));
         }
     })

@@ -15,9 +15,11 @@ use crate::{repair_steps, store};
 use document::FormatArg;
 use passphrases::{FilePassphrase, Secrets};
 use state_core::repair::{self, RepairResult};
-use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
+use state_core::sensitive::{KeptMarks, keep_marks};
+use state_core::{Error, FactoryInfo, Serial, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
-use state_manager::{Session, UpdateRequest};
+use state_manager::{RevisionKind, Session, Stack, UpdateRequest};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use summary::{Content, Outcome, Summary};
 
@@ -26,8 +28,9 @@ use summary::{Content, Outcome, Summary};
 /// Creates the store and the stack `default` if they don't exist.
 ///
 /// Encrypts the values that the file marks as sensitive, the attributes of about 300 resource types that are known to hold
-/// secrets, and every copy of such a value: in other resources, in outputs, and inside longer strings. The report counts
-/// them and names the fields that stay readable. With `--policy all`, every value is encrypted.
+/// secrets, and every copy of such a value: in other resources, in outputs, and inside longer strings. Values that the stack
+/// has encrypted before, for example with `secret seal`, stay encrypted. The report counts them and names the fields that
+/// stay readable. With `--policy all`, every value is encrypted.
 ///
 /// A stack that isn't empty accepts only a newer state: one with the same lineage and a higher serial. Resources that
 /// are in both states keep their uid, and the previous state stays in the history.
@@ -52,6 +55,12 @@ pub(crate) struct Args {
     /// Sorts resources into dependency order and removes dangling references. All steps are shown before they are done.
     #[arg(long)]
     repair: bool,
+    /// Encrypt only what the file and the known attributes imply
+    ///
+    /// Otherwise a value that the stack has encrypted stays encrypted: at the same path of the same resource, and wherever it
+    /// occurs in the file.
+    #[arg(long)]
+    drop_marks: bool,
     #[command(flatten)]
     secrets: Secrets,
     #[command(flatten)]
@@ -70,10 +79,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };
-    let content = Content::of(&mut source.imported.snapshot);
     let imported = &mut source.imported;
     let work = async |session: &Session| apply(context, args, session, imported).await;
-    let (outcome, mut warnings) = match store::run_and_close(session, work).await {
+    let ((outcome, content), mut warnings) = match store::run_and_close(session, work).await {
         Ok(done) => done,
         Err(error) => return Err(target.give_up(error).await),
     };
@@ -107,14 +115,20 @@ async fn apply(
     args: &Args,
     session: &Session,
     new: &mut Imported,
-) -> Result<Outcome, CliError> {
+) -> Result<(Outcome, Content), CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     let existing = session.stack().reveal(existing).await?;
+    let kept = match args.drop_marks {
+        true => 0,
+        false => keep_marks(&existing, &mut new.snapshot, KeptMarks::Chosen),
+    };
+    let content = Content::of(&mut new.snapshot, kept);
+    let existing = without_key_changes(session.stack(), existing).await?;
     // An identical state is still imported if the stack is marked as unreliable: the import confirms the state, and its
     // revision clears the mark.
     if state.current().is_some() && state.invalidated().is_none() && is_same(&existing, new) {
-        return Ok(Outcome::Unchanged(state.current().cloned()));
+        return Ok((Outcome::Unchanged(state.current().cloned()), content));
     }
     let mut forced = false;
     if let Some(refusal) = refusal(&state, &existing, new, &session.stack().name().short())? {
@@ -140,7 +154,35 @@ async fn apply(
         Error::Integrity { .. } if !args.repair => CliError::from(error).with_hint(REPAIR),
         other => other.into(),
     })?;
-    Ok(Outcome::Imported { revision, forced })
+    Ok((Outcome::Imported { revision, forced }, content))
+}
+
+/// The state with the serials that it would have if the data key and the recipients had not changed since the last import.
+/// Such a change makes a revision without a change of the state, so a newer state of the other system loses nothing.
+async fn without_key_changes(stack: &Stack, mut existing: Snapshot) -> Result<Snapshot, CliError> {
+    let serial = existing.serial.unwrap_or_default();
+    let Some(oldest) = existing.foreign_serials.values().map(|known| known.at).min() else {
+        return Ok(existing);
+    };
+    if oldest >= serial {
+        return Ok(existing);
+    }
+    let mut revisions = stack.revisions().await?;
+    let mut of_keys = Vec::new();
+    while let Some(revision) = revisions.next().await? {
+        let made = revision.id.serial();
+        if made <= oldest {
+            break;
+        }
+        if matches!(&revision.kind, RevisionKind::Update(info) if info.kind == UpdateKind::Rekey) {
+            of_keys.push(made);
+        }
+    }
+    for known in existing.foreign_serials.values_mut() {
+        let later = of_keys.iter().filter(|made| **made > known.at).count() as u64;
+        known.at = Serial(known.at.get() + later);
+    }
+    Ok(existing)
 }
 
 /// The error that explains why the stack refuses this state; none if the stack accepts it.
@@ -181,14 +223,23 @@ fn is_same(existing: &Snapshot, new: &Imported) -> bool {
         known.map(|known| known.export(existing.serial.unwrap_or_default())) == Some(foreign.serial)
     });
     let is_same_entry = |(old, new): (&state_core::SharedEntry, &state_core::SharedEntry)| {
-        let mut old = state_core::Entry::clone(old);
+        let mut old = sorted(old);
         old.uid = new.uid;
-        old == **new
+        old == sorted(new)
     };
     is_same_serial
         && existing.outputs == snapshot.outputs
-        && existing.sensitive_outputs == snapshot.sensitive_outputs
+        && existing.sensitive_outputs.iter().collect::<BTreeSet<_>>()
+            == snapshot.sensitive_outputs.iter().collect()
         && existing.extensions == snapshot.extensions
         && existing.entries.len() == snapshot.entries.len()
         && existing.entries.iter().zip(&snapshot.entries).all(is_same_entry)
+}
+
+/// The entry with sorted marks: their order depends on whether the file or the stack made them.
+fn sorted(entry: &state_core::Entry) -> state_core::Entry {
+    let mut entry = entry.clone();
+    entry.sensitive_inputs.sort();
+    entry.sensitive_outputs.sort();
+    entry
 }

@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let warnings = list.status.warnings();
     if context.output.json {
-        print_document("list", &list, &warnings)?;
+        print_document("list", &list, &context.with_standings(warnings))?;
         return Ok(Report::empty());
     }
     let is_long = args.long || context.output.terminal.stdout;

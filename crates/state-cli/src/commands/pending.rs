@@ -79,7 +79,7 @@ async fn list(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     // The lock status is read before the state: a holder that ends between the two reads may have begun the operations
     // that the state shows, and must still be reported.
-    let holder = stack.lock_status().await?.holder;
+    let holder = stack.lock_holder().await?;
     let view = stack.tip().await?;
     let kept = spool::waiting(&stack);
     let operations = view.state.pending().map(|operation| PendingView {

@@ -141,6 +141,14 @@ fn trust_plugins(context: &Context, recipients: &[String]) {
 
 async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
+    let known = match outputs {
+        true => stack.output_recipients().await?,
+        false => stack.recipients().await?,
+    };
+    // A revision that changes nothing would only fill the history.
+    if more.iter().all(|one| known.contains(one)) {
+        return report(context, &stack).await;
+    }
     match outputs {
         true => stack.add_output_recipients("recipients add", more).await?,
         false => stack.add_recipients("recipients add", more).await?,
@@ -160,6 +168,10 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
             CliError::conflict(format!("stack {}", stack.name().short()), &message)
                 .with_hint("choose another name; list recipients with `statectl recipients list`"),
         );
+    }
+    let known = stack.recipients().await?;
+    if names.get(recipient).is_some_and(|known| known == name) && known.iter().any(|one| one == recipient) {
+        return report(context, &stack).await;
     }
     stack
         .add_named_recipient("recipients add", recipient, name)
@@ -265,8 +277,13 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
             None => recipient.clone(),
         })
         .collect();
+    let own = context.store.keys.own_recipients();
+    let you = match !outputs && gone.iter().any(|one| own.contains(one)) {
+        true => " That is you: afterwards you can't decrypt the stack with this identity.",
+        false => "",
+    };
     let question = format!(
-        "Replace the data key of {object} and remove recipient {}?",
+        "Replace the data key of {object} and remove recipient {}?{you}",
         described.join(", ")
     );
     context.prompt.confirm(&object, &question)?;

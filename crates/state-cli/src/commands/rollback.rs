@@ -7,6 +7,7 @@ use crate::reading::opened;
 use crate::render::Page;
 use crate::rollback_guard::{self, CrossedView};
 use serde::Serialize;
+use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ const NAMED: usize = 50;
 
 /// Restore the state of an earlier revision
 ///
-/// Writes a new revision with the state of the earlier one. Only the state changes; no real resource is changed.
+/// Writes a new revision with the state of the earlier one. Values that were encrypted since stay encrypted. Only the state changes; no real resource is changed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The revision to restore: an id, a prefix of an id, a serial, or `@-`
@@ -48,6 +49,8 @@ struct RollbackReport {
     revision: RevisionId,
     changed: bool,
     changes: Changes,
+    /// How many values of the earlier revision are encrypted since, and stay encrypted.
+    kept_encrypted: usize,
     /// Moves between stacks that the rollback reverts in this stack only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     crossed: Vec<CrossedView>,
@@ -62,7 +65,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     refuse_pending(&object, &view.state)?;
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let now = opened(&stack, view.snapshot()).await?;
-    let then = opened(&stack, stack.get(&target).await?).await?;
+    let mut then = opened(&stack, stack.get(&target).await?).await?;
+    let kept = keep_marks(&now, &mut then, KeptMarks::All);
     let changes = changes(&State::from_snapshot(stack.lineage(), &now)?, &then);
     let mut done = RollbackReport {
         stack: stack.name().to_string(),
@@ -70,6 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         restored: target,
         changed: false,
         changes,
+        kept_encrypted: kept,
         crossed: Vec::new(),
     };
     if view.state.current() == Some(&done.restored) {
@@ -175,6 +180,12 @@ fn report(context: &Context, done: &RollbackReport, warnings: Vec<String>) -> Co
                 "rolled back to {}: now revision {}",
                 done.restored, done.revision
             ));
+            if done.kept_encrypted > 0 {
+                let values = count(done.kept_encrypted, "value that was", "values that were");
+                page.line(format_args!(
+                    "kept encrypted: {values} in plain text in that revision"
+                ));
+            }
         } else {
             page.line(format_args!(
                 "nothing to do: {} is already the current revision",

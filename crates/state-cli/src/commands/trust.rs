@@ -7,6 +7,7 @@ mod path;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::render::Page;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
@@ -40,12 +41,13 @@ pub(crate) struct Args {
 /// What can be approved beside the stack itself.
 #[derive(Debug, clap::Subcommand)]
 enum Subject {
-    /// Approve the commands that the state names
+    /// Approve the commands and files that the state names
     ///
-    /// A state may come from anyone, and resources of kind `command` name programs in it. `refresh` and `destroy` run only
-    /// those that a program of yours declared on this client, or that you approve here. Lists each unapproved command
-    /// with its resource and arguments and asks. An approval is valid for exactly this command, directory, environment
-    /// and stack. `--yes` approves all of them without a question.
+    /// A state may come from anyone. Resources of kind `command` name programs in it, resources of kind `file` and
+    /// `directory` name paths. `refresh` and `destroy` run, read and delete only those that a program of yours declared on
+    /// this client, or that you approve here. Lists each unapproved command or path with its resource and asks. An approval
+    /// is valid for exactly this command, directory and environment, or this path, in this stack. `--yes` approves all of
+    /// them without a question.
     Commands,
     /// Accept a store or settings file that others can change
     ///
@@ -71,6 +73,9 @@ struct TrustReport {
     seen: Option<StackPin>,
     /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
+    /// The reason why the stack can't be opened; none if it can, also if it was rolled back.
+    #[serde(skip)]
+    refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -111,14 +116,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     if let Some(key) = args.key {
         pin(&stacks, &*known_stacks, &name, lineage, key).await?;
     }
+    let mut trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     if args.accept {
+        context.output.announce(|page| {
+            show(page, &trusted);
+            if let Some(reason) = &trusted.distrusted {
+                page.line(format_args!("not trusted: {reason}"));
+            }
+        });
         context
             .prompt
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
         stacks.trust(&name).await?;
+        trusted = TrustReport {
+            seen: trusted.seen,
+            ..inspect(&stacks, &*known_stacks, &name, lineage).await?
+        };
     }
-    let trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
-    let warnings = trusted.distrusted.clone().into_iter().collect();
+    // A rollback was reported when the stack was opened.
+    let warnings = trusted.refused.clone().into_iter().collect();
     print(context, &trusted, warnings)
 }
 
@@ -175,40 +191,44 @@ async fn forget(
         found: None,
         seen,
         distrusted: None,
+        refused: None,
     };
     print(context, &forgotten, Vec::new())
 }
 
 fn print(context: &Context, trusted: &TrustReport, warnings: Vec<String>) -> CommandResult {
-    let lineage = trusted.lineage;
-    context.report("trust", trusted, warnings, |page| {
-        let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
-        page.line(format_args!("stack {}, lineage {lineage}", trusted.shown));
-        match &trusted.seen {
-            None => page.line("remembered: nothing, because the stack was not read before"),
-            Some(seen) => page.line(format_args!(
-                "remembered: {}, serial {}",
-                key(seen.key),
-                seen.serial
-            )),
-        }
-        let Some(found) = &trusted.found else {
-            page.line("in the store: nothing; forgotten");
-            return;
-        };
-        let serial = found
-            .serial
-            .map_or_else(String::new, |serial| format!(", serial {serial}"));
-        let unchecked = if found.key.is_some() && !found.authentic {
-            ", not authenticated"
-        } else {
-            ""
-        };
-        page.line(format_args!(
-            "in the store: {}{serial}{unchecked}",
-            key(found.key)
-        ));
-    })
+    context.report("trust", trusted, warnings, |page| show(page, trusted))
+}
+
+fn show(page: &mut Page, trusted: &TrustReport) {
+    let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
+    page.line(format_args!(
+        "stack {}, lineage {}",
+        trusted.shown, trusted.lineage
+    ));
+    match &trusted.seen {
+        None => page.line("remembered: nothing, because the stack was not read before"),
+        Some(seen) => page.line(format_args!(
+            "remembered: {}, serial {}",
+            key(seen.key),
+            seen.serial
+        )),
+    }
+    let Some(found) = &trusted.found else {
+        return page.line("in the store: nothing; forgotten");
+    };
+    let serial = found
+        .serial
+        .map_or_else(String::new, |serial| format!(", serial {serial}"));
+    let unchecked = if found.key.is_some() && !found.authentic {
+        ", not authenticated"
+    } else {
+        ""
+    };
+    page.line(format_args!(
+        "in the store: {}{serial}{unchecked}",
+        key(found.key)
+    ));
 }
 
 /// The error for a client that can't remember what it trusts.
@@ -224,9 +244,14 @@ async fn pin(
     lineage: Lineage,
     key: KeyId,
 ) -> Result<(), CliError> {
-    let seen = known_stacks.seen(lineage).await?;
-    if let Some(known) = seen.and_then(|seen| seen.key).filter(|known| *known != key) {
-        let message = format!("cannot pin the key: this client remembers key {known}");
+    if let Some(seen) = known_stacks.seen(lineage).await? {
+        // A pin of the key alone would replace the remembered serial and recipients.
+        let known = match seen.key {
+            Some(known) if known == key => return Ok(()),
+            Some(known) => format!("key {known}"),
+            None => "a stack without a key".to_owned(),
+        };
+        let message = format!("cannot pin the key: this client remembers {known}");
         return Err(CliError::conflict(format!("stack {}", name.short()), &message)
             .with_hint("accept the current key with `statectl trust --accept` first"));
     }
@@ -235,6 +260,7 @@ async fn pin(
     Ok(())
 }
 
+/// Compares the stack with what this client remembers.
 async fn inspect(
     stacks: &Stacks,
     known_stacks: &dyn KnownStacks,
@@ -247,14 +273,14 @@ async fn inspect(
         Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error) => Err(error),
     };
-    let (found, distrusted) = match view {
+    let (found, refused, regression) = match view {
         Ok(view) => {
             let found = CurrentStack {
                 key: view.head.key_id,
                 serial: Some(view.state.serial()),
                 authentic: view.authenticity == Authenticity::Checked,
             };
-            (found, view.regression)
+            (found, None, view.regression)
         }
         Err(error @ state_core::Error::Distrusted { .. }) => {
             let head = stacks.bound_head(name).await?;
@@ -263,7 +289,7 @@ async fn inspect(
                 serial: None,
                 authentic: false,
             };
-            (found, Some(error.to_string()))
+            (found, Some(error.to_string()), None)
         }
         Err(error) => return Err(error.into()),
     };
@@ -273,6 +299,7 @@ async fn inspect(
         lineage,
         found: Some(found),
         seen,
-        distrusted,
+        distrusted: refused.clone().or(regression),
+        refused,
     })
 }

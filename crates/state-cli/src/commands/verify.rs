@@ -11,7 +11,8 @@ use state_manager::VerifyReport;
 
 /// Check the integrity of a stack
 ///
-/// Checks digests, the hash chain of the journal, and every integrity rule of the state.
+/// Checks digests, the hash chain of the journal, and every integrity rule of the state. Exits with 14 if a rule is violated,
+/// and with 12 if the stack was rolled back since this client last saw it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also check the whole history and all checkpoints
@@ -29,6 +30,9 @@ struct VerifyDocument {
     at: Option<RevisionId>,
     deep: bool,
     valid: bool,
+    /// Describes how the stack was rolled back since this client last saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regression: Option<String>,
     #[serde(flatten)]
     found: VerifyReport,
 }
@@ -41,11 +45,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         None => stack.verify(args.deep).await?,
         Some(revision) => verify_revision(&stack.get(revision).await?),
     };
+    // An older copy of the stack may be intact in itself, and still isn't the stack that this client knows.
+    let regression = context.standings.regression();
     let verified = VerifyDocument {
         stack: stack.name().to_string(),
         at,
         deep: args.deep,
-        valid: found.report.is_valid(),
+        valid: found.report.is_valid() && regression.is_none(),
+        regression,
         found,
     };
     let report = context.report("verify", &verified, Vec::new(), |page| {
@@ -63,6 +70,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         if verified.valid {
             page.styled(Style::Good, "no violations");
+        } else if verified.found.report.is_valid() {
+            page.styled(Style::Bad, "no violations, but the stack was rolled back");
         } else {
             page.styled(
                 Style::Bad,
@@ -71,7 +80,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         page.space("\n");
     })?;
-    Ok(report.with_code_if(!verified.valid, ExitCode::Integrity))
+    let violates = !verified.found.report.is_valid();
+    Ok(report
+        .with_code_if(verified.regression.is_some(), ExitCode::Undecipherable)
+        .with_code_if(violates, ExitCode::Integrity))
 }
 
 /// Checks the state in one revision against every integrity rule. Reading the revision has already checked its digest.

@@ -48,7 +48,7 @@ impl Tour {
 }
 
 /// Returns the full names of all commands without subcommands, as `--help` lists them.
-fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
+pub(crate) fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
     let help = sandbox.run(&[above, &["--help"]].concat()).exits(0).stdout;
     let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
     let block = listed.split("\n\n").next().unwrap_or_default();

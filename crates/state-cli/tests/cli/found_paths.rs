@@ -26,7 +26,7 @@ fn assert_refused(ran: CommandOutput, object: &Path) {
 
 #[test]
 fn store_that_others_can_write_is_refused_until_accepted() {
-    for mode in [0o770, 0o707] {
+    for mode in [0o772, 0o707] {
         let sandbox = Sandbox::with_shop();
         let store = sandbox.path().canonicalize().unwrap().join(".state");
         set_mode(&store, mode);
@@ -40,7 +40,7 @@ fn store_that_others_can_write_is_refused_until_accepted() {
 fn accepted_path_is_used_and_named_store_is_not_checked() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");
-    set_mode(&store, 0o770);
+    set_mode(&store, 0o772);
     sandbox.run(&["list", "--backend", ".state"]).exits(0);
     run(sandbox.command(&["list"]).env("STATECTL_BACKEND", &store)).exits(0);
     sandbox.run(&["trust", "path", ".state"]).exits(4);
@@ -81,12 +81,23 @@ fn store_of_another_owner_is_refused() {
 }
 
 #[test]
+fn store_that_a_foreign_group_can_write_is_refused() {
+    let sandbox = Sandbox::with_shop();
+    let store = sandbox.path().canonicalize().unwrap().join(".state");
+    if std::os::unix::fs::chown(&store, None, Some(12_345)).is_err() {
+        return skip("root", "a store of another group");
+    }
+    set_mode(&store, 0o770);
+    assert_refused(sandbox.run(&["list"]), &store);
+}
+
+#[test]
 fn writable_store_named_by_project_settings_is_refused() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");
     sandbox.write("statectl.toml", "backend = \".state\"\n");
     sandbox.run(&["list"]).exits(0);
-    set_mode(&store, 0o770);
+    set_mode(&store, 0o772);
     assert_refused(sandbox.run(&["list"]), &store);
 }
 
@@ -95,13 +106,26 @@ fn exchanged_symbolic_link_is_not_the_accepted_path() {
     let sandbox = Sandbox::with_shop();
     let real = sandbox.path().join("real");
     std::fs::rename(sandbox.path().join(".state"), &real).unwrap();
-    set_mode(&real, 0o770);
+    set_mode(&real, 0o772);
     std::os::unix::fs::symlink(&real, sandbox.path().join(".state")).unwrap();
     sandbox.run(&["trust", "path", ".state", "--yes"]).exits(0);
     sandbox.run(&["list"]).exits(0);
     let other = Sandbox::with_shop();
-    set_mode(&other.path().join(".state"), 0o770);
+    set_mode(&other.path().join(".state"), 0o772);
     std::fs::remove_file(sandbox.path().join(".state")).unwrap();
     std::os::unix::fs::symlink(other.path().join(".state"), sandbox.path().join(".state")).unwrap();
     sandbox.run(&["list"]).exits(20);
+}
+
+#[test]
+fn trust_path_accepts_only_what_commands_find() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.write("other.tfstate", "{}");
+    for path in ["other.tfstate", "."] {
+        sandbox.run(&["trust", "path", path, "--yes"]).exits(2);
+    }
+    let missing = sandbox
+        .run(&["trust", "path", "nowhere/.state", "--yes"])
+        .exits(10);
+    assert!(missing.stderr.contains("nowhere/.state"), "{missing:?}");
 }

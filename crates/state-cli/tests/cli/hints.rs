@@ -116,7 +116,7 @@ fn hint_of_unapproved_commands_approves_them_when_pasted() {
     let refused = sandbox.run(&["--backend", store, "refresh", "--yes"]).exits(20);
     let found = commands(&refused.stderr);
     assert!(
-        found[0].contains("--backend 'my store' --stack shop/eu trust commands"),
+        found[0].contains("--backend 'my store' trust commands --stack shop/eu"),
         "{found:?}"
     );
     paste(&sandbox, &found[0], "plaintext").exits(0);
@@ -161,7 +161,11 @@ fn commands_of_lock_reports_work_when_pasted() {
     let locked = on_stack(&["lock", "acquire"]).exits(0).stdout;
     let release = locked.split('`').nth(3).unwrap();
     let warned = on_stack(&["lock", "break", "--yes"]).exits(0).stderr;
-    let by_id = warned.split('`').nth(1).unwrap();
+    // The holder's operation is quoted too.
+    let by_id = warned
+        .split('`')
+        .find(|part| part.starts_with("statectl "))
+        .unwrap();
     assert!(by_id.contains("lock break --id"), "{by_id}");
     paste(&sandbox, by_id, "sensitive").exits(0);
     let again = on_stack(&["lock", "acquire"]).exits(0).stdout;

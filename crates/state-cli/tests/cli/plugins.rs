@@ -36,14 +36,17 @@ while read_stanza; do
     esac
 done
 if [ "$1" = --age-plugin=recipient-v1 ]; then
-    ask wrap "$key" && printf -- '-> recipient-stanza 0 keyservice\n%s\n' "$answer"
-elif ask unwrap "$key" && [ "$answer" != denied ]; then
-    printf -- '-> file-key 0\n%s\n' "$answer"
-else
-    # "the key service refuses"
-    printf -- '-> error identity 0\n%s\n' dGhlIGtleSBzZXJ2aWNlIHJlZnVzZXM
+    ask wrap "$key" && printf -- '-> recipient-stanza 0 keyservice\n%s\n' "$answer" && read_stanza
+elif [ -n "$key" ]; then
+    # A file that isn't wrapped for this plugin has no stanza of it.
+    if ask unwrap "$key" && [ "$answer" != denied ]; then
+        printf -- '-> file-key 0\n%s\n' "$answer"
+    else
+        # "the key service refuses"
+        printf -- '-> error identity 0\n%s\n' dGhlIGtleSBzZXJ2aWNlIHJlZnVzZXM
+    fi
+    read_stanza
 fi
-read_stanza
 printf -- '-> done\n\n'
 "#;
 

@@ -242,3 +242,54 @@ fn invalid_identity_file_is_an_error_without_its_content() {
         );
     }
 }
+
+/// The recipient of a new identity of another user.
+fn recipient_of(sandbox: &Sandbox, who: &str) -> String {
+    let printed = as_user(sandbox, who, &["identity", "--new"]).exits(0).stdout;
+    printed.trim().to_owned()
+}
+
+#[test]
+fn undo_of_a_recipient_change_is_refused() {
+    let sandbox = sealed_shop();
+    let bob = recipient_of(&sandbox, "bob");
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    anna(&["recipients", "add", "--name", "bob", &bob]).exits(0);
+    let refused = anna(&["undo", "--yes"]).exits(13).stderr;
+    assert!(
+        refused.contains("added bob") && refused.contains("recipients remove`"),
+        "{refused}"
+    );
+    anna(&["recipients", "remove", "bob", "--yes"]).exits(0);
+    anna(&["undo", "--yes"]).exits(13);
+}
+
+#[test]
+fn key_changes_do_not_block_the_next_import() {
+    let sandbox = sealed_shop();
+    let bob = recipient_of(&sandbox, "bob");
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    anna(&["recipients", "add", &bob]).exits(0);
+    let before = anna(&["history", "--json"]).exits(0).stdout;
+    anna(&["recipients", "add", &bob]).exits(0);
+    assert_eq!(anna(&["history", "--json"]).exits(0).stdout, before);
+    anna(&["recipients", "remove", &bob, "--yes"]).exits(0);
+    anna(&["rekey", "--yes"]).exits(0);
+
+    let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
+    let mut state: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let same = anna(&["import", fixture("shop.tfstate").to_str().unwrap()])
+        .exits(0)
+        .stdout;
+    assert!(same.contains("nothing changed"), "{same}");
+    state["serial"] = (state["serial"].as_u64().unwrap() + 1).into();
+    state["outputs"]["new"] = serde_json::json!({ "value": "x", "type": "string" });
+    let next = sandbox.write("next.tfstate", state.to_string());
+    let next = next.to_str().unwrap();
+    anna(&["import", next]).exits(0);
+    // A change of the state still blocks an older one.
+    anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
+    state["serial"] = (state["serial"].as_u64().unwrap() + 1).into();
+    let next = sandbox.write("next.tfstate", state.to_string());
+    anna(&["import", next.to_str().unwrap()]).exits(13);
+}

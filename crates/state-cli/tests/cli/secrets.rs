@@ -253,3 +253,110 @@ fn seal_encrypts_what_scan_finds_and_history_on_request() {
         "nothing to encrypt\n"
     );
 }
+
+/// Writes a Terraform state whose secret no rule recognises, and returns the path of the file.
+fn unrecognised(sandbox: &Sandbox, serial: u64, note: &str) -> String {
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": serial, "lineage": "l", "outputs": {},
+        "resources": [{
+            "mode": "managed", "type": "x_user", "name": "a", "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
+            "instances": [{
+                "schema_version": 0, "attributes": { "id": "a", "plain": UNMARKED, "note": note }, "sensitive_attributes": [],
+            }],
+        }],
+        "check_results": null,
+    });
+    let file = sandbox.write("next.tfstate", state.to_string());
+    file.to_str().unwrap().to_owned()
+}
+
+/// Imports a state, and seals its secret in the history too.
+fn sealed_by_hand() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let file = unrecognised(&sandbox, 1, "first");
+    sealing(&sandbox, &["import", &file]).exits(0);
+    let place = "x_user.a:/outputs/plain";
+    sealing(&sandbox, &["secret", "seal", place, "--history"]).exits(0);
+    assert!(!store_contains(&sandbox.path().join(".state"), UNMARKED));
+    sandbox
+}
+
+#[test]
+fn sealed_value_stays_sealed_at_the_next_import() {
+    let sandbox = sealed_by_hand();
+    let file = unrecognised(&sandbox, 7, "second");
+    let imported = sealing(&sandbox, &["import", &file, "--json"])
+        .exits(0)
+        .data("import");
+    assert_eq!(imported["kept-secrets"], 1);
+    assert_eq!(imported["not-sensitive"], json!({ "x_user": ["id", "note"] }));
+    assert!(!store_contains(&sandbox.path().join(".state"), UNMARKED));
+    let again = sealing(&sandbox, &["import", &file]).exits(0).stdout;
+    assert!(again.contains("nothing changed"), "{again}");
+    let file = unrecognised(&sandbox, 8, "third");
+    sealing(&sandbox, &["import", &file, "--drop-marks"]).exits(0);
+    assert!(store_contains(&sandbox.path().join(".state"), UNMARKED));
+}
+
+#[test]
+fn rollback_and_undo_across_a_seal_keep_values_sealed() {
+    let sandbox = Sandbox::new();
+    let file = unrecognised(&sandbox, 1, "first");
+    sealing(&sandbox, &["import", &file]).exits(0);
+    sealing(&sandbox, &["secret", "seal", "x_user.a:/outputs/plain"]).exits(0);
+    let rolled = sealing(&sandbox, &["rollback", "@-", "--json"])
+        .exits(0)
+        .data("rollback");
+    assert_eq!(rolled["kept-encrypted"], 1);
+    let shown = sealing(&sandbox, &["show", "x_user.a"]).exits(0).stdout;
+    assert!(shown.contains(r#""plain": "(sensitive)""#), "{shown}");
+    sealing(&sandbox, &["undo"]).exits(0);
+    // Only the two revisions from before the seal hold the value in plain text: the history is deleted to prove it.
+    sealing(&sandbox, &["rekey", "--forget-history"]).exits(0);
+    assert!(!store_contains(&sandbox.path().join(".state"), UNMARKED));
+}
+
+#[test]
+fn type_names_of_dynamic_values_are_not_suspicious() {
+    let sandbox = Sandbox::new();
+    let input = json!({
+        "type": ["object", { "token": "string", "db_password": "number", "engine": "string" }],
+        "value": { "token": null, "db_password": 1, "engine": "string" },
+    });
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l", "outputs": {},
+        "resources": [{
+            "mode": "managed", "type": "terraform_data", "name": "a", "provider": "provider[\"terraform.io/builtin/terraform\"]",
+            "instances": [{ "schema_version": 0, "attributes": { "id": "a", "input": input }, "sensitive_attributes": [] }],
+        }],
+        "check_results": null,
+    });
+    let file = sandbox.write("dynamic.tfstate", state.to_string());
+    sealing(&sandbox, &["import", file.to_str().unwrap()]).exits(0);
+    let scan = sealing(&sandbox, &["secret", "scan", "--detailed-exitcode", "--json"]).exits(0);
+    assert_eq!(scan.data("secret-scan")["findings"], json!([]));
+}
+
+#[test]
+fn history_is_deleted_on_request_after_an_earlier_seal() {
+    let sandbox = Sandbox::new();
+    let state = json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l",
+        "outputs": { "hook": { "value": format!("https://a:{UNMARKED}@example.com"), "type": "string" } },
+        "resources": [], "check_results": null,
+    });
+    let file = sandbox.write("named.tfstate", state.to_string());
+    sealing(&sandbox, &["import", file.to_str().unwrap()]).exits(0);
+    sealing(&sandbox, &["secret", "seal", "--all"]).exits(0);
+    let store = sandbox.path().join(".state");
+    assert!(store_contains(&store, UNMARKED), "history keeps the value");
+    let sealed = sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
+    assert!(
+        sealed.stdout.contains("deleted all earlier revisions"),
+        "{}",
+        sealed.stdout
+    );
+    assert!(!store_contains(&store, UNMARKED));
+    let again = sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
+    assert_eq!(again.stdout, "nothing to encrypt\n");
+}

@@ -1,5 +1,6 @@
 //! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
+mod openings;
 mod pins;
 
 use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture, run, sealed_shop, user};
@@ -59,11 +60,28 @@ fn restored_store_is_written_only_after_trust_accept() {
         text["distrusted"].as_str().unwrap().contains("rolled back"),
         "{text}"
     );
-    anna(&["trust", "--accept"]).exits(4);
-    anna(&["trust", "--accept", "--yes"]).exits(0);
+    let asked = anna(&["trust", "--accept"]).exits(4);
+    assert!(
+        asked.stderr.contains("remembered: key") && asked.stderr.contains("was rolled back"),
+        "{asked:?}"
+    );
+    let accepted = anna(&["trust", "--accept", "--yes"]).exits(0).stdout;
+    assert!(accepted.contains("remembered: key"), "{accepted}");
     anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
     let clean = anna(&["list"]).exits(0);
     assert!(!clean.stderr.contains("rolled back"), "{clean:?}");
+}
+
+#[test]
+fn wrong_key_for_a_known_stack_changes_no_pin() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let seen = || anna(&["trust", "--json"]).exits(0).data("trust")["seen"].clone();
+    let before = seen();
+    anna(&["trust", "--key", "0123456789abcdef0123456789abcdef"]).exits(13);
+    assert_eq!(seen(), before);
+    anna(&["trust", "--key", before["key"].as_str().unwrap()]).exits(0);
+    assert_eq!(seen(), before);
 }
 
 #[test]
@@ -149,7 +167,7 @@ fn single_secret_needs_its_name_and_the_data_key() {
     assert!(!sealed.contains(SECRET));
     let opened = given(&sandbox, "anna", &["secret", "decrypt", "db"], &sealed).exits(0);
     assert_eq!(opened.stdout, SECRET);
-    given(&sandbox, "anna", &["secret", "decrypt", "other"], &sealed).exits(1);
+    given(&sandbox, "anna", &["secret", "decrypt", "other"], &sealed).exits(12);
     given(&sandbox, "anna", &["secret", "decrypt", "db"], "nonsense").exits(1);
     given(&sandbox, "eve", &["secret", "decrypt", "db"], &sealed).exits(12);
     given(&sandbox, "anna", &["secret", "decrypt"], &sealed).exits(2);

@@ -9,7 +9,7 @@
 //! - A string of at least [`MIN_SECRET_CHARS`] characters that equals a marked one is secret as well, anywhere in the
 //!   inputs and outputs of the same entry, or in the outputs of the stack. So is a longer string that contains a marked
 //!   one of at least [`MIN_PART_CHARS`] characters, in plain, JSON or URL spelling, unless the marked one is a common
-//!   word or a cloud region. A nested object with such a string as a key is secret as a whole. A number is treated as
+//!   value: a word, a cloud region, an address range, a time. A nested object with such a string as a key is secret as a whole. A number is treated as
 //!   the string of its digits.
 //!
 //! Names of top-level fields and of outputs are never secret. An import also searches for copies in other entries, with
@@ -28,12 +28,15 @@
 //! # Ok::<(), state_core::json::JsonError>(())
 //! ```
 
+mod added;
 mod attributes;
 mod copies;
 mod cover;
 mod fragments;
 mod frequent_values;
+mod kept;
 mod limits;
+mod ordinary;
 mod parts;
 mod spelling;
 
@@ -45,14 +48,18 @@ use crate::json::{Json, ObjectWriter, Properties, View};
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use cover::{CoveredValue, Path, covered, resolve_all};
+use frequent_values::is_common;
 use parts::Parts;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
 
+pub use added::{ADDED_MARKS, AddedMarks, without_added};
 pub use attributes::matching_pointers;
 pub use copies::{Copies, Marks, find_copies};
+pub use cover::is_dynamic_value;
+pub use kept::{KeptMarks, keep_marks, kept_inputs};
 pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
 
 /// Strings that are marked as secret, for finding their other occurrences. `Debug` shows only their number.
@@ -139,10 +146,11 @@ impl SecretStrings {
         self.strings.contains(text)
     }
 
-    /// Whether a text equals one of the strings, or contains one of at least [`MIN_PART_CHARS`] characters.
+    /// Whether a text equals one of the strings, or contains one of at least [`MIN_PART_CHARS`] characters. Common values
+    /// are left out: many unrelated values equal them.
     pub fn cover(&self, text: &str) -> bool {
         let parts = || self.parts.get_or_init(|| Parts::of(self.strings.iter()));
-        !self.is_empty() && (self.contains(text) || parts().occur_in(text))
+        !self.is_empty() && ((self.contains(text) && !is_common(text)) || parts().occur_in(text))
     }
 
     /// Whether a text contains one of the strings.

@@ -1,5 +1,5 @@
 //! Recognition of strings that look like secrets: formats of tokens and keys, passwords in URLs, names of fields, and
-//! random characters.
+//! random characters; also inside of a text in JSON or YAML.
 //!
 //! The result is a guess that a person must judge. The rules use neither the network nor other values.
 //!
@@ -9,6 +9,8 @@
 //! assert_eq!(suspicion("dsn", "postgres://anna:hunter22@db/shop"), Some(Suspicion::UrlPassword));
 //! assert_eq!(suspicion("url", "https://example.com/"), None);
 //! ```
+
+mod structured;
 
 #[cfg(test)]
 mod tests;
@@ -54,10 +56,10 @@ pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
         Some(Suspicion::UrlPassword)
     } else if is_secret_name(field) && may_be_password(text) {
         Some(Suspicion::FieldName)
-    } else if is_random(text) {
+    } else if is_random(text) && !is_digest_name(field) {
         Some(Suspicion::RandomText)
     } else {
-        None
+        structured::find_in(text, &suspicion)
     }
 }
 
@@ -188,7 +190,7 @@ const OTHER_NAMES: [&str; 16] = [
 ];
 
 /// Whether the name of a field announces a secret: `db_password`, but not `password_length` or `secret_arn`.
-fn is_secret_name(field: &str) -> bool {
+pub(crate) fn is_secret_name(field: &str) -> bool {
     let mut words = field.split(['_', '-', '.']).map(str::to_ascii_lowercase);
     let joined: String = words.clone().collect();
     let last = words.next_back().unwrap_or_default();
@@ -199,6 +201,24 @@ fn is_secret_name(field: &str) -> bool {
     let is_other = |word: &str| OTHER_NAMES.contains(&word);
     let describes = is_other(&last) || last_capital.is_some_and(|word| is_other(&word));
     !describes && NAMES.iter().any(|name| joined.contains(name))
+}
+
+/// Endings of the names of fields that hold a digest of public content.
+const DIGEST_NAMES: [&str; 7] = [
+    "hash",
+    "digest",
+    "checksum",
+    "fingerprint",
+    "etag",
+    "md5",
+    "sha256",
+];
+
+/// Whether the name of a field announces a digest: `sourceCodeHash` or `output_base64sha256`. A digest of a password is
+/// reported by the name of its field.
+fn is_digest_name(field: &str) -> bool {
+    let field = field.to_ascii_lowercase();
+    DIGEST_NAMES.iter().any(|name| field.ends_with(name))
 }
 
 /// Whether a text can be a password: at least 6 bytes (which excludes booleans), no placeholder, no URL, and no name of

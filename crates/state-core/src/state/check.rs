@@ -94,13 +94,13 @@ impl TouchedEntries {
             }
         }
         // The inserted entries have been checked above. Of the other entries, only those that refer to a changed
-        // target can be affected.
+        // target can be affected. They are selected before the limit: inserted entries must not hide them.
         let others = |position| {
             let entry = entries.at(position)?;
             (!self.put.contains(&entry.key())).then_some((entry, position))
         };
         for target in &self.targets {
-            let dependents = unmet_dependents(entries, target).take(NAMED).filter_map(others);
+            let dependents = unmet_dependents(entries, target).filter_map(others).take(NAMED);
             found.extend(
                 dependents.filter_map(|(entry, position)| lost_reference(entries, entry, position, target)),
             );
@@ -109,7 +109,7 @@ impl TouchedEntries {
             let first = entries.first_with_id(address, id);
             let managed = entries.managed_by(address, id);
             let unmet = managed.take_while(|position| first.is_none_or(|first| first >= *position));
-            let managed = unmet.take(NAMED).filter_map(others);
+            let managed = unmet.filter_map(others).take(NAMED);
             found.extend(managed.filter_map(|(entry, position)| provider_id(entries, entry, position)));
         }
         found

@@ -4,9 +4,7 @@
 //! update would therefore delete resources that the program never created.
 
 use super::State;
-
-/// The extension in which an import stores the sensitive marks that it added. It belongs to no other tool.
-const ADDED_MARKS: &str = "statectl";
+use crate::sensitive::ADDED_MARKS;
 
 /// The program or tool whose resources a state contains.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,6 +5,10 @@
 //! request to an [`Attacker`] before it executes the request, and performs the planned edits. It also reports the
 //! content of the object after every write, so that the attacker can restore any earlier version.
 //!
+//! [`forgeries`] lists what an attacker makes of each kind of stored object, with every public digest and chain
+//! recomputed; [`schedule`] derives the interventions to try from the requests of an undisturbed run. Both work for any
+//! backend that has an adapter.
+//!
 //! ```
 //! use state_core::testkit::hostile::{Action, Attacker, Intervention, Verb};
 //!
@@ -19,6 +23,22 @@
 //! assert_eq!(edits[0].content.as_deref(), Some(&b"old"[..]));
 //! ```
 
+mod documents;
+pub mod forgeries;
+mod frames;
+mod heads;
+mod image;
+mod journals;
+mod loot;
+mod replays;
+pub mod schedule;
+mod stored_kind;
+
+pub use forgeries::CatalogueEntry;
+pub use image::StoreImage;
+pub use loot::Loot;
+pub use stored_kind::StoredKind;
+
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,8 +49,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Intervention {
     /// The number of a request; the change happens right before it. The first request is number 0.
     pub at: usize,
-    /// The path of the object, from the root of the store.
-    pub object: String,
+    /// The path of the object, from the root of the store; none: the object of that request, whichever it is.
+    pub object: Option<String>,
     /// The action on the object.
     pub action: Action,
 }
@@ -40,16 +60,18 @@ impl Intervention {
     pub fn new(at: usize, object: impl Into<String>, action: Action) -> Self {
         Self {
             at,
-            object: object.into(),
+            object: Some(object.into()),
             action,
         }
     }
 
-    /// Returns the objects whose content [`Attacker::edits`] requests from its caller.
-    pub fn objects(&self) -> Vec<&str> {
-        match &self.action {
-            Action::Exchange(other) => vec![&self.object, other],
-            _ => vec![&self.object],
+    /// Creates an intervention right before a request, on the object of that request. Names of new objects contain
+    /// random bits, so only the request identifies them in advance.
+    pub const fn on_request(at: usize, action: Action) -> Self {
+        Self {
+            at,
+            object: None,
+            action,
         }
     }
 }
@@ -67,9 +89,45 @@ pub enum Action {
     BringBack(usize),
     /// Computes new content from the current one. An attacker can recompute digests and chains, which need no key.
     Forge(Forgery),
+    /// Computes edits of any objects from the whole store.
+    Rewrite(Rewrite),
 }
 
 type Forge = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
+
+type RewriteStore = dyn Fn(&StoreImage, &str) -> Vec<Edit> + Send + Sync;
+
+/// A function from the content of the store and the path of an object to edits of any objects, with a name. For
+/// forgeries that must agree with each other, such as a frame, the chain of all later frames, and the head.
+#[derive(Clone)]
+pub struct Rewrite {
+    name: Arc<str>,
+    rewrite: Arc<RewriteStore>,
+}
+
+impl Rewrite {
+    /// Creates a rewrite; the name appears in messages.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        rewrite: impl Fn(&StoreImage, &str) -> Vec<Edit> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            rewrite: Arc::new(rewrite),
+        }
+    }
+
+    /// Returns the edits for a store, with the attention on one object.
+    pub fn apply(&self, store: &StoreImage, object: &str) -> Vec<Edit> {
+        (self.rewrite)(store, object)
+    }
+}
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rewrite({})", self.name)
+    }
+}
 
 /// A function from the bytes of an object to other bytes, with a name.
 #[derive(Clone)]
@@ -132,6 +190,24 @@ pub struct Edit {
     pub content: Option<Bytes>,
 }
 
+impl Edit {
+    /// Creates or replaces an object.
+    pub fn put(object: impl Into<String>, content: impl Into<Bytes>) -> Self {
+        Self {
+            object: object.into(),
+            content: Some(content.into()),
+        }
+    }
+
+    /// Deletes an object from the store.
+    pub fn delete(object: impl Into<String>) -> Self {
+        Self {
+            object: object.into(),
+            content: None,
+        }
+    }
+}
+
 /// Plans interventions, counts requests, and records every version of every object. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Attacker {
@@ -177,16 +253,29 @@ impl Attacker {
     }
 
     /// For adapters: records a request before the adapter executes it. Returns the interventions that the adapter must
-    /// perform first.
+    /// perform first; each of them names its object.
     pub fn begin(&self, verb: Verb, object: &str) -> Vec<Intervention> {
         let mut knowledge = self.lock();
         let number = knowledge.requests.len();
         let object = object.to_owned();
-        knowledge.requests.push(Request { verb, object });
         let planned = std::mem::take(&mut knowledge.planned);
-        let (due, later) = planned.into_iter().partition(|planned| planned.at == number);
+        let (mut due, later): (Vec<_>, _) = planned.into_iter().partition(|planned| planned.at == number);
         knowledge.planned = later;
+        for intervention in &mut due {
+            intervention.object.get_or_insert_with(|| object.clone());
+        }
+        knowledge.requests.push(Request { verb, object });
         due
+    }
+
+    /// For adapters: returns the objects whose content [`Attacker::edits`] reads.
+    pub fn objects_of(&self, intervention: &Intervention) -> Vec<String> {
+        let own = intervention.object.clone();
+        match &intervention.action {
+            Action::Exchange(other) => own.into_iter().chain([other.clone()]).collect(),
+            Action::Rewrite(_) => own.into_iter().chain(self.objects()).collect(),
+            _ => own.into_iter().collect(),
+        }
     }
 
     /// For adapters: returns the edits of an intervention. `content` returns the current content of an object, or
@@ -197,14 +286,29 @@ impl Attacker {
         intervention: &Intervention,
         mut content: impl FnMut(&str) -> Option<Bytes>,
     ) -> Vec<Edit> {
-        let object = &intervention.object;
+        let Some(object) = &intervention.object else {
+            return Vec::new();
+        };
         let edit = |object: &String, content| Edit {
             object: object.clone(),
             content,
         };
+        let image = match &intervention.action {
+            Action::Rewrite(_) => {
+                let objects = self.objects_of(intervention).into_iter();
+                StoreImage::new(objects.filter_map(|object| Some((object.clone(), content(&object)?))))
+            }
+            _ => StoreImage::default(),
+        };
         let now = content(object);
         let mut knowledge = self.lock();
         let edits = match &intervention.action {
+            Action::Rewrite(rewrite) => {
+                let edits = rewrite.apply(&image, object).into_iter();
+                edits
+                    .filter(|edit| edit.content.as_ref() != image.get(&edit.object))
+                    .collect()
+            }
             Action::Replace(bytes) => vec![edit(object, Some(bytes.clone()))],
             Action::Delete => vec![edit(object, None)],
             Action::Exchange(other) => vec![edit(object, content(other)), edit(other, now.clone())],

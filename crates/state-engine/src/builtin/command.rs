@@ -82,7 +82,13 @@ impl Provider for Commands {
         Some(KIND)
     }
 
-    fn commands(&self, _kind: &str, inputs: &Properties, call: CommandCall) -> Vec<ResourceCommand> {
+    fn commands(
+        &self,
+        _kind: &str,
+        _id: Option<&str>,
+        inputs: &Properties,
+        call: CommandCall,
+    ) -> Vec<ResourceCommand> {
         // `create` and `delete` are followed by `read` when they fail.
         let names: &[&'static str] = match call {
             CommandCall::Create => &["create", "read"],

@@ -4,7 +4,8 @@ use super::blocking::{Cancellation, blocking};
 
 use super::desired::{DesiredPath, foreign_object, invalid_path, mode_of, outputs_of, raw_mode};
 use super::members::{checked_inputs, properties, text};
-use super::place::{Place, absolute, change_error, of_id, os_error, with_absolute};
+use super::place::{Place, absolute, change_error, of_id, os_error, recorded_path, with_absolute};
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Mode, Text};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
@@ -49,6 +50,16 @@ fn desired(folder: &Path, inputs: &Properties) -> DesiredPath {
 impl Provider for Directories {
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         Some(KIND)
+    }
+
+    fn commands(
+        &self,
+        _kind: &str,
+        id: Option<&str>,
+        inputs: &Properties,
+        call: CommandCall,
+    ) -> Vec<ResourceCommand> {
+        recorded_path(&self.folder, id, inputs, call)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {

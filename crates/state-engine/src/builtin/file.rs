@@ -13,8 +13,9 @@ use super::blocking::{Cancellation, blocking};
 
 use super::desired::{foreign_object, mode_of, outputs_of};
 use super::members::{checked_inputs, properties, text};
-use super::place::{Place, change_error, of_id, os_error, with_absolute};
+use super::place::{Place, change_error, of_id, os_error, recorded_path, with_absolute};
 use super::staged::copy;
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Mode, Text};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
@@ -69,6 +70,16 @@ pub(super) struct Files {
 impl Provider for Files {
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         Some(KIND)
+    }
+
+    fn commands(
+        &self,
+        _kind: &str,
+        id: Option<&str>,
+        inputs: &Properties,
+        call: CommandCall,
+    ) -> Vec<ResourceCommand> {
+        recorded_path(&self.folder, id, inputs, call)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {

@@ -3,6 +3,7 @@
 
 use super::blocking::Cancellation;
 use super::members::{members, properties, text};
+use crate::approval::{CommandCall, ResourceCommand};
 use crate::provider::Failure;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -61,6 +62,21 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
             "an id is a normalized absolute path: use {path} instead of {id}"
         ))),
     }
+}
+
+/// The path that a call reads or deletes, for its approval: the id of a recorded object, or else its input `path`. A
+/// create or update writes the path that the program declares.
+pub(super) fn recorded_path(
+    folder: &Path,
+    id: Option<&str>,
+    inputs: &Properties,
+    call: CommandCall,
+) -> Vec<ResourceCommand> {
+    let id = id.filter(|_| matches!(call, CommandCall::Read | CommandCall::Delete));
+    let path = id.map(str::to_owned).or_else(|| text(inputs, "path"));
+    // Calls refuse a malformed path, so it needs no approval.
+    let path = path.and_then(|path| absolute(folder, &path).ok());
+    path.map(ResourceCommand::file).into_iter().collect()
 }
 
 /// A name in an open directory.

@@ -1,4 +1,4 @@
-//! The check that a provider call starts no unapproved command.
+//! The check before a provider call that its inputs start no unapproved command and name no unapproved file.
 
 use super::{CallError, CallResult, CallTarget, Caller};
 use crate::approval::{CommandCall, UnapprovedCommand};
@@ -9,7 +9,7 @@ use state_core::Properties;
 impl Caller {
     /// Records the commands that the program declares for a resource.
     pub(crate) fn declare(&self, goal: &Goal) {
-        let commands = self.registry.all_commands(&goal.kind, &goal.inputs);
+        let commands = self.registry.all_commands(&goal.kind, None, &goal.inputs);
         self.approvals.declare(&goal.address, &commands);
     }
 
@@ -17,10 +17,11 @@ impl Caller {
     pub(crate) fn unapproved(
         &self,
         target: &CallTarget,
+        id: Option<&str>,
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<UnapprovedCommand> {
-        let commands = self.registry.commands(&target.kind, inputs, call);
+        let commands = self.registry.commands(&target.kind, id, inputs, call);
         self.approvals.refuse(&target.key, commands, &target.secrets)
     }
 
@@ -28,10 +29,11 @@ impl Caller {
     pub(super) fn require_approval(
         &self,
         target: &CallTarget,
+        id: Option<&str>,
         inputs: &Properties,
         call: CommandCall,
     ) -> CallResult<()> {
-        let refused = self.unapproved(target, inputs, call);
+        let refused = self.unapproved(target, id, inputs, call);
         if refused.is_empty() {
             return Ok(());
         }

@@ -32,13 +32,13 @@ impl Deployment {
 
     /// Records the commands of a planned effect that need approval.
     pub(super) fn note_commands(&self, target: &CallTarget, effect: &Effect) {
-        let (inputs, call) = match effect {
-            Effect::Create(inputs) => (inputs, CommandCall::Create),
-            Effect::Update { inputs, .. } => (inputs, CommandCall::Update),
-            Effect::Delete(recorded) => (&recorded.inputs, CommandCall::Delete),
+        let (id, inputs, call) = match effect {
+            Effect::Create(inputs) => (None, inputs, CommandCall::Create),
+            Effect::Update { old, inputs, .. } => (old.id.as_deref(), inputs, CommandCall::Update),
+            Effect::Delete(recorded) => (recorded.id.as_deref(), &recorded.inputs, CommandCall::Delete),
             Effect::Record(_) | Effect::Forget => return,
         };
-        drop(self.caller.unapproved(target, inputs, call));
+        drop(self.caller.unapproved(target, id, inputs, call));
     }
 
     fn refuses(&self, entry: &Entry, call: CommandCall) -> bool {
@@ -54,6 +54,7 @@ impl Deployment {
     fn unapproved(&self, entry: &Entry, call: CommandCall) -> Vec<UnapprovedCommand> {
         let nothing = Properties::empty();
         let inputs = entry.inputs.as_ref().unwrap_or(&nothing);
-        self.caller.unapproved(&CallTarget::entry(entry), inputs, call)
+        self.caller
+            .unapproved(&CallTarget::entry(entry), entry.id.as_deref(), inputs, call)
     }
 }

@@ -5,7 +5,7 @@ use crate::kind::{members, properties_of};
 use crate::provider::Object;
 use state_core::entry::Provider;
 use state_core::json::View;
-use state_core::sensitive::SecretStrings;
+use state_core::sensitive::{SecretStrings, kept_inputs};
 use state_core::{Address, Dependency, Entry, EntryType, Properties, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +21,9 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry.kind = Some(goal.kind.clone());
     entry.inputs = Some(goal.inputs.clone());
     entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
+    // Marks that a user added stay, although the program doesn't declare them.
+    let kept = kept_inputs(&entry, goal.inputs.view());
+    add_marks(&mut entry.sensitive_inputs, &kept);
     // Marks of outputs are only added: the provider also reports secret outputs, which the goal doesn't repeat.
     add_marks(&mut entry.sensitive_outputs, &goal.sensitive_outputs);
     entry.depends_on = goal.recorded_dependencies();

@@ -3,7 +3,9 @@
 use crate::support::{entry, export, export_as, import, shared_states, stored, try_import_as};
 use state_core::Snapshot;
 use state_core::mask::{Mask, count_sensitive};
-use state_formats::{mark_secrets, readable_fields};
+use state_core::sensitive::{KeptMarks, Marks, keep_marks};
+use state_formats::{add_chosen_marks, mark_secrets, readable_fields};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// A password as `random_password` makes them, with characters that JSON and URLs escape.
@@ -247,4 +249,193 @@ fn pulumi_secrets_are_marked_and_exported_byte_for_byte() {
     assert!(!shown(&imported).contains("hunter22"), "{}", shown(&imported));
     let exported = export_as(&stored(&imported), "pulumi").expect("exportable");
     assert_eq!(String::from_utf8(exported).unwrap(), text);
+}
+
+/// Imports a state with one resource, and seals a field of it as a user does.
+fn sealed_by_hand(attributes: &str, pointer: &str) -> Snapshot {
+    let mut imported = import(&state(&[("x_thing", "a", attributes)], "{}")).snapshot;
+    mark_secrets(&mut imported);
+    let marks = Marks {
+        outputs: vec![pointer.to_owned()],
+        ..Marks::default()
+    };
+    add_chosen_marks(std::sync::Arc::make_mut(&mut imported.entries[0]), marks);
+    imported
+}
+
+/// Imports another state over the old one.
+fn imported_over(old: &Snapshot, resources: &[(&str, &str, &str)], outputs: &str) -> Snapshot {
+    let mut new = import(&state(resources, outputs)).snapshot;
+    keep_marks(old, &mut new, KeptMarks::Chosen);
+    mark_secrets(&mut new);
+    new
+}
+
+#[test]
+fn sealed_path_stays_marked_at_the_next_import() {
+    let old = sealed_by_hand(r#"{"id": "1", "pin": "123"}"#, "/pin");
+    let marks = |snapshot: &Snapshot| entry(snapshot, "x_thing.a").sensitive_outputs.clone();
+    let new = imported_over(&old, &[("x_thing", "a", r#"{"id": "1", "pin": "456"}"#)], "{}");
+    assert_eq!(marks(&new), ["/pin"]);
+    assert_eq!(
+        export(&stored(&new)),
+        state(&[("x_thing", "a", r#"{"id": "1", "pin": "456"}"#)], "{}")
+    );
+    let without = imported_over(&new, &[("x_thing", "a", r#"{"id": "1"}"#)], "{}");
+    assert!(marks(&without).is_empty(), "a missing value covers nothing else");
+    let again = imported_over(
+        &without,
+        &[("x_thing", "a", r#"{"id": "1", "pin": "789"}"#)],
+        "{}",
+    );
+    assert_eq!(marks(&again), ["/pin"]);
+    let same = imported_over(&again, &[("x_thing", "a", r#"{"id": "1", "pin": "789"}"#)], "{}");
+    assert_eq!(entry(&same, "x_thing.a"), entry(&again, "x_thing.a"));
+}
+
+#[test]
+fn sealed_value_stays_marked_after_a_move_or_a_reorder() {
+    let old = sealed_by_hand(r#"{"id": "1", "keys": ["public", "hunter22x"]}"#, "/keys/1");
+    let moved = [(
+        "x_thing",
+        "b",
+        r#"{"id": "1", "keys": ["public", "other-key-9"]}"#,
+    )];
+    let moved = imported_over(&old, &moved, "{}");
+    assert_eq!(entry(&moved, "x_thing.b").sensitive_outputs, ["/keys/1"]);
+    let reordered = [("x_thing", "a", r#"{"id": "2", "keys": ["hunter22x", "public"]}"#)];
+    let reordered = imported_over(&old, &reordered, "{}");
+    assert!(!shown(&reordered).contains("hunter22x"), "{}", shown(&reordered));
+    let shorter = [("x_thing", "a", r#"{"id": "2", "keys": ["new-value"]}"#)];
+    let shorter = imported_over(&old, &shorter, "{}");
+    assert!(!shown(&shorter).contains("new-value"), "{}", shown(&shorter));
+    let elsewhere = [("x_other", "c", r#"{"id": "3", "note": "hunter22x"}"#)];
+    let elsewhere = imported_over(&old, &elsewhere, "{}");
+    assert_eq!(entry(&elsewhere, "x_other.c").sensitive_outputs, ["/note"]);
+}
+
+#[test]
+fn output_stays_sensitive_after_the_file_declares_it_open() {
+    let old = import(&state(
+        &[],
+        r#"{"o": {"value": "hunter22x", "type": "string", "sensitive": true}}"#,
+    ))
+    .snapshot;
+    let open = r#"{"o": {"value": "other-value", "type": "string"}}"#;
+    let new = imported_over(&old, &[], open);
+    assert!(!shown(&new).contains("other-value"), "{}", shown(&new));
+    let again = imported_over(&new, &[], open);
+    assert!(!shown(&again).contains("other-value"), "{}", shown(&again));
+    assert_eq!(export(&stored(&again)), state(&[], open));
+}
+
+/// A resource with a field that is marked as a whole.
+fn with_marked_object(value: &str, other: &str) -> Snapshot {
+    let marked = format!(
+        r#"{{"mode": "managed", "type": "x_config", "name": "marked", "provider": "provider[\"registry.terraform.io/hashicorp/x\"]",
+        "instances": [{{"schema_version": 0, "attributes": {{"id": "m", "conf": {value}}},
+        "sensitive_attributes": [[{{"type": "get_attr", "value": "conf"}}]]}}]}}"#
+    );
+    let text = state(&[("x_config", "other", other)], "{}");
+    let text = text.replace(r#""resources": ["#, &format!(r#""resources": [{marked},"#));
+    let mut imported = import(&text).snapshot;
+    mark_secrets(&mut imported);
+    imported
+}
+
+#[test]
+fn marked_object_spreads_no_ordinary_values() {
+    let ordinary = [
+        "0.0.0.0/0",
+        "10.0.0.0/16",
+        "2012-10-17",
+        "kube-system",
+        "ssh-rsa",
+        "t3.medium",
+        "db.t3.micro",
+        "RSA_2048",
+        "SYMMETRIC_DEFAULT",
+        "PAY_PER_REQUEST",
+        "IPV4_ONLY",
+        "Standard_LRS",
+        "TLSv1.2_2021",
+        "Linux/UNIX",
+        "monitoring",
+        "ubuntu-22.04",
+        "nodejs20.x",
+        "postgres16",
+        "amazonaws.com",
+        "30 days",
+        "123456789012",
+        "arn:aws:iam::aws:policy/AdministratorAccess",
+        "2024-01-01T00:00:00Z",
+    ];
+    let list = serde_json::to_string(&ordinary).unwrap();
+    let other = format!(r#"{{"id": "o", "same": {list}, "text": "x AdministratorAccess y"}}"#);
+    let imported = with_marked_object(&list, &other);
+    assert!(entry(&imported, "x_config.other").sensitive_outputs.is_empty());
+}
+
+#[test]
+fn marked_object_spreads_its_secrets() {
+    let value = r#"{"db": {"user": "monitoring", "password": "swordfish"}, "hook": "hunter22-abc", "keys": ["q7Zx2Kp9"]}"#;
+    let other =
+        r#"{"id": "o", "user": "monitoring", "a": "swordfish", "b": "x hunter22-abc y", "c": ["q7Zx2Kp9"]}"#;
+    let imported = with_marked_object(value, other);
+    assert_eq!(
+        entry(&imported, "x_config.other").sensitive_outputs,
+        ["/a", "/b", "/c/0"]
+    );
+}
+
+#[test]
+fn types_of_dynamic_values_are_never_marked() {
+    let dynamic =
+        r#"{"type": ["object", {"token": "string", "n": "number"}], "value": {"token": "string", "n": 1}}"#;
+    let imported = with_marked_object(
+        r#"{"token": "string", "kind": "number"}"#,
+        &format!(r#"{{"id": "o", "input": {dynamic}}}"#),
+    );
+    assert!(entry(&imported, "x_config.other").sensitive_outputs.is_empty());
+}
+
+#[test]
+fn no_value_of_the_real_states_is_sealed_by_mistake() {
+    let mut found = Vec::new();
+    let mut examined = BTreeMap::new();
+    for folder in ["terraform", "opentofu", "pulumi"] {
+        let Some(states) = shared_states(folder) else {
+            return;
+        };
+        for (path, text) in states {
+            let format = if folder == "pulumi" { "pulumi" } else { "terraform" };
+            let Ok(mut imported) = try_import_as(text.as_bytes(), format) else {
+                continue;
+            };
+            *examined.entry(folder).or_default() += 1;
+            let before = imported.snapshot.clone();
+            mark_secrets(&mut imported.snapshot);
+            let name = path.file_name().unwrap().to_string_lossy();
+            for (old, new) in before.entries.iter().zip(&imported.snapshot.entries) {
+                let is_new = |mark: &&String| {
+                    !old.sensitive_outputs.contains(mark) && !old.sensitive_inputs.contains(mark)
+                };
+                let marks = new.sensitive_outputs.iter().chain(&new.sensitive_inputs);
+                found.extend(
+                    marks
+                        .filter(is_new)
+                        .map(|mark| format!("{name}: {} {mark}", new.key())),
+                );
+            }
+            let is_new = |mark: &&String| !before.sensitive_outputs.contains(mark);
+            let marks = imported.snapshot.sensitive_outputs.iter().filter(is_new);
+            found.extend(marks.map(|mark| format!("{name}: {mark}")));
+        }
+    }
+    // These states contain no known secret attribute and no copy of a secret, so every added mark would be a mistake.
+    assert_eq!(found, Vec::<String>::new());
+    assert_eq!(
+        examined,
+        BTreeMap::from([("terraform", 3), ("opentofu", 12), ("pulumi", 2)])
+    );
 }

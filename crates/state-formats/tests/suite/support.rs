@@ -122,7 +122,10 @@ pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     };
     let mut states: Vec<_> = listing
         .map(|found| found.expect("a folder that can be listed").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "tfstate"))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".tfstate") || name.starts_with("checkpoint-")
+        })
         .map(|path| {
             (
                 path.clone(),

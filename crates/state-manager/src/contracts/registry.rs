@@ -1,6 +1,6 @@
 //! Registry of backend types: the built-in ones, and those that an embedder registers.
 
-use crate::contracts::store_url::{self, StoreUrl, without_userinfo};
+use crate::contracts::store_url::{StoreUrl, parameter_without_userinfo, without_userinfo};
 use state_core::backend::{BackendType, OpenRequest, Opening};
 use state_core::configuration::{ConfigurationType, FieldKind, FieldType};
 use state_core::{Backend, Crypter, Error, MemoryBackend, Result};
@@ -165,16 +165,15 @@ impl BackendRegistry {
         };
         let kind = bare.split_once("://").and_then(|(scheme, _)| self.get(scheme));
         let is_open = |part: &&str| {
-            let Some((name, value)) = part.split_once('=') else {
-                return false;
-            };
-            let field = kind.and_then(|kind| kind.configuration().field(name));
-            // An endpoint may hold a user and a password, although none is accepted there.
-            let holds_user =
-                store_url::decode(value).map_or(true, |plain| plain.contains("://") && plain.contains('@'));
-            !holds_user && field.is_some_and(|field| !field.is_secret())
+            let name = part.split_once('=').map(|(name, _)| name);
+            let field = name.and_then(|name| kind?.configuration().field(name));
+            field.is_some_and(|field| !field.is_secret())
         };
-        let kept: Vec<&str> = query.split('&').filter(is_open).collect();
+        let kept: Vec<_> = query
+            .split('&')
+            .filter(is_open)
+            .map(parameter_without_userinfo)
+            .collect();
         if kept.is_empty() {
             return bare.to_owned();
         }

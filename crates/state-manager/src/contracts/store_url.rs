@@ -97,6 +97,22 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     }
 }
 
+/// A parameter of a URL, without the user name and password of a URL or an address in its value.
+pub(crate) fn parameter_without_userinfo(parameter: &str) -> Cow<'_, str> {
+    let decoded = parameter
+        .split_once('=')
+        .map(|(name, value)| (name, decode(value)));
+    let Some((name, Ok(value))) = decoded else {
+        return Cow::Borrowed(parameter);
+    };
+    let Some((_, after)) = value.rsplit_once('@') else {
+        return Cow::Borrowed(parameter);
+    };
+    let scheme = value.split_once("://").map_or("", |(scheme, _)| scheme);
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    Cow::Owned(format!("{name}={scheme}{separator}{after}"))
+}
+
 /// A URL without its parameters, as messages print it.
 fn shown(url: &str) -> String {
     let url = without_userinfo(url);

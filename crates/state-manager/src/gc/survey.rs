@@ -5,7 +5,7 @@ use crate::gc::retention::{Retention, oldest_kept};
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::{history_index, history_page, snapshots};
-use crate::read::history_floor::whole_journal;
+use crate::read::open::{self, Extent};
 use crate::read::replay::{self, checkpoints, rebases};
 use crate::read::tip::Tip;
 use state_core::backend::{ObjectName, StoredItem, StoredItemName};
@@ -73,7 +73,7 @@ impl HistoryCut {
 impl Survey {
     /// Reads the head, the journal and all revision documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
-        let journal = whole_journal(stack).await?;
+        let journal = open::journal(stack, Extent::Whole).await?.journal;
         let tip = Tip::of(stack, &journal).await?;
         let (mut pages, mut documents) = (Vec::new(), Vec::new());
         let named = authenticate::pages(stack, &tip.head).await?;

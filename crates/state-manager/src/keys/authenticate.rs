@@ -1,10 +1,11 @@
-//! Turns stored heads and journals into values that the crate's logic accepts. No other module reads a head or a
-//! journal from a backend, and no other module can make an [`Authenticated`] value.
+//! Turns stored heads and journals into values that the crate's logic accepts. No other module can make an
+//! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them authenticated
+//! here, and compares the result with what the client expects and remembers.
 //!
 //! ```text
-//!  backend ──► UncheckedHead, UncheckedJournal ──open──► OpenedHead, OpenedJournal ──► everything else
-//!                                                  │
-//!                          tag under the data key, pin of this client, chain and tags of the frames
+//!  backend ──► Head, JournalView ──open_head, open_journal──► OpenedHead, OpenedJournal ──► read::open
+//!                                       │
+//!                 tag under the data key, pinned key, chain and tags of the frames
 //! ```
 
 mod history;
@@ -24,10 +25,9 @@ use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
 use crate::objects::document::RevisionDocument;
 use state_core::backend::{JournalView, Tail};
-use state_core::head::Collection;
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName};
+use state_core::{Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -120,21 +120,8 @@ pub(crate) struct OpenedHead {
     pub(crate) key: Option<Arc<dyn StackKey>>,
 }
 
-/// Reads the head of a stack and authenticates it.
-pub(crate) async fn head(stack: &StackContext) -> Result<OpenedHead> {
-    let head = stack.backend().read_head(stack.lineage()).await?;
-    open(stack, head).await
-}
-
-/// Reads the head of another stack of the same store and authenticates it.
-pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(StackContext, OpenedHead)> {
-    let UncheckedHead(head) = UncheckedHead::read(stack.store(), lineage).await?;
-    let sibling = stack.sibling(head.name.clone(), lineage);
-    let opened = open(&sibling, head).await?;
-    Ok((sibling, opened))
-}
-
-async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
+/// Authenticates a head that was read from the store.
+pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     let object = format!("head of {}", stack.object());
     if head.lineage != stack.lineage() {
         return Err(Error::corrupt(object, 0, "it belongs to another stack"));
@@ -149,6 +136,12 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
     };
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
+        stack.keyring().note_authenticated();
+    } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
+        // Also for a client without memory: an attacker exchanges the head between two reads of one command.
+        let reason =
+            "it was sealed when this client read it first, and its head now states that it is plaintext";
+        return Err(Error::distrusted(stack.object(), reason));
     }
     trust::require_key(stack, &head, key.as_deref(), unopened.as_deref()).await?;
     let proof = match (head.key_id, &key) {
@@ -157,52 +150,31 @@ async fn open(stack: &StackContext, head: Head) -> Result<OpenedHead> {
         (Some(_), None) => Proof::Unchecked,
     };
     let authentic = key.as_ref().map(|key| key.id());
-    stack
-        .expectations()
-        .require_key(&stack.object(), authentic, head.key_id)?;
+    // A key that this client made replaces one that met the expectations.
+    if !authentic.is_some_and(|id| stack.keyring().has_made(id)) {
+        stack
+            .expectations()
+            .require_key(&stack.object(), authentic, head.key_id)?;
+    }
     Ok(OpenedHead {
         head: Authenticated { value: head, proof },
         key,
     })
 }
 
-/// Head and journal of one moment, as the store returned them.
-pub(crate) struct UncheckedJournal(JournalView);
-
-impl UncheckedJournal {
-    /// Reads the head and the journal. The journal begins at slot `from`, or at the head's base if `from` is none.
-    pub(crate) async fn read(stack: &StackContext, from: Option<Slot>) -> Result<Self> {
-        stack
-            .backend()
-            .read_journal(stack.lineage(), from)
-            .await
-            .map(Self)
+/// Authenticates head and frames of one moment, as the store returned them.
+pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
+    let JournalView { head, frames, tail } = view;
+    let OpenedHead { head, key } = open_head(stack, head).await?;
+    if let Some(key) = &key {
+        authenticate_frames(&head, &frames, &**key)?;
     }
-
-    /// The base in the head. A reader compares it with a later head to detect a checkpoint during its read.
-    pub(crate) const fn base(&self) -> &Base {
-        &self.0.head.base
-    }
-
-    /// The end of the journal and the last collection. A reader compares both with a later read to detect a change.
-    pub(crate) fn end(&self) -> (Tail, Option<Collection>) {
-        (self.0.tail, self.0.head.collection.clone())
-    }
-
-    /// Authenticates head and frames.
-    pub(crate) async fn open(self, stack: &StackContext) -> Result<OpenedJournal> {
-        let JournalView { head, frames, tail } = self.0;
-        let OpenedHead { head, key } = open(stack, head).await?;
-        if let Some(key) = &key {
-            authenticate_frames(&head, &frames, &**key)?;
-        }
-        Ok(OpenedJournal {
-            head,
-            key,
-            frames,
-            tail,
-        })
-    }
+    Ok(OpenedJournal {
+        head,
+        key,
+        frames,
+        tail,
+    })
 }
 
 /// Head and journal that this client accepts.
@@ -275,12 +247,6 @@ impl OpenedJournal {
     }
 }
 
-/// Reads head and journal, and authenticates them. The journal begins at slot `from`, or at the head's base if `from`
-/// is none.
-pub(crate) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<OpenedJournal> {
-    UncheckedJournal::read(stack, from).await?.open(stack).await
-}
-
 /// Authenticates the head and the journal that were read under a new lock.
 ///
 /// # Errors
@@ -289,7 +255,7 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
     if let Some(id) = view.head.key_id {
         wrapped::unwrap(stack, id).await?;
     }
-    UncheckedJournal(view).open(stack).await
+    open_journal(stack, view).await
 }
 
 /// Checks that each data frame from the base on is tagged with this key. Fences have no tag: see [`Frame::tagged`].

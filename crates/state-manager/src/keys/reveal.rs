@@ -1,18 +1,22 @@
 //! Opens sealed values with the keys of their stack.
 
 use crate::context::StackContext;
-use crate::keys::authenticate;
+use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::keys::wrapped;
 use crate::objects::snapshots;
-use state_core::{Crypter, Error, KeyId, Result, Snapshot, codec, sealed};
+use state_core::{Crypter, Error, Head, KeyId, Result, Snapshot, codec, sealed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Returns the snapshot with all values opened, whichever key of the stack they are sealed with. A removed recipient
-/// can therefore still open a snapshot whose values were all sealed before the removal. Each value is authenticated by its own seal.
-pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
-    let head = authenticate::head(stack).await?.head;
-    let known = wrapped::keys_of(&head);
+/// can therefore still open a snapshot whose values were all sealed before the removal. Each value is authenticated by
+/// its own seal.
+pub(crate) async fn reveal(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    mut snapshot: Snapshot,
+) -> Result<Snapshot> {
+    let known = wrapped::keys_of(head);
     if known.is_empty() {
         // The stack never had a key, so no value is sealed, even if one looks sealed. Returning here saves a pass over
         // the state.
@@ -44,8 +48,7 @@ pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Resu
 }
 
 /// Returns a crypter that seals single values with the key in use.
-pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
-    let opened = authenticate::head(stack).await?;
+pub(crate) fn crypter(stack: &StackContext, opened: OpenedJournal) -> Result<Arc<dyn Crypter>> {
     let missing = |reason: &str| Error::sealed(stack.object(), reason);
     let Some(key) = opened.key else {
         return Err(match opened.head.key_id {

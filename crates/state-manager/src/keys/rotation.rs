@@ -3,19 +3,27 @@
 //! A new key takes effect with one head swap. The key's files and a snapshot sealed with the key are durable before the
 //! swap; all frames after it are tagged with the key. After a crash at any moment the stack opens with exactly one of
 //! the two keys.
+//!
+//! Each change is made within an update, under one lock:
+//!
+//! ```text
+//!  start of the update ──► head swap ──► end of the update
+//!                       └── after a crash the next writer ends the update as interrupted ──┘
+//! ```
 
 use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
-use crate::keys::{authenticate, trust, wrapped};
+use crate::keys::{trust, wrapped};
 use crate::known_stacks::SealingPin;
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
-use crate::write::steps;
-use state_core::head::{Keys, SealingPolicy, Watermark};
+use crate::write::{opening, steps};
+use state_core::backend::HeadChange;
+use state_core::head::{SealingPolicy, Watermark};
 use state_core::journal::{CheckpointNote, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -56,25 +64,14 @@ pub struct RekeyReport {
 /// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
 pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey) -> Result<RekeyReport> {
     let provider = require_provider(stack)?;
-    let locked = lock::lock(stack, operation, None).await?;
-    let policy = request.policy.unwrap_or_else(|| locked.seal.policy());
-    if let Err(refused) = require_possible(stack, policy, &request) {
-        locked.close().await?;
-        return Err(refused);
-    }
-    let (message, forget_history) = (request.message.clone(), request.forget_history);
-    let (base, recipients) = rotate(locked, provider, policy, request).await?;
-    // Without this revision the current one would still be sealed with the old key.
-    let revision = mark_rekeyed(stack, operation, message, Some(base)).await?;
-    if forget_history {
-        forget_all_but_the_current(stack, operation).await?;
-    }
-    let older = view::revisions(stack).await?.into_iter().rev();
-    Ok(RekeyReport {
-        older: older.map(|older| older.id).filter(|id| *id != revision).collect(),
-        revision,
-        recipients,
-    })
+    let locked = lock::lock_patiently(stack, operation).await?;
+    let forget_history = request.forget_history;
+    let rotated = match rotate(&locked, provider, request).await {
+        Ok(rotated) => rotated,
+        Err(refused) => return locked.close_after(Err(refused)).await,
+    };
+    let report = record(&rotated, forget_history).await;
+    rotated.session.close_after(report).await
 }
 
 fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey) -> Result<()> {
@@ -91,59 +88,31 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
     Ok(())
 }
 
-async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
-    let locked = lock::lock(stack, operation, None).await?;
-    // The grace period is zero: the caller asked to delete these revisions so that the old key opens nothing any more.
-    let retention = Retention {
-        keep_for: Duration::ZERO,
-        keep_last: 1,
-        grace: Duration::ZERO,
-    };
-    let collected = collect(&locked, &retention).await;
-    locked.close_after(collected).await.map(drop)
+/// A session that continues under the new data key, with the lock under which the key was changed.
+struct RotatedSession {
+    session: LockedStack,
+    base: Base,
+    recipients: Vec<String>,
 }
 
-/// Makes a revision of the present state, sealed with the present key for the present recipients. A `base` is recorded
-/// as a checkpoint.
-async fn mark_rekeyed(
-    stack: &StackContext,
-    operation: &str,
-    message: String,
-    base: Option<Base>,
-) -> Result<RevisionId> {
-    let locked = lock::lock(stack, operation, None).await?;
-    let request = UpdateRequest::new(UpdateKind::Rekey).with_message(message);
-    steps::start(&locked, request, false).await?;
-    if let Some(base) = base {
-        let note = Record::Checkpoint(CheckpointNote { base });
-        locked.submit(vec![note.into()], false).await?;
-    }
-    let revision = locked.end_update(UpdateResult::Succeeded).await?;
-    locked.close().await?;
-    Ok(revision)
-}
-
-/// Changes the key. Then releases the lock, because the session still has the old key. Returns the new base and the
-/// recipients of the new key.
-async fn rotate(
-    locked: LockedStack,
-    provider: &dyn KeyProvider,
-    policy: SealingPolicy,
-    request: Rekey,
-) -> Result<(Base, Vec<String>)> {
-    // The queue is ended first: a frame tagged with the old key must not follow the head swap.
-    let tail = locked.end_queue().await?;
+/// Starts the update of the request and changes the key. The caller must end the update in the returned session.
+async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey) -> Result<RotatedSession> {
     let (stack, writer) = (&locked.stack, &*locked.writer);
-    let old = locked.seal.shared_key();
+    let policy = request.policy.unwrap_or_else(|| locked.seal.policy());
+    require_possible(stack, policy, &request)?;
     let known = locked.head.current().keys.clone().map(|keys| keys.recipients);
     let key = provider.generate(stack.lineage())?;
     let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;
+    announce(locked, request.message).await?;
+    // The queue is ended first: a frame tagged with the old key must not follow the head swap.
+    let tail = locked.end_queue().await?;
     // A base can start only at a segment, so the new base needs a rotation.
     let after = writer.rotate(tail, stack.nonce()).await?;
-    let snapshot = resealed(stack, &locked.state(), old.clone(), &key, policy).await?;
+    let snapshot = resealed(stack, &locked.state(), locked.seal.shared_key(), &key, policy).await?;
+    let snapshot = Arc::new(snapshot);
     let base = Base {
-        snapshot: Some(snapshots::store(writer, Arc::new(snapshot), tail.next).await?),
+        snapshot: Some(snapshots::store(writer, Arc::clone(&snapshot), tail.next).await?),
         start: tail.next,
         chain: tail.chain,
     };
@@ -159,8 +128,9 @@ async fn rotate(
         // One swap changes base, policy and key together: readers see either the old key with old frames or the new key
         // with new frames.
         history.apply(head)?;
+        // The update of this rotation is open and began before the new base.
+        head.rev_base = Some(head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
         head.base = base.clone();
-        head.rev_base = None;
         head.policy = policy;
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());
@@ -174,9 +144,63 @@ async fn rotate(
     locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
     trust::remember_sealing(stack, SealingPin::of(&opened.head)).await;
-    stack.keyring().keep(&key);
-    writer.release().await?;
-    Ok((base, wrapped.recipients))
+    stack.keyring().keep_made(&key);
+    let state = State::from_snapshot(stack.lineage(), &snapshot)?;
+    Ok(RotatedSession {
+        session: opening::continue_under(locked, opened, state, after),
+        base,
+        recipients: wrapped.recipients,
+    })
+}
+
+/// Ends the update of a rotation, which makes a revision that is sealed with the new key. Then drops the earlier
+/// revisions if `forget_history` is set.
+async fn record(rotated: &RotatedSession, forget_history: bool) -> Result<RekeyReport> {
+    let session = &rotated.session;
+    let base = rotated.base.clone();
+    let note = Record::Checkpoint(CheckpointNote { base });
+    session.submit(vec![note.into()], false).await?;
+    // Without this revision the current one would still be sealed with the old key.
+    let revision = session.end_update(UpdateResult::Succeeded).await?;
+    if forget_history {
+        // The grace period is zero: the caller asked to delete these revisions so that the old key opens nothing any
+        // more.
+        let retention = Retention {
+            keep_for: Duration::ZERO,
+            keep_last: 1,
+            grace: Duration::ZERO,
+        };
+        collect(session, &retention).await?;
+    }
+    let older = view::revisions(&session.stack).await?.into_iter().rev();
+    Ok(RekeyReport {
+        older: older.map(|older| older.id).filter(|id| *id != revision).collect(),
+        revision,
+        recipients: rotated.recipients.clone(),
+    })
+}
+
+/// Starts the update that records a change of the key or its recipients. After a crash the next writer ends the update,
+/// so the history shows each change that took effect.
+async fn announce(locked: &LockedStack, message: String) -> Result<()> {
+    let request = UpdateRequest::new(UpdateKind::Rekey).with_message(message);
+    steps::start(locked, request, false).await.map(drop)
+}
+
+/// Changes the recipients in the head within an update, which makes one revision.
+async fn change_recipients(locked: &LockedStack, message: String, change: HeadChange<'_>) -> Result<()> {
+    announce(locked, message).await?;
+    let swapped = locked.swap_head(change).await;
+    let result = match &swapped {
+        Ok(head) => {
+            trust::remember_sealing(&locked.stack, SealingPin::of(head)).await;
+            UpdateResult::Succeeded
+        }
+        // The swap may have taken effect although its answer was lost, so the history shows the update either way.
+        Err(_) => UpdateResult::Interrupted,
+    };
+    let ended = locked.end_update(result).await;
+    swapped.and(ended).map(drop)
 }
 
 async fn resealed(
@@ -205,11 +229,6 @@ fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     stack.keyring().provider().ok_or_else(missing)
 }
 
-/// The keys in the authenticated head; none for a stack without a data key.
-pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
-    Ok(authenticate::head(stack).await?.head.into_value().keys)
-}
-
 /// Wraps the stack's data key to more recipients, under `name` if one is given, and makes a revision that records them.
 /// Sealed values are not sealed again. Returns all recipients of the key.
 pub(crate) async fn add_recipients(
@@ -218,16 +237,9 @@ pub(crate) async fn add_recipients(
     more: &[String],
     name: Option<&str>,
 ) -> Result<Vec<String>> {
-    let locked = lock::lock(stack, operation, None).await?;
-    let added = wrap_to_more(&locked, more, name).await;
-    let recipients = locked.close_after(added).await?;
-    let added = more.join(", ");
-    let message = match name {
-        Some(name) => format!("added {name} ({added})"),
-        None => format!("added {added}"),
-    };
-    mark_rekeyed(stack, operation, message, None).await?;
-    Ok(recipients)
+    let locked = lock::lock_patiently(stack, operation).await?;
+    let recipients = wrap_to_more(&locked, more, name).await;
+    locked.close_after(recipients).await
 }
 
 /// Wraps the key to more recipients, and stores `name` for each recipient in `more`. Returns all recipients.
@@ -255,8 +267,12 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
         }
         Ok(())
     };
-    let head = locked.swap_head(&change).await?;
-    trust::remember_sealing(stack, SealingPin::of(&head)).await;
+    let added = more.join(", ");
+    let message = match name {
+        Some(name) => format!("added {name} ({added})"),
+        None => format!("added {added}"),
+    };
+    change_recipients(locked, message, &change).await?;
     Ok(wrapped.recipients)
 }
 
@@ -267,12 +283,9 @@ pub(crate) async fn add_output_recipients(
     operation: &str,
     more: &[String],
 ) -> Result<Vec<String>> {
-    let locked = lock::lock(stack, operation, None).await?;
-    let added = publish_to_more(&locked, more).await;
-    let recipients = locked.close_after(added).await?;
-    let message = format!("outputs for {}", more.join(", "));
-    mark_rekeyed(stack, operation, message, None).await?;
-    Ok(recipients)
+    let locked = lock::lock_patiently(stack, operation).await?;
+    let outputs = publish_to_more(&locked, more).await;
+    locked.close_after(outputs).await
 }
 
 async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
@@ -295,8 +308,8 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
         }
         Ok(())
     };
-    let head = locked.swap_head(&change).await?;
-    trust::remember_sealing(&locked.stack, SealingPin::of(&head)).await;
+    let message = format!("outputs for {}", more.join(", "));
+    change_recipients(locked, message, &change).await?;
     Ok(outputs)
 }
 

@@ -52,10 +52,17 @@ pub(crate) async fn require_key(
             // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to
             // it.
             Endorsement::Unknown if key.is_none() => {}
-            Endorsement::Unknown | Endorsement::Missing => {
+            Endorsement::Unknown => {
                 let reason = format!(
-                    "its data key is {now} now, and this client can't verify that {pinned} endorses it: the key was \
-                     replaced without the pinned key, or a key between the two can't be opened"
+                    "its data key is {now} now, and this client can't verify that {pinned} endorses it: none of your \
+                     identities opens a key between the two"
+                );
+                return Err(distrusted(stack, reason));
+            }
+            Endorsement::Missing => {
+                let reason = format!(
+                    "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the \
+                     pinned key"
                 );
                 return Err(distrusted(stack, reason));
             }

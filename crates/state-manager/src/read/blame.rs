@@ -14,7 +14,7 @@
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind, RevisionRecord};
 use crate::read::history::{self, Revisions};
-use crate::read::tip::{self, Tip, reading};
+use crate::read::tip::{Tip, reading};
 use serde::Serialize;
 use state_core::diff::{self, Property};
 use state_core::mask::Mask;

@@ -6,6 +6,7 @@ use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::replay::{self, ReplayResult};
+use crate::read::stored;
 use crate::read::tip::Tip;
 use state_core::history::{HistoryPageRef, page_of};
 use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
@@ -126,7 +127,7 @@ impl Revisions {
 
     /// Whether the pages were replaced after the list was made. If so, the list continues with the new pages.
     async fn is_outdated(&mut self) -> Result<bool> {
-        let head = authenticate::head(&self.stack).await?.head;
+        let head = stored::head(&self.stack).await?.head;
         if head.history == self.head.history {
             return Ok(false);
         }
@@ -177,6 +178,11 @@ impl Revisions {
     /// The base from which the state at this update end can be replayed.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::UpdateEnd) -> &'a Base {
         self.floor.base_of(mark)
+    }
+
+    /// The first serial of the history after the last collection; none if nothing was collected.
+    pub fn collected_before(&self) -> Option<state_core::Serial> {
+        self.floor.0.as_ref().map(|collection| collection.serial)
     }
 
     /// The current revision when the list was made.
@@ -337,7 +343,7 @@ async fn frames_until(
     base: &Base,
     document: &Authenticated<RevisionDocument>,
 ) -> Result<Vec<Frame>> {
-    let journal = authenticate::journal(stack, Some(base.start)).await?;
+    let journal = stored::journal(stack, Some(base.start)).await?;
     let frames = journal.frames.into_iter();
     let frames: Vec<_> = frames.take_while(|frame| frame.slot() <= document.slot).collect();
     match frames.last() {

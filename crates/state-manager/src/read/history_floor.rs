@@ -1,7 +1,8 @@
 //! The slot at which history begins. Readers stop seeing collected revisions at once, before their bytes are deleted.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
+use crate::keys::authenticate::{Authenticated, OpenedJournal};
+use crate::read::stored;
 use state_core::head::Collection;
 use state_core::journal::UpdateEnd;
 use state_core::{Base, Error, Head, Lineage, Result, Serial, Slot};
@@ -53,14 +54,15 @@ impl HistoryFloor {
     }
 }
 
-/// Head and journal from the beginning of the remaining history, authenticated.
-pub(crate) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal> {
-    let mut floor = authenticate::head(stack).await?.head.floor;
+/// Head and journal from the beginning of the remaining history, authenticated. Outside of `read`,
+/// [`open::journal`](super::open::journal) reads them.
+pub(super) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal> {
+    let mut floor = stored::head(stack).await?.head.floor;
     // A collection may raise the floor between the two reads. The journal is then read again from the new floor.
     for _ in 1..ATTEMPTS {
-        match authenticate::journal(stack, Some(floor)).await {
+        match stored::journal(stack, Some(floor)).await {
             Err(error @ Error::Collected { .. }) => {
-                let now = authenticate::head(stack).await?.head.floor;
+                let now = stored::head(stack).await?.head.floor;
                 if now == floor {
                     return Err(error);
                 }
@@ -80,5 +82,5 @@ pub(crate) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal>
             other => return other,
         }
     }
-    authenticate::journal(stack, Some(floor)).await
+    stored::journal(stack, Some(floor)).await
 }

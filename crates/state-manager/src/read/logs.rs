@@ -8,7 +8,7 @@ use crate::keys::wrapped;
 use crate::objects::document::RevisionRecord;
 use crate::objects::snapshots::blocking;
 use crate::read::history::Revisions;
-use crate::read::tip;
+use crate::read::open;
 use state_core::backend::ObjectName;
 use state_core::journal::LogRef;
 use state_core::{
@@ -83,7 +83,7 @@ pub struct Logs {
 impl Logs {
     pub(crate) async fn of(stack: &StackContext, query: &LogQuery) -> Result<Self> {
         let parsed = ParsedQuery::new(query)?;
-        let (tip, _) = tip::read(stack).await?;
+        let (tip, _) = open::tip(stack).await?;
         let keys = wrapped::keys_of(&tip.head);
         let unread = logged(Revisions::of(stack, &tip), query.update).await?;
         Ok(Self {

@@ -14,9 +14,9 @@
 //! as it is. A plain stack whose head is missing is forgotten.
 
 use crate::context::StoreContext;
-use crate::keys::authenticate;
 use crate::keys::proof::Proof;
 use crate::known_stacks::{KnownStacks, StackPin};
+use crate::read::stored;
 use state_core::{Error, ErrorKind, Lineage, Result, StackName};
 
 /// Checks the stack to which a name leads, and remembers it. `now` is none if the name leads to no stack.
@@ -73,7 +73,7 @@ async fn require_released(
 ) -> Result<()> {
     let is_sealed = pin.key.is_some();
     let stack = store.stack(name.clone(), before);
-    let head = match authenticate::head(&stack).await {
+    let head = match stored::head(&stack).await {
         Ok(opened) => opened.head,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match is_sealed {

@@ -2,12 +2,14 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
+use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, UncheckedHead};
 use crate::read::history_floor::ATTEMPTS;
-use crate::read::{name_memory, view};
+use crate::read::{name_memory, stored, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, ErrorKind, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use std::sync::Arc;
 
 /// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
@@ -135,20 +137,45 @@ pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Op
     }
 }
 
+/// All stacks, sorted by name. At least one of them must meet the caller's expectations, which name a single stack.
 pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
+    // The caller's expectations apply to one stack, so the others' names are looked up without them.
+    let listed = StoreContext {
+        expectations: Arc::default(),
+        ..store.clone()
+    };
     let mut stacks = Vec::new();
     for pointer in store.backend().names().await? {
         let name = pointer.name.clone();
-        let (_, found) = resolve_from(store, &name, Some(pointer)).await?;
+        let (_, found) = resolve_from(&listed, &name, Some(pointer)).await?;
         // During a rename two pointers lead to the stack, which still has one name.
         stacks.extend(found.filter(|stack| stack.name().folded() == name.folded()));
     }
     let names: Vec<_> = stacks.iter().map(|stack| stack.name().clone()).collect();
     name_memory::check_absent(store, &names).await?;
     let mut summaries = Vec::new();
+    let mut others = Vec::new();
     for stack in stacks {
-        summaries.push(summary(stack.without_expectations()).await?);
+        let expected = store.stack(stack.name().clone(), stack.lineage());
+        match summary(&expected).await {
+            Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. }))
+                if *expected.expectations() != Expectations::default() =>
+            {
+                others.push((stack, error));
+            }
+            listed => summaries.push(listed?),
+        }
     }
+    if summaries.is_empty()
+        && let Some((_, error)) = others.pop()
+    {
+        return Err(error);
+    }
+    // These stacks are shown beside the expected one.
+    for (stack, _) in others {
+        summaries.push(summary(&stack).await?);
+    }
+    summaries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(summaries)
 }
 
@@ -184,7 +211,7 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
     if head.is_removed() {
         // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
         let stack = store.stack(pointer.name.clone(), lineage);
-        authenticate::head(&stack).await?;
+        stored::head(&stack).await?;
         return Ok(None);
     }
     let is_named = head.name().folded() == pointer.name.folded();
@@ -192,8 +219,8 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
     Ok(is_bound.then_some(head))
 }
 
-async fn summary(stack: StackContext) -> Result<StackSummary> {
-    let tip = view::tip(&stack).await?;
+async fn summary(stack: &StackContext) -> Result<StackSummary> {
+    let tip = view::tip(stack).await?;
     let now = stack.now();
     let LockStatus { holder, .. } = stack.backend().lock_status(stack.lineage()).await?;
     let client_lock = tip.head.client_lock.clone();

@@ -3,7 +3,7 @@
 use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
 use crate::read::history::Revisions;
-use crate::read::{tip, view};
+use crate::read::{open, view};
 use state_core::moves::StackMove;
 use state_core::{
     EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
@@ -69,7 +69,7 @@ async fn crossed(
     let mut restored = only_in(&then.entries, &now);
     let mut dropped = only_in(&now, &then.entries);
     let mut crossed = Vec::new();
-    let (tip, _) = tip::read(stack).await?;
+    let (tip, _) = open::tip(stack).await?;
     let mut revisions = Revisions::of(stack, &tip);
     while !restored.is_empty() || !dropped.is_empty() {
         let Some(revision) = revisions.next().await? else {

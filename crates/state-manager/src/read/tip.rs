@@ -1,13 +1,11 @@
 //! The tip of a stack: head, key and replayed journal at one moment, authenticated as far as this client can.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal};
-use crate::keys::trust::{self, PinComparison};
+use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::objects::document::RevisionDocument;
-use crate::read::descent;
-use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
+use crate::read::history_floor::HistoryFloor;
 use crate::read::replay::{self, ReplayResult};
-use crate::read::sealing_changes;
+use crate::read::stored;
 use state_core::{Error, Head, Result, RevisionId};
 
 /// Head and state of a stack at one moment.
@@ -38,55 +36,15 @@ impl Tip {
     }
 }
 
-/// Reads the tip. Also returns a description of the regression if the stack was rolled back since this client last saw
-/// it.
-pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
-    let mut attempt = 1;
-    loop {
-        let journal = UncheckedJournal::read(stack, None).await?;
-        let base = journal.base().clone();
-        match opened(stack, journal).await {
-            // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
-            // snapshot.
-            Err(error) if attempt < ATTEMPTS => {
-                if authenticate::head(stack).await?.head.base == base {
-                    // The base is unchanged, so the error isn't caused by a concurrent writer.
-                    return Err(error);
-                }
-                attempt += 1;
-            }
-            other => {
-                let (journal, tip) = other?;
-                let point = journal.position(tip.replayed.state.serial());
-                return match trust::advance_pin(stack, &point).await? {
-                    PinComparison::Advanced => Ok((tip, None)),
-                    PinComparison::RolledBack(regression) => Ok((tip, Some(regression))),
-                    PinComparison::Changed(change) => {
-                        sealing_changes::report(stack, &tip, change).await;
-                        Ok((tip, None))
-                    }
-                };
-            }
-        }
-    }
-}
-
-async fn opened(stack: &StackContext, journal: UncheckedJournal) -> Result<(OpenedJournal, Tip)> {
-    let journal = journal.open(stack).await?;
-    descent::require(stack, &journal).await?;
-    let tip = Tip::of(stack, &journal).await?;
-    Ok((journal, tip))
-}
-
 /// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. The number of attempts
 /// needs no limit, because each retry requires another collection. A macro, because the future of a closure couldn't be
 /// proven to be `Send`.
 macro_rules! reading {
     ($stack:expr, $tip:ident => $read:expr) => {
         loop {
-            let ($tip, _) = tip::read($stack).await?;
+            let ($tip, _) = $crate::read::open::tip($stack).await?;
             let read = async { $read }.await;
-            if !tip::must_start_over($stack, &read, &$tip.head).await? {
+            if !$crate::read::tip::must_start_over($stack, &read, &$tip.head).await? {
                 break read;
             }
         }
@@ -102,7 +60,7 @@ pub(crate) async fn must_start_over<T>(
 ) -> Result<bool> {
     match read {
         Err(Error::NotFound { .. } | Error::Collected { .. } | Error::Corrupt { .. }) => {
-            let now = authenticate::head(stack).await?.head;
+            let now = stored::head(stack).await?.head;
             Ok((&now.collection, &now.history) != (&before.collection, &before.history))
         }
         _ => Ok(false),

@@ -1,20 +1,22 @@
 //! Verifies a stack: its tags, digests and integrity rules, and on request its whole history.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal, UncheckedJournal, frame_object};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::keys::reveal::reveal;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
-use crate::read::history_floor::{ATTEMPTS, whole_journal};
+use crate::read::history_floor::ATTEMPTS;
+use crate::read::open::{self, Extent};
 use crate::read::replay;
+use crate::read::stored::UncheckedJournal;
 use crate::read::tip::Tip;
 use serde::Serialize;
 use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
 use state_core::history::page_of;
 use state_core::verify::{self, Report};
-use state_core::{Base, Digest, Error, Frame, Result, RevisionId, Slot, State, Timestamp};
+use state_core::{Base, Digest, Error, Frame, Head, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a verification: counts of the items that were read, and the violations.
@@ -62,11 +64,8 @@ async fn verify_once(
     deep: bool,
     read_to: &mut Option<(Tail, Option<Collection>)>,
 ) -> Result<VerifyReport> {
-    let journal = if deep {
-        whole_journal(stack).await?
-    } else {
-        authenticate::journal(stack, None).await?
-    };
+    let extent = if deep { Extent::Whole } else { Extent::Live };
+    let journal = open::journal(stack, extent).await?.journal;
     *read_to = Some((journal.tail, journal.head.collection.clone()));
     let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
@@ -159,7 +158,7 @@ async fn compare_checkpoints(
     {
         let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
         let stored = replay::from_base(stack, &checkpoint, &[]).await?;
-        if !means_the_same(stack, &expected, &stored.state).await? {
+        if !means_the_same(stack, &journal.head, &expected, &stored.state).await? {
             let name = checkpoint
                 .snapshot
                 .as_ref()
@@ -186,7 +185,12 @@ async fn compare_checkpoints(
 
 /// Whether two states are equal, whichever keys their values are sealed with. Without these keys only the identity and
 /// the order of the entries are compared.
-async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Result<bool> {
+async fn means_the_same(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    one: &State,
+    other: &State,
+) -> Result<bool> {
     if one == other {
         return Ok(true);
     }
@@ -194,8 +198,8 @@ async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Res
         return Ok(false);
     }
     let snapshot = |state: &State| state.snapshot(String::new(), Timestamp::new(""));
-    let open = reveal(stack, snapshot(one)).await;
-    match (open, reveal(stack, snapshot(other)).await) {
+    let open = reveal(stack, head, snapshot(one)).await;
+    match (open, reveal(stack, head, snapshot(other)).await) {
         (Ok(one), Ok(other)) => Ok(one == other),
         (Err(Error::Sealed { .. }), _) | (_, Err(Error::Sealed { .. })) => {
             let identities = |state: &State| -> Vec<_> {

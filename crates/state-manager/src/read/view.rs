@@ -1,10 +1,11 @@
 //! Queries of readers: the state at one moment, the current revision, the history.
 
 use crate::context::StackContext;
-use crate::keys::proof::Proof;
 use crate::objects::document::{Revision, RevisionRecord};
-use crate::read::history;
-use crate::read::tip::{self, Tip, reading};
+use crate::read::revision_spec::RevisionList;
+use crate::read::tip::{Tip, reading};
+use crate::read::{history, open};
+use crate::standing::{Authenticity, Standing};
 use state_core::mutation::StackOutputs;
 use state_core::{Error, Head, Result, RevisionId, Snapshot, SnapshotMeta, StackName, State, Timestamp};
 use std::sync::Arc;
@@ -24,27 +25,6 @@ pub struct View {
     /// Such a stack can't be locked.
     pub regression: Option<String>,
     moment: Timestamp,
-}
-
-/// Whether head and journal were authenticated with the stack's data key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authenticity {
-    /// The stack has no data key: anyone who can write to the store can change the stack undetected.
-    None,
-    /// No available identity opens the data key. Accidental damage would still have been detected.
-    Unchecked,
-    /// Head and journal were authenticated with the data key.
-    Checked,
-}
-
-impl From<Proof> for Authenticity {
-    fn from(proof: Proof) -> Self {
-        match proof {
-            Proof::Plain => Self::None,
-            Proof::Unchecked => Self::Unchecked,
-            Proof::Mac(_) => Self::Checked,
-        }
-    }
 }
 
 impl View {
@@ -84,9 +64,13 @@ pub(crate) struct CurrentRevision {
 
 /// The state after the last acknowledged mutation.
 pub(crate) async fn tip(stack: &StackContext) -> Result<View> {
-    let (tip, regression) = tip::read(stack).await?;
+    let (tip, standing) = open::tip(stack).await?;
+    let Standing {
+        authenticity,
+        regression,
+    } = standing;
     Ok(View {
-        authenticity: tip.head.proof().into(),
+        authenticity,
         state: Arc::new(tip.replayed.state),
         head: tip.head.into_value(),
         name: stack.name().clone(),
@@ -100,7 +84,7 @@ pub(crate) async fn current(stack: &StackContext) -> Result<Snapshot> {
 }
 
 pub(crate) async fn current_id(stack: &StackContext) -> Result<RevisionId> {
-    let (tip, _) = tip::read(stack).await?;
+    let (tip, _) = open::tip(stack).await?;
     require_current(stack, &tip)
 }
 
@@ -137,6 +121,15 @@ pub(crate) async fn snapshot(stack: &StackContext, revision: &RevisionId) -> Res
 /// All revisions, newest first.
 pub(crate) async fn revisions(stack: &StackContext) -> Result<Vec<Revision>> {
     page(stack, None, usize::MAX).await
+}
+
+/// All revisions and the beginning of the history, of one moment.
+pub(crate) async fn revision_list(stack: &StackContext) -> Result<RevisionList> {
+    reading!(stack, tip => {
+        let revisions = history::page(stack, &tip, None, usize::MAX).await?;
+        let begins = tip.floor.0.as_ref().map(|collection| collection.serial);
+        Ok(RevisionList::new(revisions, begins))
+    })
 }
 
 pub(crate) async fn page(

@@ -7,8 +7,9 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
-use crate::read::history_floor::{HistoryFloor, whole_journal};
+use crate::read::history_floor::HistoryFloor;
 use crate::read::names;
+use crate::read::open::{self, Extent};
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -131,7 +132,10 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
 /// was read, because by then each object that the journal names exists.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
-    let journal = whole_journal(stack).await?;
+    // A rolled-back stack is not copied: clients of the other store couldn't notice what it lacks.
+    let journal = open::journal(stack, Extent::Whole)
+        .await?
+        .require_current(stack)?;
     let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
     let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();

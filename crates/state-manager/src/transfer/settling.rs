@@ -1,18 +1,23 @@
 //! Settles interrupted moves whenever one of the two stacks is locked.
 //!
+//! The state of the other stack counts only if it is credible: authenticated as well as this stack, and not rolled back
+//! since this client last saw it. Otherwise the move stays unsettled, because a replayed or forged state would settle it
+//! wrongly, and its resources would be in neither stack.
+//!
 //! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
 //! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
 //! is locked, which excludes that writer.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::keys::authenticate;
-use crate::read::view;
+use crate::read::open;
+use crate::read::view::{self, View};
+use crate::standing::Authenticity;
 use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
 use state_core::moves::{MoveIn, MoveOut, MoveOutcome, Peer};
-use state_core::{Error, MutationId, Result, RevisionId, State, UpdateKind};
+use state_core::{Error, Lineage, MutationId, Result, RevisionId, State, UpdateKind};
 
 /// The outcome of settling a move whose resources waited at a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,9 +60,7 @@ pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<
 /// whether the entries left the source.
 pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
-    if let Ok((source, _)) = authenticate::sibling(&locked.stack, incoming.from.lineage).await
-        && view::tip(&source).await.is_ok()
-    {
+    if read_peer(locked, incoming.from.lineage).await.is_ok() {
         let reason = format!(
             "{} can be read, so its state decides: settle the move instead",
             incoming.from
@@ -163,11 +166,11 @@ async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
 /// Determines at the source whether a move is committed; locks the source if it isn't.
 async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
     // The source is read without a lock first: a reader can see a committed move while another process holds the lock.
-    let (source, opened) = authenticate::sibling(&locked.stack, incoming.from.lineage).await?;
-    if has_departed(&view::tip(&source).await?.state, incoming.id) {
+    let (source, tip) = read_peer(locked, incoming.from.lineage).await?;
+    if has_departed(&tip.state, incoming.id) {
         return Ok(SourceStatus::Left);
     }
-    if opened.head.removed {
+    if tip.head.removed {
         // A removed source can't be locked, and no writer can commit the move in it any more.
         return Ok(SourceStatus::Stayed(None));
     }
@@ -185,17 +188,55 @@ async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<Source
 /// destination and to complete the move.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
-    let Ok((destination, _)) = authenticate::sibling(&locked.stack, to.lineage).await else {
+    let Ok((destination, tip)) = read_peer(locked, to.lineage).await else {
         return false;
     };
-    let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);
-    match view::tip(&destination).await {
-        // The entries waited at the destination before this stack committed the move. If they no longer wait, the
-        // destination has recorded them.
-        Ok(tip) if !waits(&tip.state) => true,
-        Ok(_) => complete_arrival_at(&destination, *id).await.is_ok(),
-        Err(_) => false,
+    if tip.state.incoming().any(|incoming| incoming.id == *id) {
+        return complete_arrival_at(&destination, *id).await.is_ok();
     }
+    // The destination remembers the ids of its last mutations. A state without the id may be one from before the
+    // announcement, which an attacker has put back, so the move stays unconfirmed: that costs only a record. A withdrawal
+    // of a committed move isn't confirmed either: it would hide that the entries are in neither stack.
+    tip.state.lookup(*id) == Some(true)
+}
+
+/// Reads the other stack of a move.
+///
+/// # Errors
+/// If its state isn't credible: see [`require_credible`].
+async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackContext, View)> {
+    let (peer, opened) = open::sibling(&locked.stack, lineage).await?;
+    // This check precedes the read of the tip, which would remember a forged stack.
+    require_credible(locked, &peer, opened.head.proof().into()).await?;
+    let tip = view::tip(&peer).await?;
+    require_credible(locked, &peer, tip.authenticity).await?;
+    match &tip.regression {
+        None => Ok((peer, tip)),
+        Some(regression) => Err(Error::distrusted(peer.object(), regression.clone())),
+    }
+}
+
+/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain one counts only if this
+/// client knows it as plain: anyone with write access can put a plain stack in the place of a sealed one.
+async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authenticity) -> Result<()> {
+    let is_credible = match is {
+        Authenticity::Checked => true,
+        Authenticity::Unchecked => false,
+        Authenticity::None => locked.seal.key().is_none() || is_known_as_plain(peer).await?,
+    };
+    if is_credible {
+        return Ok(());
+    }
+    let reason = "it can't be authenticated, so its state doesn't settle a move of a sealed stack";
+    Err(Error::distrusted(peer.object(), reason))
+}
+
+async fn is_known_as_plain(stack: &StackContext) -> Result<bool> {
+    let Some(known) = stack.known_stacks() else {
+        return Ok(false);
+    };
+    let pin = known.seen(stack.lineage()).await?;
+    Ok(pin.is_some_and(|pin| pin.key.is_none()))
 }
 
 /// Makes the waiting entries part of this stack.

@@ -32,14 +32,14 @@ pub(crate) struct Checkpointer {
     /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
     running: Option<JoinHandle<()>>,
-    publishes: bool,
+    head: Arc<SessionHead>,
     history: SessionHistory,
     checkpointing: Arc<tokio::sync::Semaphore>,
 }
 
 /// Work for the background task, done in the order in which it was sent.
 enum Task {
-    Outputs(Serial, StackOutputs),
+    Outputs(Publication, Serial, StackOutputs),
     Checkpoint {
         state: Arc<State>,
         start: Tail,
@@ -57,14 +57,12 @@ pub(crate) struct CheckpointTask {
     /// Channel on which the task queues the record of a stored checkpoint. Weak, because the task must not keep the
     /// queue alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Provides the key that seals published outputs. The policy is that of `publication`.
+    /// Provides the key that seals published outputs. The policy is that of the publication.
     pub(crate) seal: SessionSealer,
     pub(crate) head: Arc<SessionHead>,
-    /// Recipients of the published outputs; none if nothing is published.
-    pub(crate) publication: Option<Publication>,
 }
 
-/// The recipients for whom a session publishes outputs, and the policy with which the outputs are sealed.
+/// The recipients for whom outputs are published, and the policy with which the outputs are sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
     /// Name of the stack. Readers accept an outputs document only under this name.
@@ -103,13 +101,13 @@ impl Checkpointer {
         task: CheckpointTask,
         base: Base,
         journal_bytes: u64,
-        unpublished: Option<(Serial, StackOutputs)>,
+        unpublished: Option<(Publication, Serial, StackOutputs)>,
     ) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
-        if let Some((serial, outputs)) = unpublished {
-            let _ = tasks.send(Task::Outputs(serial, outputs)).ok();
+        if let Some((publication, serial, outputs)) = unpublished {
+            let _ = tasks.send(Task::Outputs(publication, serial, outputs)).ok();
         }
-        let publishes = task.publication.is_some();
+        let head = Arc::clone(&task.head);
         let history = task.history.clone();
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(task.run(todo, set_base)));
@@ -118,7 +116,7 @@ impl Checkpointer {
             base,
             journal_bytes,
             running,
-            publishes,
+            head,
             history,
             checkpointing: Arc::new(tokio::sync::Semaphore::new(1)),
         }
@@ -136,8 +134,12 @@ impl Checkpointer {
         // Documents are derived from durable frames only: a document written earlier could name a revision that never
         // became durable.
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
-            if self.publishes && matches!(document.made, RevisionRecord::UpdateEnd(_)) {
-                let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
+            // The recipients are those of the present head: the update that ends here may have added some.
+            if matches!(document.made, RevisionRecord::UpdateEnd(_))
+                && let Some(publication) = Publication::of(&self.head.current())
+            {
+                let serial = document.revision.serial();
+                let outputs = Task::Outputs(publication, serial, state.outputs().clone());
                 let _ = self.tasks.send(outputs).ok();
             }
             self.history.add(document);
@@ -183,8 +185,8 @@ impl CheckpointTask {
         while let Some(task) = todo.recv().await {
             match task {
                 // A failure is ignored: the next owner publishes the outputs of the current revision.
-                Task::Outputs(serial, outputs) => {
-                    let _ = self.publish(serial, &outputs).await.ok();
+                Task::Outputs(publication, serial, outputs) => {
+                    let _ = self.publish(&publication, serial, &outputs).await.ok();
                 }
                 Task::Checkpoint { state, start, permit } => {
                     // A failed checkpoint changes nothing: the old base stays, and the bytes that make the next
@@ -199,10 +201,10 @@ impl CheckpointTask {
         }
     }
 
-    async fn publish(&self, serial: Serial, outputs: &StackOutputs) -> Result<()> {
-        match (&self.publication, self.seal.key()) {
-            (Some(publication), Some(key)) => publication.publish(&*self.writer, key, serial, outputs).await,
-            _ => Ok(()),
+    async fn publish(&self, publication: &Publication, serial: Serial, outputs: &StackOutputs) -> Result<()> {
+        match self.seal.key() {
+            Some(key) => publication.publish(&*self.writer, key, serial, outputs).await,
+            None => Ok(()),
         }
     }
 

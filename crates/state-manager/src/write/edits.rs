@@ -10,7 +10,7 @@ use crate::write::steps::sealed_change;
 use state_core::journal::{CompletionReason, Record};
 use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
 use state_core::state::LoadedSnapshots;
-use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
+use state_core::{Entry, Error, MutationId, Result, RevisionId, State, UpdateKind};
 use std::sync::Arc;
 
 /// Changes entries by hand. `expected` is the state for which the changes were made.
@@ -132,6 +132,14 @@ pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Resul
     let history = view::revisions(stack).await?;
     let made = history.into_iter().find(|revision| revision.id == *current);
     match made.map(|revision| revision.kind) {
+        // The restored state would have the old recipients in the history only: they are no part of the state.
+        Some(RevisionKind::Update(info)) if info.kind == UpdateKind::Rekey => {
+            let reason = format!(
+                "its current revision changed the data key or the recipients ({}), which can't be undone",
+                info.message
+            );
+            Err(Error::conflict(object, reason))
+        }
         Some(RevisionKind::Update(info)) => info
             .parent
             .ok_or_else(|| Error::conflict(object, "its current revision is the first one: nothing to undo")),

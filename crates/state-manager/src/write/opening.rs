@@ -5,14 +5,12 @@ use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, PinComparison, StackPosition};
+use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::known_stacks::SealingPin;
-use crate::read::descent;
-use crate::read::replay::{self, ReplayResult};
-use crate::read::sealing_changes;
-use crate::read::tip::Tip;
-use crate::read::view;
+use crate::objects::document::RevisionDocument;
+use crate::read::replay::ReplayResult;
+use crate::read::{open, view};
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
@@ -21,7 +19,7 @@ use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
 use state_core::head::{SealingPolicy, Watermark};
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, Slot, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, Slot, State, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -33,7 +31,7 @@ pub(crate) async fn acquire(
 ) -> Result<LockedStack> {
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
-    client_lock::gate(stack, &authenticate::head(stack).await?.head)?;
+    client_lock::gate(stack, &open::head_alone(stack).await?)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
     // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
@@ -78,63 +76,75 @@ async fn acquire_writer(
     }
 }
 
-/// The accepted content of a stack, and the objects that its previous writer left unwritten.
-struct OpeningCheck {
+/// The accepted content of a stack, from which a session starts.
+struct SessionStart {
+    writer: Arc<dyn Writer>,
     seal: SessionSealer,
     head: Arc<SessionHead>,
-    replayed: ReplayResult,
-    publication: Option<Publication>,
-    unpublished: Option<(Serial, StackOutputs)>,
+    state: State,
+    tail: Tail,
+    /// The revisions of the journal from the head's base on, oldest first.
+    revisions: Vec<RevisionDocument>,
+    journal_bytes: u64,
+    /// The outputs of the current revision, if the previous writer left them unpublished.
+    unpublished: Option<(Publication, Serial, StackOutputs)>,
+}
+
+impl SessionStart {
+    /// Returns the locked stack, and its queue, which the caller must run.
+    fn into_session(self, stack: &StackContext) -> (LockedStack, Queue) {
+        let (sender, requests) = mpsc::channel(WAITING);
+        let head = self.head.current();
+        let history = SessionHistory::new(Arc::clone(&self.head), self.revisions);
+        let task = CheckpointTask {
+            writer: Arc::clone(&self.writer),
+            stack: stack.clone(),
+            name: head.name.to_string(),
+            history: history.clone(),
+            queue: sender.downgrade(),
+            seal: self.seal.clone(),
+            head: Arc::clone(&self.head),
+        };
+        let base = head.base.clone();
+        let checkpointer = Checkpointer::start(task, base, self.journal_bytes, self.unpublished);
+        let recovered = self.state.pending().cloned().collect();
+        let (publish, published) = watch::channel(Published {
+            state: Arc::new(self.state),
+            tail: self.tail,
+            failure: None,
+        });
+        let queue = Queue {
+            object: stack.object(),
+            writer: Arc::clone(&self.writer),
+            entropy: Arc::clone(&stack.environment().entropy),
+            tail: self.tail,
+            requests,
+            published: publish,
+            checkpointer,
+            key: self.seal.shared_key(),
+        };
+        let locked = LockedStack {
+            stack: stack.clone(),
+            writer: self.writer,
+            requests: sender,
+            published,
+            recovered,
+            seal: self.seal,
+            history,
+            head: self.head,
+            logs: Arc::default(),
+            storing: Arc::default(),
+        };
+        (locked, queue)
+    }
 }
 
 /// Replays the journal, ends the update that the previous writer left open, and starts the queue.
 async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJournal) -> Result<LockedStack> {
-    let checked = check(stack, &writer, &journal).await?;
-    let OpenedJournal { head, tail, .. } = journal;
-    let state = checked.replayed.state;
+    let start = check(stack, writer, &journal).await?;
+    let state = start.state.clone();
     let interrupted = state.update().is_some();
-    let (sender, requests) = mpsc::channel(WAITING);
-    let environment = stack.environment();
-    let history = SessionHistory::new(Arc::clone(&checked.head), checked.replayed.revisions);
-    let task = CheckpointTask {
-        writer: Arc::clone(&writer),
-        stack: stack.clone(),
-        name: checked.head.current().name.to_string(),
-        history: history.clone(),
-        queue: sender.downgrade(),
-        seal: checked.seal.clone(),
-        head: Arc::clone(&checked.head),
-        publication: checked.publication,
-    };
-    let journal_bytes = checked.replayed.journal_bytes;
-    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unpublished);
-    let (publish, published) = watch::channel(Published {
-        state: Arc::new(state.clone()),
-        tail,
-        failure: None,
-    });
-    let queue = Queue {
-        object: stack.object(),
-        writer: Arc::clone(&writer),
-        entropy: Arc::clone(&environment.entropy),
-        tail,
-        requests,
-        published: publish,
-        checkpointer,
-        key: checked.seal.shared_key(),
-    };
-    let locked = LockedStack {
-        stack: stack.clone(),
-        writer,
-        requests: sender,
-        published,
-        recovered: state.pending().cloned().collect(),
-        seal: checked.seal,
-        history,
-        head: checked.head,
-        logs: Arc::default(),
-        storing: Arc::default(),
-    };
+    let (locked, queue) = start.into_session(stack);
     // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
@@ -144,30 +154,44 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     Ok(locked)
 }
 
+/// Continues a session, whose queue has ended, under the data key of a new head. The lock stays held, so that no other
+/// writer can come in between. `state` is sealed with the new key, and `tail` is the end of the journal.
+pub(crate) fn continue_under(
+    before: &LockedStack,
+    opened: OpenedHead,
+    state: State,
+    tail: Tail,
+) -> LockedStack {
+    let start = SessionStart {
+        writer: Arc::clone(&before.writer),
+        seal: SessionSealer::new(opened.head.policy, opened.key.clone()),
+        head: Arc::new(SessionHead::new(before.stack.object(), opened)),
+        state: state.clone(),
+        tail,
+        revisions: Vec::new(),
+        journal_bytes: 0,
+        unpublished: None,
+    };
+    let (locked, queue) = start.into_session(&before.stack);
+    let _detached = tokio::spawn(queue.run(state));
+    locked
+}
+
 /// Requires that the stack was not rolled back. Then gives a stack without a data key its first one, and finds the
 /// outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
-    writer: &Arc<dyn Writer>,
+    writer: Arc<dyn Writer>,
     journal: &OpenedJournal,
-) -> Result<OpeningCheck> {
-    descent::require(stack, journal).await?;
-    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
-    let point = journal.position(replayed.state.serial());
+) -> Result<SessionStart> {
     // This check precedes the first write: a stack that was rolled back must not get a key either.
-    match trust::advance_pin(stack, &point).await? {
-        PinComparison::Advanced => {}
-        PinComparison::RolledBack(regression) => return Err(trust::distrusted(stack, regression)),
-        PinComparison::Changed(change) => {
-            let tip = Tip::of(stack, journal).await?;
-            sealing_changes::report(stack, &tip, change).await;
-        }
-    }
+    let replayed = open::under_lock(stack, journal).await?;
+    let point = journal.position(replayed.state.serial());
     let session = SessionHead::new(stack.object(), journal.opened_head());
     // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
     // not run while the name is undecided.
-    naming::finish_rename(stack, &**writer, &session).await?;
-    let opened = with_key(stack, &**writer, session, journal.tail).await?;
+    naming::finish_rename(stack, &*writer, &session).await?;
+    let opened = with_key(stack, &*writer, session, journal.tail).await?;
     if opened.head.proof() != journal.head.proof() {
         // The first key is pinned at once: otherwise this client would accept another first key after a crash.
         let sealed = StackPosition {
@@ -178,16 +202,20 @@ async fn check(
         trust::remember_position(stack, &sealed).await;
     }
     let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
-    let publication = Publication::of(&opened.head);
-    let unpublished = match &publication {
-        Some(_) => unpublished(stack, &replayed).await?,
+    let unpublished = match Publication::of(&opened.head) {
+        Some(publication) => unpublished(stack, &replayed)
+            .await?
+            .map(|(serial, outputs)| (publication, serial, outputs)),
         None => None,
     };
-    Ok(OpeningCheck {
+    Ok(SessionStart {
+        writer,
         seal,
         head: Arc::new(SessionHead::new(stack.object(), opened)),
-        replayed,
-        publication,
+        state: replayed.state,
+        tail: journal.tail,
+        revisions: replayed.revisions,
+        journal_bytes: replayed.journal_bytes,
         unpublished,
     })
 }

@@ -6,6 +6,7 @@ use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, with_update_end};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
+use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::snapshot::Invalidation;
 use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Violation};
@@ -135,7 +136,18 @@ pub(crate) async fn rollback(
     }
     // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them
     // with the present key.
-    let snapshot = reveal(&locked.stack, snapshot).await?;
+    let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
+    // A value that is sealed in the present state must not return to plain text, so the marks of the present state are
+    // kept.
+    let present = locked
+        .state()
+        .snapshot(locked.stack.name().to_string(), locked.stack.now());
+    let present = reveal(&locked.stack, &locked.head.current(), present).await?;
+    let snapshot = stored::blocking(move || {
+        keep_marks(&present, &mut snapshot, KeptMarks::All);
+        snapshot
+    })
+    .await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
 }

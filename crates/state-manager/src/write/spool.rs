@@ -292,7 +292,7 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     let mut carrier = Snapshot::new(FactoryInfo::default(), "", locked.stack.now());
     carrier.lineage = Some(locked.stack.lineage());
     carrier.entries = vec![Arc::new(entry.clone())];
-    let mut opened = reveal(&locked.stack, carrier).await?;
+    let mut opened = reveal(&locked.stack, &locked.head.current(), carrier).await?;
     Ok(opened.entries.pop().map_or(entry, |opened| Entry::clone(&opened)))
 }
 

@@ -8,6 +8,7 @@ mod client_locks;
 mod collecting;
 #[cfg(feature = "fs")]
 mod copying;
+mod counted_pages;
 mod edits;
 mod faults;
 #[cfg(feature = "fs")]
@@ -27,7 +28,10 @@ mod persistent;
 #[cfg(feature = "fs")]
 mod published;
 mod reading;
+mod recorded_keys;
 mod registry;
+#[cfg(feature = "fs")]
+mod replayed_peer;
 mod revisions;
 mod rotation;
 mod sealed;

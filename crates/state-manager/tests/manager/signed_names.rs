@@ -7,7 +7,7 @@ use state_core::backend::{NamePointer, NameTarget};
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{Backend, Enveloped, ErrorKind, Lineage, Nonce, Result, StackName};
 use state_encrypt::{GeneratedIdentity, generate_identity};
-use state_manager::{KnownStacks, Rekey};
+use state_manager::{Expectations, KnownStacks, Rekey};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
@@ -364,4 +364,18 @@ async fn forged_pointer_is_not_accepted_by_trust() {
     assert_eq!(refused.kind(), ErrorKind::Distrusted);
     assert_eq!(client.known_stacks.seen(lineage).await.unwrap(), pinned);
     assert_eq!(client.known_stacks.named(&name).await.unwrap(), Some(lineage));
+}
+
+#[tokio::test]
+async fn expected_key_of_one_stack_doesnt_hide_the_others() {
+    let store = Store::new().await;
+    let shop = store.stacks().get(&parsed("shop")).await.unwrap().unwrap();
+    let key = shop.tip().await.unwrap().head.key_id.unwrap();
+    let expecting = store
+        .stacks()
+        .with_expectations(Expectations::new(vec![key], None));
+    assert_eq!(expecting.list().await.unwrap().len(), 2);
+    assert!(expecting.get(&parsed("shop")).await.unwrap().is_some());
+    let refused = expecting.get(&parsed("bank")).await.map(drop).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Distrusted);
 }

@@ -117,7 +117,7 @@ impl<'a> Deploy<'a> {
         let stack = self.context.store.find(&self.stacks, name).await?;
         // The lock status is read before the state: a holder that ends between the two reads may have begun operations that
         // the state shows as pending, and must still be reported.
-        let holder = stack.lock_status().await?.holder;
+        let holder = stack.lock_holder().await?;
         let basis = Basis::tip(&stack).await?;
         self.require_owner(name, basis.state())?;
         let update_open = basis.state().update().is_some();

@@ -3,14 +3,22 @@
 use super::operate::{EditReport, MessageArg, locked};
 use super::preview;
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
+use crate::reading::opened;
 use crate::rollback_guard;
-use state_core::UpdateKind;
+use state_core::sensitive::{KeptMarks, keep_marks};
+use state_core::{Error, UpdateKind};
 use state_manager::{Session, UpdateRequest};
+
+/// The way out when the current revision can't be undone.
+const HINT: &str = "change recipients with `statectl recipients add` and `statectl recipients remove`; restore any revision \
+                    with `statectl rollback REV`";
 
 /// Undo the last change of the state
 ///
 /// Writes a new revision with the state before the current revision. Undoing an undo restores the undone change. Only the
-/// state changes; no real resource is changed.
+/// state changes; no real resource is changed. Recipients aren't part of the state, and values that were encrypted stay
+/// encrypted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Undo even a move between stacks
@@ -26,11 +34,18 @@ pub(crate) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
         let state = session.state();
-        let before = session.before_current().await?;
-        let then = session.stack().get(&before).await?;
-        let done = EditReport::prepared(session, preview::changes(state.entries(), then.entries.iter()));
+        let before = session.before_current().await.map_err(|error| match error {
+            Error::Conflict { .. } => CliError::from(error).with_hint(HINT),
+            other => other.into(),
+        })?;
+        // Both states are opened: a value that was sealed since stays sealed, also in the preview.
+        let stored = state.snapshot(session.stack().name().to_string(), context.now());
+        let now = opened(session.stack(), stored).await?;
+        let mut then = opened(session.stack(), session.stack().get(&before).await?).await?;
+        keep_marks(&now, &mut then, KeptMarks::All);
+        let done = EditReport::prepared(session, preview::changes(now.entries.iter(), then.entries.iter()));
         preview::show(context, &done.changes);
-        if then.outputs != state.outputs().values {
+        if then.outputs != now.outputs {
             context
                 .output
                 .announce(|page| page.line("the stack's outputs also change"));

@@ -67,6 +67,8 @@ pub(super) struct Content {
     known_secrets: usize,
     /// How many of the sensitive values repeat another one, and aren't marked in the file.
     copied_secrets: usize,
+    /// How many of the sensitive values only the stack had marked.
+    kept_secrets: usize,
     /// Fields that aren't sensitive, by resource type.
     not_sensitive: BTreeMap<String, BTreeSet<String>>,
     /// Resources whose address, id or errors contain a sensitive value, which stays readable there.
@@ -78,7 +80,8 @@ pub(super) struct Content {
 
 impl Content {
     /// Marks secrets that the file doesn't mark, and describes the content.
-    pub(super) fn of(snapshot: &mut Snapshot) -> Self {
+    /// `kept` is the number of values that the stack marks and the file doesn't.
+    pub(super) fn of(snapshot: &mut Snapshot, kept: usize) -> Self {
         let marked = mark_secrets(snapshot);
         Self {
             entries: snapshot.entries.len(),
@@ -86,6 +89,7 @@ impl Content {
             sensitive_values: count_sensitive(snapshot),
             known_secrets: marked.known,
             copied_secrets: marked.copies,
+            kept_secrets: kept,
             not_sensitive: readable_fields(snapshot),
             sensitive_names: marked.unmarked.iter().map(ToString::to_string).collect(),
             encrypted: formats::all().encrypted_secrets(snapshot),
@@ -216,6 +220,13 @@ impl<'a> Summary<'a> {
             page.field(
                 "sensitive",
                 format_args!("{values}, of these {known} and {copies} that the file doesn't mark"),
+            );
+        }
+        if content.kept_secrets > 0 {
+            let values = count(content.kept_secrets, "value", "values");
+            page.field(
+                "kept encrypted",
+                format_args!("{values} that only the stack marks; `--drop-marks` gives these marks up"),
             );
         }
         if self.policy == SealingPolicy::Sensitive && content.readable() > 0 {

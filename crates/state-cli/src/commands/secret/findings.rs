@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use state_core::json::{Json, View, child_pointer};
-use state_core::sensitive::{Copies, SecretStrings, covered_spans, find_copies, spans_of_output};
+use state_core::sensitive::{Copies, SecretStrings, covered_spans, is_dynamic_value, spans_of_output};
 use state_core::suspects::suspicion;
 use state_core::{Entry, Properties, Snapshot, sealed};
-use state_formats::known_secrets;
+use state_formats::{find_copies, known_secrets};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -161,7 +161,10 @@ impl Rules {
             }
             let elements = view.elements().into_iter().flatten().enumerate();
             open.extend(elements.map(|(index, child)| (format!("{pointer}/{index}"), name.clone(), child)));
+            let is_dynamic = is_dynamic_value(view);
             let members = view.members().into_iter().flatten();
+            // The type of a dynamic value names fields and types, and holds no values.
+            let members = members.filter(|(key, _)| !is_dynamic || key != "type");
             open.extend(members.map(|(key, child)| (child_pointer(&pointer, &key), key.into_owned(), child)));
         }
     }

@@ -10,7 +10,7 @@ use state_core::head::SealingPolicy;
 use state_core::mutation::{EditChange, StackOutputs};
 use state_core::sensitive::Marks;
 use state_core::{Entry, RevisionId, Snapshot, UpdateKind, UpdateResult};
-use state_formats::add_marks;
+use state_formats::add_chosen_marks;
 use state_manager::{Rekey, Session, Stack, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 #[serde(rename_all = "kebab-case")]
 struct SealReport {
     stack: String,
-    /// The revision that encrypts the values; none if there was nothing to encrypt.
+    /// The revision that encrypts the values, or from which history begins now; none if nothing was changed.
     revision: Option<RevisionId>,
     places: Vec<String>,
     history_deleted: bool,
@@ -64,7 +64,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     let work = async |session: &Session| seal(context, args, session, &object).await;
     let ((revision, places), warnings) = context.store.locked(&stack, "secret seal", work).await?;
-    let forget = args.history && revision.is_some();
+    let forget = match &revision {
+        Some(_) => args.history,
+        // The values may have been encrypted earlier, without the history.
+        None => args.history && confirms_deletion(context, &stack, &object).await?,
+    };
     if forget {
         forget_history(&stack, args).await?;
     }
@@ -82,13 +86,28 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         let Some(revision) = &report.revision else {
             return page.line("nothing to encrypt");
         };
-        let values = count(report.places.len(), "value", "values");
-        page.line(format_args!("encrypted {values}: now revision {revision}"));
+        match report.places.len() {
+            0 => page.line(format_args!("nothing to encrypt: now revision {revision}")),
+            number => {
+                let values = count(number, "value", "values");
+                page.line(format_args!("encrypted {values}: now revision {revision}"));
+            }
+        }
         match report.history_deleted {
             true => page.line("deleted all earlier revisions"),
             false => page.line("earlier revisions keep the values in plain text; delete them with `statectl rekey --forget-history`"),
         }
     })
+}
+
+/// Asks whether to delete the earlier revisions although there is nothing to encrypt. Returns false if there are none.
+async fn confirms_deletion(context: &Context, stack: &Stack, object: &str) -> Result<bool, CliError> {
+    if stack.list().await?.len() < 2 {
+        return Ok(false);
+    }
+    let question = format!("Delete all earlier revisions of {object}?");
+    context.prompt.confirm(object, &question)?;
+    Ok(true)
 }
 
 /// Replaces the data key, because only that deletes all revisions before the current one.
@@ -171,7 +190,7 @@ fn entry_changes(stored: &Snapshot, places: &[Place]) -> Vec<EditChange> {
     for entry in &stored.entries {
         if let Some(marks) = by_entry.remove(entry.key().to_string().as_str()) {
             let mut marked = Entry::clone(entry);
-            add_marks(&mut marked, marks);
+            add_chosen_marks(&mut marked, marks);
             changes.push(EditChange::Put {
                 target: entry.key(),
                 entry: Arc::new(marked),

@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context) -> CommandResult {
             return Err(no_memory(object));
         }
         context.output.announce(|page| {
-            page.line(format_args!("commands in the state of {object}:"));
+            page.line(format_args!("commands and files in the state of {object}:"));
             approvals::print(page, &found, shows_secrets);
         });
         // `--yes` approves unseen; a person who is asked must see everything.
@@ -65,9 +65,9 @@ pub(super) async fn run(context: &Context) -> CommandResult {
     };
     context.report("trust-commands", &report, Vec::new(), |page| {
         page.line(match report.approved.len() {
-            0 => format!("the state of {object} names no unapproved commands"),
-            1 => format!("approved 1 command of {object} on this client"),
-            several => format!("approved {several} commands of {object} on this client"),
+            0 => format!("the state of {object} names no unapproved commands or files"),
+            1 => format!("approved 1 command or file of {object} on this client"),
+            several => format!("approved {several} commands and files of {object} on this client"),
         });
     })
 }

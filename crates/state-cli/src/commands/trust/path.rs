@@ -2,9 +2,15 @@
 
 use super::no_memory;
 use crate::context::{CommandResult, Context};
+use crate::error::CliError;
 use crate::trusted::TrustedPaths;
 use serde::Serialize;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// Names of the stores and settings that commands find by themselves.
+const FOUND: [&str; 2] = [".state", "statectl.toml"];
 
 #[derive(Serialize)]
 struct PathReport {
@@ -17,7 +23,24 @@ pub(super) fn run(context: &Context, path: &Path) -> CommandResult {
     let Some(trusted) = TrustedPaths::of_user() else {
         return Err(no_memory(object));
     };
-    let question = format!("Use {object} although other users may change it?");
+    let target = std::fs::metadata(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => CliError::not_found(&*object, "no such file or folder")
+            .with_hint("pass the path that the error message names"),
+        _ => CliError::io(&*object, &error),
+    })?;
+    if !path
+        .file_name()
+        .is_some_and(|name| FOUND.iter().any(|found| name == *found))
+    {
+        let message = "only a folder `.state` or a file `statectl.toml` needs to be accepted";
+        return Err(CliError::usage(object, message)
+            .with_hint("name any other store with `--backend`, which isn't checked"));
+    }
+    let question = format!(
+        "{object} belongs to the user with the id {}, and has the mode {:04o}. Use it although other users may change it?",
+        target.uid(),
+        target.mode() & 0o7777
+    );
     context.prompt.confirm(&object, &question)?;
     let accepted = trusted.accept(path)?;
     let report = PathReport {

@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn key_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+pub(super) fn key_files(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
     let stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
     let folders = stacks.map(|stack| stack.unwrap().path().join("keys"));
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());

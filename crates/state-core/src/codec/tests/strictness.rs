@@ -148,6 +148,15 @@ fn value_deeper_than_64_levels_is_refused() {
         );
         let decoded = decode("s", with_entries(&entry).as_bytes());
         assert_eq!(decoded.is_ok(), levels == 64);
+        for part in ["inputs", "outputs", "extensions"] {
+            let value = match part {
+                "extensions" => format!(r#"{{"t":{}}}"#, nested(levels)),
+                _ => nested(levels),
+            };
+            let entry = format!(r#"{{"address":"a","type":"leaf","{part}":{value}}}"#);
+            let decoded = decode("s", with_entries(&entry).as_bytes());
+            assert_eq!(decoded.is_ok(), levels == 64, "{part}");
+        }
     }
     let message = refusal(&with_entries(&format!(
         r#"{{"address":"a","type":"leaf","inputs":{}}}"#,

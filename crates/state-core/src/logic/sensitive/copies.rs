@@ -1,13 +1,16 @@
 //! Search of a whole snapshot for copies of its secrets.
 
-use super::cover::{Path, resolve_existing};
+use super::cover::{Path, is_dynamic_value, resolve_existing};
 use super::frequent_values::is_common;
+use super::ordinary::is_ordinary;
 use super::{SecretStrings, covered_pointers, output_paths, sides, spans_of_output};
 use crate::address::EntryKey;
 use crate::entry::Entry;
-use crate::json::{Properties, child_pointer};
+use crate::json::{Properties, View, child_pointer};
+use crate::logic::suspects::is_secret_name;
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Unmarked values that contain a secret. The secret is marked elsewhere in the same snapshot.
@@ -38,11 +41,19 @@ impl Marks {
 }
 
 /// Finds unmarked copies of the secrets of a snapshot. The secrets are the marked values of its entries, pending
-/// operations and outputs, except for common words, common numbers and regions. A copy is a string that equals a secret,
-/// or that contains a secret of at least [`super::MIN_PART_CHARS`] characters. Runs in time proportional to the size of
-/// the snapshot.
-pub fn find_copies(snapshot: &Snapshot) -> Copies {
-    let secrets = secrets_of(snapshot);
+/// operations and outputs, except for common values: words, numbers, regions, address ranges, times. A copy is a string
+/// that equals a secret, or that contains a secret of at least [`super::MIN_PART_CHARS`] characters. Runs in time
+/// proportional to the size of the snapshot.
+///
+/// A user often marks a whole object of settings, of which only a few are secret. Therefore a value that is marked only as a part
+/// of an object or a list is no secret if it looks like a name, a version or a host, unless its field announces a
+/// secret, or a pointer that `known` returns for its entry covers it.
+pub fn find_copies(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> Copies {
+    copies_of(&secrets_of(snapshot, known), snapshot)
+}
+
+/// Finds the unmarked values of a snapshot that the secrets cover.
+pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies {
     let mut copies = Copies::default();
     if secrets.is_empty() {
         return copies;
@@ -50,11 +61,11 @@ pub fn find_copies(snapshot: &Snapshot) -> Copies {
     for (position, entry) in snapshot.entries.iter().enumerate() {
         let own = SecretStrings::of_entry(entry);
         let [inputs, outputs] = sides(entry).map(|(side, paths)| match side {
-            Some(side) => new_pointers(side, paths, &own, &secrets),
+            Some(side) => new_pointers(side, paths, &own, secrets),
             None => Vec::new(),
         });
         let marks = Marks { inputs, outputs };
-        if has_unmarked(entry, &own, &marks, &secrets) {
+        if has_unmarked(entry, &own, &marks, secrets) {
             copies.unmarked.push(entry.key());
         }
         if !marks.is_empty() {
@@ -73,35 +84,97 @@ pub fn find_copies(snapshot: &Snapshot) -> Copies {
                 .collect()
         };
         let known = found(&own);
-        copies.outputs.extend(found(&secrets).difference(&known).cloned());
+        copies.outputs.extend(found(secrets).difference(&known).cloned());
     }
     copies
 }
 
-/// Returns all marked strings of a snapshot, except for common ones. A mark whose value is missing covers an ancestor
-/// as a precaution, but adds no strings: the other values of the ancestor need not be secrets.
-fn secrets_of(snapshot: &Snapshot) -> SecretStrings {
+/// Returns the marked strings of a snapshot that may be searched for elsewhere. A mark whose value is missing covers an
+/// ancestor as a precaution, but adds no strings: the other values of the ancestor need not be secrets.
+pub(super) fn secrets_of(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> SecretStrings {
     let pending = snapshot.pending_operations.iter();
     let pending = pending.flat_map(PendingOperation::entries);
     let mut secrets = SecretStrings::default();
     for entry in snapshot.entries.iter().chain(pending) {
-        for (side, paths) in sides(entry) {
-            let view = side.as_ref().map(Properties::view);
-            let marked = view.map(|view| resolve_existing(view, &Path::all(paths)));
-            marked
-                .into_iter()
-                .flatten()
-                .for_each(|marked| secrets.collect_under(marked));
+        if !super::entry_has_sensitive(entry) {
+            continue;
+        }
+        let known = known(entry);
+        for ((side, paths), known) in sides(entry).into_iter().zip([known.inputs, known.outputs]) {
+            let Some(view) = side.as_ref().map(Properties::view) else {
+                continue;
+            };
+            for pointer in &known {
+                if let Some(view) = view.pointer(pointer) {
+                    secrets.collect_under(view);
+                }
+            }
+            for path in paths {
+                for marked in resolve_existing(view, &[Path::new(path)]) {
+                    collect(&mut secrets, last_step(path), marked);
+                }
+            }
         }
     }
     let (outputs, marked) = (&snapshot.outputs, &snapshot.sensitive_outputs);
     for (name, value) in outputs {
         let paths = output_paths(outputs, marked, name);
-        let marked = resolve_existing(value.view(), &paths).into_iter();
-        marked.for_each(|marked| secrets.collect_under(marked));
+        for marked in resolve_existing(value.view(), &paths) {
+            collect(&mut secrets, name, marked);
+        }
     }
     secrets.strings.retain(|secret| !is_common(secret));
     secrets
+}
+
+/// The name of the field that a path leads to.
+fn last_step(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Collects a marked scalar, and those parts of a marked object or list that don't look ordinary.
+fn collect(secrets: &mut SecretStrings, name: &str, marked: View<'_>) {
+    if is_scalar(marked) {
+        return secrets.collect_under(marked);
+    }
+    let is_dynamic = is_dynamic_value(marked);
+    let scalar = marked
+        .get("value")
+        .filter(|value| is_dynamic && is_scalar(*value));
+    if let Some(value) = scalar {
+        return secrets.collect_under(value);
+    }
+    let mut open = vec![(name.to_owned(), marked)];
+    while let Some((name, view)) = open.pop() {
+        let number = view.number().map(Cow::Borrowed);
+        if let Some(text) = view.as_str().or(number)
+            && (is_secret_name(&name) || !is_ordinary(&text))
+        {
+            secrets.add(&text);
+        }
+        open.extend(
+            view.elements()
+                .into_iter()
+                .flatten()
+                .map(|item| (name.clone(), item)),
+        );
+        let is_dynamic = is_dynamic_value(view);
+        let members = view.members().into_iter().flatten();
+        let members = members.filter(|(key, _)| !is_dynamic || key != "type");
+        // The wrapper of a dynamic value has no name of its own.
+        open.extend(members.map(|(key, member)| {
+            let name = if is_dynamic {
+                name.clone()
+            } else {
+                key.into_owned()
+            };
+            (name, member)
+        }));
+    }
+}
+
+fn is_scalar(view: View<'_>) -> bool {
+    view.members().is_none() && view.elements().is_none()
 }
 
 /// Returns pointers to those values of one side (inputs or outputs) that the snapshot's secrets cover, but the entry's

@@ -87,6 +87,19 @@ pub(super) fn resolve_existing<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'
     existing.collect()
 }
 
+/// Whether the target of a path is missing in an object or null. A path that ends in a list or a scalar may have moved
+/// within it, so that it covers it.
+pub(super) fn is_gone(root: View<'_>, path: &Path) -> bool {
+    let mut here = root;
+    for step in &path.0 {
+        match child(here, step) {
+            Some(next) => here = next,
+            None => return matches!(here.kind(), Kind::Object | Kind::Null),
+        }
+    }
+    false
+}
+
 /// Follows one path segment. If there is no such member, looks for it inside Terraform's wrappers of dynamic values
 /// (see [`wrapped`]), which may be nested.
 fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
@@ -113,6 +126,40 @@ fn index(step: &str) -> Option<usize> {
 fn wrapped(view: View<'_>) -> Option<View<'_>> {
     let is_wrapper = view.members()?.count() == 2 && view.get("type").is_some();
     if is_wrapper { view.get("value") } else { None }
+}
+
+/// Whether a value is Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`, whose member `type` describes the
+/// type of the member `value`: `"string"`, or `["object", {"token": "string"}]`.
+pub fn is_dynamic_value(view: View<'_>) -> bool {
+    wrapped(view).is_some() && view.get("type").is_some_and(is_type)
+}
+
+/// Whether a value is a type as Terraform writes it.
+fn is_type(view: View<'_>) -> bool {
+    let mut open = vec![view];
+    while let Some(view) = open.pop() {
+        if let Some(name) = view.as_str() {
+            if !matches!(&*name, "string" | "number" | "bool" | "dynamic") {
+                return false;
+            }
+            continue;
+        }
+        let constructor = view.index(0).and_then(|name| name.as_str()).unwrap_or_default();
+        let Some(of) = view.index(1) else { return false };
+        match &*constructor {
+            "list" | "set" | "map" => open.push(of),
+            "object" => match of.members() {
+                Some(members) => open.extend(members.map(|(_, of)| of)),
+                None => return false,
+            },
+            "tuple" => match of.elements() {
+                Some(elements) => open.extend(elements),
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// A secret value with its location.
@@ -180,7 +227,11 @@ fn find<'a>(
         let elements = elements.filter(|(_, element)| matters(element));
         open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
         let members = view.members().into_iter().flatten();
-        let members = members.filter(|(_, value)| matters(value));
+        // The description of a type holds no secrets, unless it is marked.
+        let is_dynamic = is_dynamic_value(view);
+        let is_marked = |view: &View<'a>| marked.range(view.range()).next().is_some();
+        let members = members
+            .filter(|(key, value)| matters(value) && (!is_dynamic || key != "type" || is_marked(value)));
         open.extend(members.map(|(key, value)| (child_pointer(&pointer, &key), value)));
     }
     found.sort_by_key(|one| one.view.offset());
@@ -196,7 +247,7 @@ fn is_secret(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> b
         return secrets.cover(&text);
     }
     if let Some(digits) = view.number() {
-        return secrets.contains(digits);
+        return secrets.cover(digits);
     }
     let mut members = view.members().into_iter().flatten();
     !keys_are_names && members.any(|(key, _)| secrets.cover(&key))

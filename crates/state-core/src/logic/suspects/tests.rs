@@ -119,3 +119,35 @@ fn ordinary_values_are_not_suspicious() {
         assert_eq!(suspicion("value", text), None, "{text}");
     }
 }
+
+#[test]
+fn secrets_inside_of_structured_texts_are_recognised() {
+    for (text, expected) in [
+        (
+            r#"[{"name":"app","environment":[{"name":"DB_PASSWORD","value":"hunter22"}]}]"#,
+            Some(Suspicion::FieldName),
+        ),
+        (r#"{"auth":{"apiToken":"hunter22"}}"#, Some(Suspicion::FieldName)),
+        (
+            r#"{"inner":"{\"password\":\"hunter22\"}"}"#,
+            Some(Suspicion::FieldName),
+        ),
+        (
+            "image: app\nauth:\n  password: hunter22\n",
+            Some(Suspicion::FieldName),
+        ),
+        (
+            "env:\n- name: DB_PASSWORD\n  value: hunter22\n",
+            Some(Suspicion::FieldName),
+        ),
+        (
+            "#!/bin/sh\nexport API_TOKEN='hunter22'\n",
+            Some(Suspicion::FieldName),
+        ),
+        (r#"{"password_length":"24","password":"${var.password}"}"#, None),
+        ("password: <filled in later>\nname: app\n", None),
+        (r#"{"password":"#, None),
+    ] {
+        assert_eq!(suspicion("text", text), expected, "{text}");
+    }
+}

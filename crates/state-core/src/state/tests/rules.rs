@@ -303,3 +303,27 @@ fn resolved_entry_is_kept_when_later_steps_are_recorded() {
     assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
     assert_eq!(bench.order(), ["a", "c", "b"]);
 }
+
+#[test]
+fn many_inserted_dependents_do_not_hide_another_one() {
+    let names: Vec<String> = (0..30).map(|number| format!("n{number:02}")).collect();
+    let mut entries = vec![resource("a", &[])];
+    entries.extend(names.iter().map(|name| resource(name, &["a"])));
+    entries.push(resource("old", &["a"]));
+    let bench = Bench::with(entries);
+    let mut changes = vec![EditChange::Remove(live("a"))];
+    changes.extend(names.iter().map(|name| EditChange::Put {
+        target: live(name),
+        entry: Arc::new(resource(name, &["a"])),
+    }));
+    let refused = bench.state.clone().edited(&changes).unwrap_err();
+    let named = |name: &str| {
+        refused
+            .iter()
+            .any(|violation| violation.entry == Some(live(name)))
+    };
+    assert!(
+        names.iter().all(|name| named(name)) && named("old"),
+        "{refused:?}"
+    );
+}

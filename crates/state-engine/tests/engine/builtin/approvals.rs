@@ -167,10 +167,15 @@ async fn approval_is_not_valid_for_a_changed_command() {
 impl ProviderHarness {
     /// Records a resource without running its commands.
     async fn record(&self, goal: Goal) {
+        self.record_with_id(goal, "forged").await;
+    }
+
+    /// Records a resource with an id, without calling its provider.
+    async fn record_with_id(&self, goal: Goal, id: &str) {
         let session = self.stack.lock("test").await.unwrap();
         let mut entry = state_engine::state_core::Entry::leaf(goal.address, &goal.kind);
         entry.inputs = Some(goal.inputs);
-        entry.id = Some("forged".to_owned());
+        entry.id = Some(id.to_owned());
         let request = state_manager::UpdateRequest::new(state_engine::state_core::UpdateKind::Edit);
         let update = session.start_update(request).await.unwrap();
         let mutation = update
@@ -254,4 +259,68 @@ async fn preview_lists_commands_that_need_approval() {
     assert!(plan.report().succeeded(), "{plan:?}");
     assert!(!approvals.is_complete());
     assert_eq!(harness.text("log"), "");
+}
+
+impl ProviderHarness {
+    /// A harness whose state names a file of the user under `id` or, without an id, in its inputs.
+    async fn with_recorded_file(kind: &str, named: &str) -> Self {
+        let harness = Self::new().await;
+        harness.put("identity", "AGE-SECRET-KEY");
+        let inputs = format!(r#"{{"content":"","path":{:?}}}"#, harness.id(named));
+        let goal = goal("f", kind, &inputs);
+        harness.record_with_id(goal, &harness.id("identity")).await;
+        harness
+    }
+}
+
+#[tokio::test]
+async fn file_that_only_the_state_names_is_not_read_or_deleted() {
+    // The inputs name the file itself, or another one than the id.
+    for named in ["identity", "other"] {
+        let harness = ProviderHarness::with_recorded_file("file", named).await;
+        let recorded = harness.entry("f").await;
+        for operation in [Operation::Refresh, Operation::Destroy, update(&[])] {
+            let run = harness.strange_run();
+            let approvals = run.approvals.clone();
+            let report = harness.run(operation, run).await;
+            assert!(report.revision.is_none(), "{report:?}");
+            assert_eq!(approvals.refused().len(), 1);
+            assert_eq!(harness.text("identity"), "AGE-SECRET-KEY");
+            assert_eq!(harness.entry("f").await, recorded);
+        }
+        let mut preview = harness.strange_run();
+        preview.options.refresh = true;
+        let basis = Basis::tip(&harness.stack).await.unwrap();
+        let plan = harness.engine.plan(basis, update(&[]), preview).await.unwrap();
+        assert!(!format!("{:?}", plan.into_report()).contains("AGE-SECRET"));
+    }
+}
+
+#[tokio::test]
+async fn approved_or_declared_file_is_read_and_deleted() {
+    let harness = ProviderHarness::with_recorded_file("file", "identity").await;
+    let run = harness.strange_run();
+    run.approvals.approve([harness.approvals_of("f", "path").await]);
+    assert!(harness.run(Operation::Refresh, run.clone()).await.succeeded());
+    assert!(harness.run(Operation::Destroy, run).await.succeeded());
+    assert!(!harness.path("identity").exists());
+
+    let harness = ProviderHarness::with_recorded_file("file", "identity").await;
+    let mut run = harness.strange_run();
+    run.options.refresh = true;
+    let declared = goal("f", "file", r#"{"content":"mine","path":"identity"}"#);
+    assert!(harness.run(update(&[declared]), run).await.succeeded());
+    assert_eq!(harness.text("identity"), "mine");
+}
+
+#[tokio::test]
+async fn directory_that_only_the_state_names_is_not_deleted() {
+    let harness = ProviderHarness::new().await;
+    std::fs::create_dir(harness.path("mine")).unwrap();
+    let inputs = format!(r#"{{"path":{:?}}}"#, harness.id("mine"));
+    let id = harness.id("mine");
+    harness.record_with_id(goal("d", "directory", &inputs), &id).await;
+    let report = harness.run(Operation::Destroy, harness.strange_run()).await;
+    assert!(report.revision.is_none(), "{report:?}");
+    assert!(harness.path("mine").is_dir());
 }

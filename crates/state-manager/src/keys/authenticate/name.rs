@@ -9,7 +9,7 @@
 //! A rotation adds the new tag before the head names the new key, so one key is sufficient at any moment. Pointers of
 //! names that the stack gave up aren't tagged again: they prove nothing that the head doesn't say.
 
-use super::{UncheckedHead, open};
+use super::{UncheckedHead, open_head};
 use crate::context::{StackContext, StoreContext};
 use crate::keys::wrapped;
 use state_core::backend::{NamePointer, NameTarget};
@@ -52,7 +52,7 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
         // The caller's demands are on the stack that has the name.
         false => store.stack(pointer.name.clone(), lineage).without_expectations(),
     };
-    let opened = open(&stack, head).await?;
+    let opened = open_head(&stack, head).await?;
     if let Some(key) = &opened.key {
         match has_name || is_bound {
             true => require_tag(pointer, &**key)?,

@@ -1,0 +1,342 @@
+//! The catalogue of forgeries: what an attacker without the data key makes of each kind of stored object.
+//!
+//! A row is a function from the whole store to edits. The rows recompute every public digest and chain, so that only a
+//! tag, a digest in an authenticated object, or the memory of a client can reveal them. A forgery that shows foreign
+//! content contains the text [`MARKER`], which no honest client ever writes.
+//!
+//! A backend outside of this repository runs the catalogue over its own adapter: see [`schedule`](super::schedule).
+
+pub use super::loot::{Loot, MARKER};
+
+use super::journals::{DraftFrame, ForgedTag, StoredJournal, invented, planted};
+use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, replays};
+use crate::backend::NameTarget;
+use crate::journal::FrameKind;
+use crate::{Lineage, Nonce};
+use bytes::Bytes;
+use serde_json::json;
+use std::sync::Arc;
+
+/// A forgery, with the kind of object before whose requests it is worth trying.
+#[derive(Clone, Debug)]
+pub struct CatalogueEntry {
+    /// The kind of object.
+    pub kind: StoredKind,
+    /// A short description for messages, unique among the forgeries of its kind.
+    pub name: String,
+    /// The forgery as an action on an object of that kind.
+    pub action: Action,
+}
+
+/// Every forgery for this attacker.
+pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
+    let mut rows = Rows {
+        loot: Arc::clone(loot),
+        entries: Vec::new(),
+    };
+    for kind in StoredKind::ALL {
+        rows.any(kind);
+        match kind {
+            StoredKind::Head => rows.heads(),
+            StoredKind::Journal => rows.journals(),
+            StoredKind::Name => rows.names(),
+            StoredKind::HistoryPage => rows.pages(),
+            StoredKind::Snapshot => rows.snapshots(),
+            StoredKind::Key => rows.keys(),
+            StoredKind::Format | StoredKind::Meta | StoredKind::Lock => rows.small_documents(kind),
+            StoredKind::Log | StoredKind::Outputs => rows.numbered(kind),
+        }
+    }
+    rows.replays();
+    rows.entries
+}
+
+/// An action that chooses one of the forgeries for whatever object it meets. The same `choice` chooses the same one.
+pub fn any_of(catalogue: Arc<Vec<CatalogueEntry>>, choice: u64) -> Action {
+    Action::Rewrite(Rewrite::new("any forgery", move |store, object| {
+        let chosen = choose(&catalogue, choice, object);
+        chosen.map(|entry| entry.edits(store, object)).unwrap_or_default()
+    }))
+}
+
+/// The forgery that [`any_of`] chooses for an object; none for an object of an unknown kind.
+pub fn choose<'a>(catalogue: &'a [CatalogueEntry], choice: u64, object: &str) -> Option<&'a CatalogueEntry> {
+    let kind = StoredKind::of(object)?;
+    let of_kind: Vec<_> = catalogue.iter().filter(|entry| entry.kind == kind).collect();
+    let at = choice.checked_rem(of_kind.len() as u64)?;
+    of_kind.get(usize::try_from(at).ok()?).copied()
+}
+
+impl CatalogueEntry {
+    /// The edits of the forgery in a store.
+    pub fn edits(&self, store: &StoreImage, object: &str) -> Vec<Edit> {
+        match &self.action {
+            Action::Rewrite(rewrite) => rewrite.apply(store, object),
+            _ => Vec::new(),
+        }
+    }
+}
+
+struct Rows {
+    loot: Arc<Loot>,
+    entries: Vec<CatalogueEntry>,
+}
+
+impl Rows {
+    fn add(
+        &mut self,
+        kind: StoredKind,
+        name: impl Into<String>,
+        edits: impl Fn(&StoreImage, &str, &Loot) -> Vec<Edit> + Send + Sync + 'static,
+    ) {
+        let (name, loot) = (name.into(), Arc::clone(&self.loot));
+        let action = Action::Rewrite(Rewrite::new(name.clone(), move |store, object| {
+            edits(store, object, &loot)
+        }));
+        self.entries.push(CatalogueEntry { kind, name, action });
+    }
+
+    /// What can be done to an object of any kind.
+    fn any(&mut self, kind: StoredKind) {
+        self.add(kind, "deleted", |_, object, _| vec![Edit::delete(object)]);
+        self.add(kind, "flipped bit", |store, object, _| {
+            documents::flipped(store, object)
+        });
+        self.add(kind, "empty", |_, object, _| {
+            vec![Edit::put(object, Bytes::new())]
+        });
+        self.add(kind, "neighbour", |store, object, _| {
+            documents::neighbour(store, object)
+        });
+        self.add(kind, "object of another stack", documents::of_other_stack);
+    }
+
+    fn heads(&mut self) {
+        for (name, change) in heads::HEADS {
+            self.add(StoredKind::Head, *name, |store, _, loot| {
+                heads::forged(store, loot, *change)
+            });
+        }
+        self.add(StoredKind::Head, "head of another stack", |store, _, loot| {
+            heads::of_other_stack(store, loot)
+        });
+        for at in 0..self.loot.earlier.len() {
+            let name = format!("head of stage {at} with the present epoch");
+            self.add(StoredKind::Head, name, move |store, _, loot| {
+                heads::older_with_epoch(store, &loot.earlier[at], loot)
+            });
+        }
+    }
+
+    fn journals(&mut self) {
+        for (name, change) in CHANGES {
+            for tag in [ForgedTag::Copied, ForgedTag::Stripped, ForgedTag::Former] {
+                for is_head_adapted in [false, true] {
+                    if tag == ForgedTag::Former && self.loot.former.is_none() {
+                        continue;
+                    }
+                    let head = if is_head_adapted {
+                        "head adapted"
+                    } else {
+                        "head kept"
+                    };
+                    let name = format!("{name}, {}, {head}", tag.name());
+                    self.add(StoredKind::Journal, name, move |store, _, loot| {
+                        let Some(mut journal) = StoredJournal::read(store, loot.lineage) else {
+                            return Vec::new();
+                        };
+                        change(&mut journal);
+                        journal.edits(store, loot, tag, is_head_adapted)
+                    });
+                }
+            }
+        }
+    }
+
+    fn names(&mut self) {
+        let kind = StoredKind::Name;
+        self.add(kind, "removed", |store, object, _| {
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Removed(pointer.subject());
+            })
+        });
+        self.add(kind, "removed, tag under a former key", |store, object, loot| {
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Removed(pointer.subject());
+                pointer.tags.clear();
+                if let Some(former) = &loot.former {
+                    pointer.sign(&**former);
+                }
+            })
+        });
+        self.add(kind, "no tags", |store, object, _| {
+            documents::pointer(store, object, |pointer| pointer.tags.clear())
+        });
+        self.add(kind, "moved to another name", |store, object, loot| {
+            let Some(name) = loot.other_name.clone() else {
+                return Vec::new();
+            };
+            documents::pointer(store, object, |pointer| {
+                let lineage = pointer.subject();
+                pointer.target = NameTarget::MovedTo { lineage, name };
+            })
+        });
+        self.add(kind, "another stack", |store, object, loot| {
+            let Some(other) = loot.other else {
+                return Vec::new();
+            };
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Lineage(other);
+            })
+        });
+        self.add(kind, "a stack that doesn't exist", |store, object, _| {
+            let lineage = Lineage::from_bits([0x66; 16]);
+            documents::pointer(store, object, |pointer| {
+                pointer.target = NameTarget::Lineage(lineage);
+            })
+        });
+        self.add(kind, "another nonce", |store, object, _| {
+            documents::pointer(store, object, |pointer| {
+                pointer.nonce = Nonce::from_bytes([0x66; 16]);
+            })
+        });
+        self.add(kind, "another name for the stack", |store, object, _| {
+            documents::moved_name(store, object)
+        });
+    }
+
+    fn pages(&mut self) {
+        let kind = StoredKind::HistoryPage;
+        self.add(kind, "forged revision", |store, object, _| {
+            documents::page(store, object)
+        });
+        self.add(kind, "forged revision that the head names", documents::named_page);
+        self.add(kind, "planted page", documents::planted_page);
+    }
+
+    fn snapshots(&mut self) {
+        let kind = StoredKind::Snapshot;
+        self.add(kind, "forged content", |store, object, _| {
+            documents::snapshot(store, object)
+        });
+        self.add(kind, "forged content that the head names", |store, _, loot| {
+            documents::named_snapshot(store, loot)
+        });
+    }
+
+    fn keys(&mut self) {
+        self.add(StoredKind::Key, "key of the attacker", |_, object, loot| {
+            let wrapped = loot.wrapped.iter();
+            wrapped.map(|bytes| Edit::put(object, bytes.clone())).collect()
+        });
+        self.numbered(StoredKind::Key);
+    }
+
+    fn numbered(&mut self, kind: StoredKind) {
+        self.add(kind, "repeated under a later number", |store, object, _| {
+            documents::later_number(store, object)
+        });
+    }
+
+    fn small_documents(&mut self, kind: StoredKind) {
+        self.add(kind, "another lineage or layout", |store, object, _| {
+            documents::body(store, object, |body| {
+                documents::set(body, "lineage", json!(Lineage::from_bits([0x66; 16]).to_string()));
+                documents::set(body, "layout", json!(99));
+                documents::set(body, "released", json!(true));
+            })
+        });
+        self.add(kind, "a later epoch", |store, object, _| {
+            documents::body(store, object, |body| {
+                let epoch = body.get("epoch").and_then(serde_json::Value::as_u64).unwrap_or(0);
+                documents::set(body, "epoch", json!(epoch + 1));
+                documents::set(body, "released", json!(false));
+            })
+        });
+    }
+
+    fn replays(&mut self) {
+        for at in 0..self.loot.earlier.len() {
+            for kind in StoredKind::ALL {
+                self.add(kind, format!("object of stage {at}"), move |_, object, loot| {
+                    replays::object(&loot.earlier[at], object)
+                });
+            }
+            self.add(
+                StoredKind::Head,
+                format!("store of stage {at}"),
+                move |store, _, loot| replays::store(store, &loot.earlier[at]),
+            );
+            for kind in [StoredKind::Head, StoredKind::Journal, StoredKind::Key] {
+                self.add(kind, format!("stack of stage {at}"), move |store, _, loot| {
+                    replays::stack(store, &loot.earlier[at], loot)
+                });
+            }
+            self.add(
+                StoredKind::Journal,
+                format!("journal of stage {at}"),
+                move |store, _, loot| replays::journal(store, &loot.earlier[at], loot),
+            );
+        }
+    }
+}
+
+/// Edits a data frame, counted from the end.
+fn edit(journal: &mut StoredJournal, from_the_end: usize) {
+    if let Some(at) = journal.data().into_iter().rev().nth(from_the_end) {
+        let forged: DraftFrame = planted(&journal.frames[at]);
+        journal.frames[at] = forged;
+    }
+}
+
+type JournalForgery = (&'static str, fn(&mut StoredJournal));
+
+/// Changes of a journal. The chain is recomputed afterwards.
+const CHANGES: &[JournalForgery] = &[
+    ("last frame dropped", |journal| {
+        if let Some(at) = journal.data().pop() {
+            journal.frames.remove(at);
+        }
+    }),
+    ("frame in the middle dropped", |journal| {
+        let data = journal.data();
+        if let Some(at) = data.get(data.len() / 2) {
+            journal.frames.remove(*at);
+        }
+    }),
+    ("frame repeated", |journal| {
+        if let Some(at) = journal.data().pop() {
+            let frame = journal.frames[at].clone();
+            journal.frames.push(frame);
+        }
+    }),
+    ("frames exchanged", |journal| {
+        if let [.., one, other] = journal.data()[..] {
+            journal.frames.swap(one, other);
+        }
+    }),
+    ("last frame edited", |journal| edit(journal, 0)),
+    ("earlier frame edited", |journal| edit(journal, 2)),
+    ("frame appended", |journal| {
+        if let Some(at) = journal.data().pop() {
+            let frame = planted(&journal.frames[at]);
+            journal.frames.push(frame);
+        }
+    }),
+    ("invented frame appended", |journal| {
+        let frame = invented(journal);
+        journal.frames.extend(frame);
+    }),
+    ("all frames after the first dropped", |journal| {
+        journal.frames.truncate(2);
+    }),
+    ("fence appended", |journal| {
+        let fence = journal
+            .frames
+            .iter()
+            .rfind(|frame| frame.kind == FrameKind::Fence);
+        if let Some(fence) = fence.cloned() {
+            journal.frames.push(fence);
+        }
+    }),
+];

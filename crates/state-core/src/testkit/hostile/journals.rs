@@ -1,0 +1,257 @@
+//! Forged journals: frames are changed, and the chain, the fences and the head are recomputed. Only the tags of frames
+//! and head remain out of reach.
+
+use super::frames::{fence, folder, frames};
+use super::image::head_of;
+use super::loot::{Loot, MARKER};
+use super::{Edit, StoreImage};
+use crate::digest::KeyId;
+use crate::journal::{Frame, FrameKind, Previous, decode_records, encode_records};
+use crate::sealing::{MacKey, Tag, TagDomain};
+use crate::{
+    Base, Digest, Enveloped, Epoch, Head, Invalidation, Lineage, Nonce, Record, Slot, Timestamp, UpdateId,
+};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// What a forged frame shows as its tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ForgedTag {
+    /// The tag of the original frame, which belongs to another chain.
+    Copied,
+    /// No tag and no key.
+    Stripped,
+    /// A tag under a key that the attacker once held.
+    Former,
+}
+
+impl ForgedTag {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Copied => "copied tag",
+            Self::Stripped => "no tag",
+            Self::Former => "tag under a former key",
+        }
+    }
+}
+
+/// A frame before its bytes are computed.
+#[derive(Clone, Debug)]
+pub(super) struct DraftFrame {
+    pub(super) kind: FrameKind,
+    pub(super) payload: Vec<u8>,
+    epoch: Epoch,
+    nonce: Nonce,
+    key: Option<KeyId>,
+    tag: [u8; Tag::SHORT],
+    /// The chain of the stored frame.
+    chain: Digest,
+    /// The segment, or the slot, that holds the frame.
+    object: String,
+}
+
+impl DraftFrame {
+    fn of(frame: &Frame, object: &str) -> Self {
+        let tag = match frame.key_id() {
+            Some(_) => frame.bytes().last_chunk().copied().unwrap_or_default(),
+            None => [0; Tag::SHORT],
+        };
+        Self {
+            kind: frame.kind(),
+            payload: frame.payload().to_vec(),
+            epoch: frame.epoch(),
+            nonce: frame.nonce(),
+            key: frame.key_id(),
+            tag,
+            chain: *frame.chain(),
+            object: object.to_owned(),
+        }
+    }
+}
+
+/// A key that repeats a tag without knowing the secret.
+#[derive(Debug)]
+struct CopiedTag {
+    id: KeyId,
+    tag: [u8; Tag::SHORT],
+}
+
+impl MacKey for CopiedTag {
+    fn id(&self) -> KeyId {
+        self.id
+    }
+
+    fn tag(&self, _: TagDomain, _: &[u8]) -> Tag {
+        let mut whole = [0; 32];
+        whole[..Tag::SHORT].copy_from_slice(&self.tag);
+        Tag::from_bytes(whole)
+    }
+}
+
+/// The journal of a stack in a store: whole segments, or one object per slot.
+pub(super) struct StoredJournal {
+    lineage: Lineage,
+    /// The slot of the first frame, and the chain before it.
+    start: (Slot, Digest),
+    pub(super) frames: Vec<DraftFrame>,
+}
+
+impl StoredJournal {
+    /// Reads the journal as far as it can be followed.
+    pub(super) fn read(store: &StoreImage, lineage: Lineage) -> Option<Self> {
+        let stored = frames(store, lineage);
+        let (_, before, first) = stored.first()?;
+        Some(Self {
+            lineage,
+            start: (first.slot(), *before),
+            frames: stored
+                .iter()
+                .map(|(object, _, frame)| DraftFrame::of(frame, object))
+                .collect(),
+        })
+    }
+
+    /// The positions of the data frames, oldest first.
+    pub(super) fn data(&self) -> Vec<usize> {
+        let is_data = |at: &usize| self.frames[*at].kind == FrameKind::Data;
+        (0..self.frames.len()).filter(is_data).collect()
+    }
+
+    /// The edits that turn the stored journal into this one; with `is_head_adapted`, the head names the new chain.
+    pub(super) fn edits(
+        &self,
+        store: &StoreImage,
+        loot: &Loot,
+        tag: ForgedTag,
+        is_head_adapted: bool,
+    ) -> Vec<Edit> {
+        let (written, ends) = self.encode(loot, tag);
+        let is_of_journal = |object: &str| object.len() > folder(self.lineage).len();
+        let mut edits: Vec<Edit> = store
+            .below(&folder(self.lineage))
+            .filter(|(object, _)| is_of_journal(object) && !written.contains_key(*object))
+            .map(|(object, _)| Edit::delete(object))
+            .collect();
+        edits.extend(
+            written
+                .into_iter()
+                .map(|(object, bytes)| Edit::put(object, bytes)),
+        );
+        if let Some(mut head) = store.head(self.lineage).filter(|_| is_head_adapted) {
+            adapt(&mut head, &ends);
+            edits.push(Edit::put(head_of(self.lineage), head.encode()));
+        }
+        edits
+    }
+
+    /// The objects of the journal, and for each chain of the stored journal the slot and the chain that replace it.
+    fn encode(
+        &self,
+        loot: &Loot,
+        tag: ForgedTag,
+    ) -> (BTreeMap<String, Bytes>, BTreeMap<Digest, (Slot, Digest)>) {
+        let (mut slot, mut chain) = self.start;
+        let (mut written, mut ends) = (BTreeMap::<String, Vec<u8>>::new(), BTreeMap::new());
+        let mut last: Option<(String, String)> = None;
+        for draft in &self.frames {
+            let is_segment = draft.object.to_ascii_lowercase().ends_with(".log");
+            let object = match &last {
+                Some((stored, object)) if is_segment && *stored == draft.object => object.clone(),
+                _ if is_segment => format!("{}{:020}-{}.log", folder(self.lineage), slot.get(), draft.epoch),
+                _ => format!("{}{:020}", folder(self.lineage), slot.get()),
+            };
+            let mut payload = draft.payload.clone();
+            if let Some(mut fence) = fence(&payload).filter(|_| draft.kind == FrameKind::Fence) {
+                fence.chain = chain;
+                if let (Some(previous), Some((_, segment))) = (&mut fence.previous, &last) {
+                    *previous = Previous {
+                        segment: segment.rsplit('/').next().unwrap_or_default().to_owned(),
+                        length: written.get(segment).map_or(0, |bytes| bytes.len() as u64),
+                        last_slot: Slot(slot.get().saturating_sub(1)),
+                    };
+                }
+                payload = fence.encode();
+            }
+            let copied = draft.key.map(|id| CopiedTag { id, tag: draft.tag });
+            let key: Option<&dyn MacKey> = match (draft.kind, tag) {
+                (FrameKind::Fence, _) | (_, ForgedTag::Stripped) => None,
+                (_, ForgedTag::Copied) => copied.as_ref().map(|key| key as &dyn MacKey),
+                (_, ForgedTag::Former) => loot.former.as_ref().map(|key| &**key as &dyn MacKey),
+            };
+            let Ok(frame) = Frame::tagged(key, draft.kind, draft.epoch, slot, draft.nonce, &payload, &chain)
+            else {
+                break;
+            };
+            chain = *frame.chain();
+            ends.insert(draft.chain, (slot, chain));
+            written
+                .entry(object.clone())
+                .or_default()
+                .extend_from_slice(frame.bytes());
+            last = Some((draft.object.clone(), object));
+            slot = slot.next();
+        }
+        let written = written.into_iter().map(|(object, bytes)| (object, bytes.into()));
+        (written.collect(), ends)
+    }
+}
+
+/// A frame with one more record: an entry that no holder of the key created.
+pub(super) fn planted(frame: &DraftFrame) -> DraftFrame {
+    let mut forged = frame.clone();
+    forged.nonce = Nonce::from_bytes([0x66; 16]);
+    // The marker has the form of any text of the payload, so the record stays one that readers know.
+    forged.payload = replaced(&frame.payload);
+    forged
+}
+
+/// A frame that is valid after the end of any update: it begins an update and marks the resources as unreliable, on
+/// behalf of the attacker.
+pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
+    let last = journal.data().pop()?;
+    let records = |at: &usize| decode_records("frame", &journal.frames[*at].payload).unwrap_or_default();
+    let records: Vec<Record> = journal.data().iter().flat_map(records).collect();
+    let start = records
+        .iter()
+        .rfind(|record| matches!(record, Record::UpdateStart(_)))?;
+    let mark = Record::Invalidate(Invalidation {
+        update: UpdateId::from_bits([0x66; 16]),
+        since: Timestamp::new(MARKER),
+    });
+    Some(DraftFrame {
+        nonce: Nonce::from_bytes([0x67; 16]),
+        payload: encode_records([start, &mark]),
+        ..journal.frames[last].clone()
+    })
+}
+
+/// The payload with the last address replaced by the attacker's.
+fn replaced(payload: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(payload);
+    let member = "\"address\":\"";
+    let Some(at) = text.rfind(member).map(|at| at + member.len()) else {
+        // No entry in this frame: the holder in the metadata of the update.
+        return text.replace("\"tester\"", &format!("\"{MARKER}\"")).into_bytes();
+    };
+    let end = text[at..].find('"').map_or(text.len(), |length| at + length);
+    format!("{}{MARKER}{}", &text[..at], &text[end..]).into_bytes()
+}
+
+fn adapt(head: &mut Head, ends: &BTreeMap<Digest, (Slot, Digest)>) {
+    let adapt_base = |base: &mut Base| {
+        if let Some((slot, chain)) = ends.get(&base.chain) {
+            (base.start, base.chain) = (slot.next(), *chain);
+        }
+    };
+    adapt_base(&mut head.base);
+    head.rev_base.iter_mut().for_each(adapt_base);
+    if let Some(collection) = &mut head.collection {
+        adapt_base(&mut collection.base);
+    }
+    if let Some(watermark) = &mut head.watermark {
+        match ends.get(&watermark.chain) {
+            Some((slot, chain)) => (watermark.slot, watermark.chain) = (*slot, *chain),
+            None => head.watermark = None,
+        }
+    }
+}

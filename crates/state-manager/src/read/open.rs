@@ -1,0 +1,200 @@
+//! Opens a stack: the only way from stored bytes to a head or a journal, for readers and writers.
+//!
+//! ```text
+//!  read ─► authenticate ─► expectations ─► compare with the memory ─► remember ─► observer
+//!          tags, pinned     key, revision   serial, epoch, end,         MAC or
+//!          key and policy                   chain of the journal        plain only
+//! ```
+//! A function outside of `read` can't skip a step, because the readers of the module `stored` are private to `read`.
+
+use crate::context::StackContext;
+use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, UncheckedHead};
+use crate::keys::proof::Proof;
+use crate::keys::trust::{self, PinComparison};
+use crate::read::descent;
+use crate::read::history_floor::{ATTEMPTS, whole_journal};
+use crate::read::replay::{self, ReplayResult};
+use crate::read::sealing_changes;
+use crate::read::stored::{self, UncheckedJournal};
+use crate::read::tip::Tip;
+use crate::standing::Standing;
+use state_core::{Head, Lineage, Result, Serial};
+
+/// The part of a journal that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// From the head's base on.
+    Live,
+    /// From the beginning of the remaining history on.
+    Whole,
+}
+
+/// Head and journal of a stack, and how far this client may rely on them.
+#[derive(Debug)]
+pub(crate) struct OpenedStack {
+    pub(crate) journal: OpenedJournal,
+    pub(crate) standing: Standing,
+}
+
+impl OpenedStack {
+    /// Requires that the stack wasn't rolled back, for a caller that writes what it read: to another store, or under
+    /// the stack's key.
+    ///
+    /// # Errors
+    /// `Distrusted` if the stack was rolled back.
+    pub(crate) fn require_current(self, stack: &StackContext) -> Result<OpenedJournal> {
+        match self.standing.regression {
+            None => Ok(self.journal),
+            Some(regression) => Err(trust::distrusted(stack, regression)),
+        }
+    }
+}
+
+/// Opens a stack without replaying its journal.
+///
+/// # Errors
+/// `Sealed` and `Distrusted` when the stack isn't authentic; `Distrusted` and `Conflict` when it doesn't meet the
+/// caller's expectations.
+pub(crate) async fn journal(stack: &StackContext, extent: Extent) -> Result<OpenedStack> {
+    let journal = match extent {
+        Extent::Live => stored::journal(stack, None).await?,
+        Extent::Whole => whole_journal(stack).await?,
+    };
+    descent::require(stack, &journal).await?;
+    let serial = known_serial(stack, &journal).await?;
+    let standing = compare(stack, &journal, serial, None).await?;
+    Ok(OpenedStack { journal, standing })
+}
+
+/// Opens a stack and returns its head, for a question that the head alone answers.
+///
+/// # Errors
+/// As [`journal`].
+pub(crate) async fn head(stack: &StackContext) -> Result<Authenticated<Head>> {
+    Ok(journal(stack, Extent::Live).await?.journal.head)
+}
+
+/// Opens a stack and replays its journal.
+///
+/// # Errors
+/// As [`journal`], and `Corrupt` when the state can't be replayed.
+pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
+    let mut attempt = 1;
+    loop {
+        let journal = UncheckedJournal::read(stack, None).await?;
+        let base = journal.base().clone();
+        match replayed(stack, journal).await {
+            // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
+            // snapshot.
+            Err(error) if attempt < ATTEMPTS => {
+                if stored::head(stack).await?.head.base == base {
+                    // The base is unchanged, so the error isn't caused by a concurrent writer.
+                    return Err(error);
+                }
+                attempt += 1;
+            }
+            other => {
+                let (journal, tip) = other?;
+                let serial = tip.replayed.state.serial();
+                let standing = compare(stack, &journal, serial, Some(&tip)).await?;
+                return Ok((tip, standing));
+            }
+        }
+    }
+}
+
+async fn replayed(stack: &StackContext, journal: UncheckedJournal) -> Result<(OpenedJournal, Tip)> {
+    let journal = journal.open(stack).await?;
+    descent::require(stack, &journal).await?;
+    let tip = Tip::of(stack, &journal).await?;
+    Ok((journal, tip))
+}
+
+/// Accepts and replays the journal that was read under a new lock.
+///
+/// # Errors
+/// As [`tip`], and `Distrusted` if the stack was rolled back: a writer would continue a history that this client knows
+/// to be outdated.
+pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) -> Result<ReplayResult> {
+    descent::require(stack, journal).await?;
+    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
+    match advance(stack, journal, replayed.state.serial(), None).await? {
+        None => Ok(replayed),
+        Some(regression) => Err(trust::distrusted(stack, regression)),
+    }
+}
+
+/// Reads the head alone, for two callers: one that is about to take the lock, under which the stack is opened, and one
+/// that opens sealed values of a state that it read, each of which has its own tag. The head's key, policy and tag are
+/// checked; expectations of a revision and the position aren't.
+pub(crate) async fn head_alone(stack: &StackContext) -> Result<Authenticated<Head>> {
+    Ok(stored::head(stack).await?.head)
+}
+
+/// Reads the head of another stack of the same store, to learn its name and whether it was removed. Its state must be
+/// read with [`tip`].
+pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(StackContext, OpenedHead)> {
+    let head = UncheckedHead::read(stack.store(), lineage).await?;
+    let sibling = stack.sibling(head.name().clone(), lineage);
+    let opened = authenticate::open_head(&sibling, head.into_untrusted()).await?;
+    Ok((sibling, opened))
+}
+
+/// The serial to compare and to remember when the journal isn't replayed: the remembered one. The end of the journal
+/// and its chain detect every rollback that the serial would. On first contact the journal is replayed once.
+async fn known_serial(stack: &StackContext, journal: &OpenedJournal) -> Result<Serial> {
+    let Some(known_stacks) = stack.known_stacks() else {
+        return Ok(Serial::ZERO);
+    };
+    if let Some(pin) = known_stacks.seen(stack.lineage()).await? {
+        return Ok(pin.serial);
+    }
+    if journal.head.proof() == Proof::Unchecked {
+        return Ok(Serial::ZERO);
+    }
+    // The key of a stack whose state is damaged must be remembered too, so an error counts as an unknown serial.
+    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await;
+    Ok(replayed.map_or(Serial::ZERO, |replayed| replayed.state.serial()))
+}
+
+/// Compares an authenticated journal with what this client remembers, remembers it, and tells the observer.
+async fn compare(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    serial: Serial,
+    tip: Option<&Tip>,
+) -> Result<Standing> {
+    let standing = Standing {
+        authenticity: journal.head.proof().into(),
+        regression: advance(stack, journal, serial, tip).await?,
+    };
+    if let Some(observer) = stack.observer() {
+        observer.opened(stack.name(), &standing);
+    }
+    Ok(standing)
+}
+
+/// Advances the pin, and reports a change of policy or recipients, for whose origin the journal is replayed unless `tip`
+/// is at hand. Returns a description of the regression if the stack was rolled back.
+async fn advance(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    serial: Serial,
+    tip: Option<&Tip>,
+) -> Result<Option<String>> {
+    let change = match trust::advance_pin(stack, &journal.position(serial)).await? {
+        PinComparison::Advanced => return Ok(None),
+        PinComparison::RolledBack(regression) => return Ok(Some(regression)),
+        PinComparison::Changed(change) => change,
+    };
+    let replayed = match tip {
+        Some(_) => None,
+        None => Tip::of(stack, journal).await.ok(),
+    };
+    match tip.or(replayed.as_ref()) {
+        Some(tip) => sealing_changes::report(stack, tip, change).await,
+        // Damage of the state must not hide the change itself.
+        None => change.report(stack).await,
+    }
+    Ok(None)
+}

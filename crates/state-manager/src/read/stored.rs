@@ -1,0 +1,46 @@
+//! Reads heads and journals from the backend and authenticates them. Private to `read`: it compares nothing with what
+//! the client remembers. [`open`](super::open) uses it, and reads that follow an opened one.
+
+use crate::context::StackContext;
+use crate::keys::authenticate::{self, OpenedHead, OpenedJournal};
+use state_core::backend::{JournalView, Tail};
+use state_core::head::Collection;
+use state_core::{Base, Result, Slot};
+
+/// Reads the head of a stack and authenticates it.
+pub(super) async fn head(stack: &StackContext) -> Result<OpenedHead> {
+    let head = stack.backend().read_head(stack.lineage()).await?;
+    authenticate::open_head(stack, head).await
+}
+
+/// Reads head and journal, and authenticates them. The journal begins at slot `from`, or at the head's base if `from`
+/// is none.
+pub(super) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<OpenedJournal> {
+    UncheckedJournal::read(stack, from).await?.open(stack).await
+}
+
+/// Head and journal of one moment, as the store returned them.
+pub(super) struct UncheckedJournal(JournalView);
+
+impl UncheckedJournal {
+    /// Reads the head and the journal. The journal begins at slot `from`, or at the head's base if `from` is none.
+    pub(super) async fn read(stack: &StackContext, from: Option<Slot>) -> Result<Self> {
+        let view = stack.backend().read_journal(stack.lineage(), from).await;
+        view.map(Self)
+    }
+
+    /// The base in the head. A reader compares it with a later head to detect a checkpoint during its read.
+    pub(super) const fn base(&self) -> &Base {
+        &self.0.head.base
+    }
+
+    /// The end of the journal and the last collection. A reader compares both with a later read to detect a change.
+    pub(super) fn end(&self) -> (Tail, Option<Collection>) {
+        (self.0.tail, self.0.head.collection.clone())
+    }
+
+    /// Authenticates head and frames.
+    pub(super) async fn open(self, stack: &StackContext) -> Result<OpenedJournal> {
+        authenticate::open_journal(stack, self.0).await
+    }
+}

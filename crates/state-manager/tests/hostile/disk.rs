@@ -1,0 +1,88 @@
+//! Stores in memory that can be copied, as files and as objects, with an attacker below the backend.
+
+use state_backend_fs::testkit::{HostileFs, SimulatedFs};
+use state_backend_object_store::object_store::ObjectStore;
+use state_backend_object_store::object_store::memory::InMemory;
+use state_backend_object_store::object_store::path::Path;
+use state_backend_object_store::testkit::HostileStore;
+use state_backend_object_store::{ObjectBackend, Options};
+use state_core::backend::Opening;
+use state_core::testkit::hostile::{Attacker, StoreImage};
+use state_core::{Backend, Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ROOT: &str = "/store";
+
+/// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The kind of backend of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Files,
+    Objects,
+}
+
+/// A store without a client.
+#[derive(Clone)]
+pub(crate) enum Disk {
+    Files(SimulatedFs),
+    Objects(Arc<InMemory>),
+}
+
+impl Disk {
+    pub(crate) fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Files => Self::Files(SimulatedFs::new()),
+            Kind::Objects => Self::Objects(Arc::default()),
+        }
+    }
+
+    pub(crate) fn copy(&self) -> Self {
+        match self {
+            Self::Files(machine) => Self::Files(machine.copy()),
+            Self::Objects(store) => Self::Objects(Arc::new(store.fork())),
+        }
+    }
+
+    /// Opens the store with an attacker between client and store who knows the current versions.
+    pub(crate) async fn under(&self, attacker: &Attacker) -> Result<Arc<dyn Backend>> {
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Unavailable {
+            object: ROOT.to_owned(),
+            source,
+        };
+        match self {
+            Self::Files(machine) => {
+                let hostile = HostileFs::simulated(machine, ROOT, attacker.clone());
+                let store = hostile.create()?;
+                hostile.record_all().map_err(|error| failed(error.into()))?;
+                Ok(Arc::new(store.with_lock_timeout(PATIENCE)))
+            }
+            Self::Objects(store) => {
+                let inner: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(store);
+                let hostile = HostileStore::new(inner, attacker.clone());
+                hostile.record_all().await.map_err(|error| failed(error.into()))?;
+                let mut options = Options::new("s3://bucket", Path::default());
+                options.proof = None;
+                options.retry_timeout = PATIENCE;
+                Ok(Arc::new(ObjectBackend::new(
+                    Arc::new(hostile),
+                    options,
+                    Opening::Create,
+                )))
+            }
+        }
+    }
+
+    /// The objects of the store.
+    pub(crate) async fn image(&self) -> Result<StoreImage> {
+        let attacker = Attacker::default();
+        self.under(&attacker).await?;
+        let objects = attacker.objects().into_iter();
+        Ok(StoreImage::new(objects.filter_map(|object| {
+            let bytes = attacker.versions(&object).pop().flatten()?;
+            Some((object, bytes))
+        })))
+    }
+}

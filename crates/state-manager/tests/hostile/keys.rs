@@ -1,0 +1,89 @@
+//! A key provider that opens each key file once, so that a run costs no curve operations for keys that are known.
+
+use state_core::sealing::{KeyProvider, OpenedOutputs, StackKey, WrappedKey};
+use state_core::{KeyId, Lineage, Result};
+use state_encrypt::AgeKeys;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Opened = (Lineage, KeyId, Vec<Vec<u8>>);
+
+/// Wraps a provider and remembers its results, which depend on nothing but the arguments.
+#[derive(Debug)]
+pub(crate) struct CachedKeys {
+    inner: AgeKeys,
+    opened: Mutex<BTreeMap<Opened, Arc<dyn StackKey>>>,
+    documents: Mutex<BTreeMap<Vec<u8>, OpenedOutputs>>,
+    honest: Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>,
+    /// Keys that an attacker holds too.
+    lost: Mutex<BTreeSet<KeyId>>,
+}
+
+impl CachedKeys {
+    pub(crate) fn new(inner: AgeKeys) -> Self {
+        Self {
+            inner,
+            opened: Mutex::default(),
+            documents: Mutex::default(),
+            honest: Mutex::default(),
+            lost: Mutex::default(),
+        }
+    }
+
+    /// A key that honest clients generated or opened, and that no attacker holds.
+    pub(crate) fn honest(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
+        let key = lock(&self.honest).get(&id).cloned();
+        key.filter(|key| !lock(&self.lost).contains(&key.id()))
+    }
+
+    /// A key that honest clients generated or opened. An attacker may hold the key too.
+    pub(crate) fn any(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
+        lock(&self.honest).get(&id).cloned()
+    }
+
+    /// Notes that an attacker holds a key.
+    pub(crate) fn lose(&self, id: KeyId) {
+        lock(&self.lost).insert(id);
+    }
+
+    fn keep(&self, key: &Arc<dyn StackKey>) {
+        lock(&self.honest).insert(key.id(), Arc::clone(key));
+    }
+}
+
+impl KeyProvider for CachedKeys {
+    fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>> {
+        let key = self.inner.generate(lineage)?;
+        self.keep(&key);
+        Ok(key)
+    }
+
+    fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey> {
+        self.inner.wrap(key, recipients)
+    }
+
+    fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
+        let arguments = (lineage, id, files.to_vec());
+        if let Some(key) = lock(&self.opened).get(&arguments) {
+            return Ok(Arc::clone(key));
+        }
+        let key = self.inner.unwrap(lineage, id, files)?;
+        lock(&self.opened).insert(arguments, Arc::clone(&key));
+        self.keep(&key);
+        Ok(key)
+    }
+
+    fn open_outputs(&self, lineage: Lineage, document: &[u8]) -> Result<OpenedOutputs> {
+        let arguments = [&lineage.as_bytes()[..], document].concat();
+        if let Some(opened) = lock(&self.documents).get(&arguments) {
+            return Ok(opened.clone());
+        }
+        let opened = self.inner.open_outputs(lineage, document)?;
+        lock(&self.documents).insert(arguments, opened.clone());
+        Ok(opened)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

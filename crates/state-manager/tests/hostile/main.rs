@@ -1,0 +1,249 @@
+//! The hostile layer over whole commands: forgeries of every kind of object, before every request that can notice them,
+//! singly and in random pairs, under files and objects, for clients with and without memory.
+
+mod client;
+mod commands;
+mod disk;
+mod found;
+mod keys;
+mod oracle;
+mod scenario;
+
+use commands::Command;
+use disk::Kind;
+use oracle::Oracle;
+use scenario::{Scenario, environment};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::hostile::forgeries::choose;
+use state_core::testkit::hostile::schedule::{pair, plan, singles_by_phase};
+use state_core::testkit::hostile::{CatalogueEntry, Intervention, Request};
+use state_core::testkit::run;
+use state_core::{Clock, Entropy};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Number of random pairs in one run of the test; `STATE_TEST_SCALE` multiplies it,
+/// `STATE_TEST_PAIRS` replaces it.
+const PAIRS: u32 = 60_000;
+
+/// CI tries one single forgery in so many; `STATE_TEST_SCALE` divides it. A prime, so that each object, request and
+/// forgery is met.
+const STRIDE: usize = 19;
+
+/// Number of threads that share the runs of a test.
+const THREADS: usize = 2;
+
+/// The schedules of one kind of backend.
+struct Bench {
+    scenario: Scenario,
+    oracle: Oracle,
+    /// The requests of an honest run, by command and whether the client has a memory.
+    requests: BTreeMap<(Command, bool), Vec<Request>>,
+}
+
+impl Bench {
+    fn set_up(kind: Kind) -> Self {
+        block_on(async {
+            let scenario = Scenario::build(kind).await.expect("the scenario is built");
+            let oracle = Oracle::learn(&scenario).await.expect("honest runs succeed");
+            let mut requests = BTreeMap::new();
+            for command in Command::ALL {
+                for remembers in [false, true] {
+                    let run = scenario
+                        .run(scenario.before(command), command, Vec::new(), remembers)
+                        .await;
+                    let broken = oracle.judge(&scenario, command, remembers, &run).await;
+                    assert_eq!(broken, [""; 0], "{kind:?}, {command:?}: an honest run");
+                    run.answer
+                        .unwrap_or_else(|error| panic!("{kind:?}, {command:?}: {error}"));
+                    requests.insert((command, remembers), run.requests);
+                }
+            }
+            Self {
+                scenario,
+                oracle,
+                requests,
+            }
+        })
+    }
+
+    /// Runs one schedule. Returns whether an edit was made, and the rules that were broken.
+    async fn attempt(
+        &self,
+        command: Command,
+        remembers: bool,
+        plan: Vec<Intervention>,
+    ) -> (bool, Vec<String>) {
+        let before = self.scenario.before(command);
+        let run = self.scenario.run(before, command, plan, remembers).await;
+        if run.edits == 0 {
+            return (false, Vec::new());
+        }
+        (
+            true,
+            self.oracle.judge(&self.scenario, command, remembers, &run).await,
+        )
+    }
+}
+
+/// The counts and the first failures of a test.
+#[derive(Default)]
+struct Tally {
+    next: AtomicUsize,
+    effective: AtomicUsize,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    /// Runs `count` schedules on all threads, and stops after some failures.
+    fn run(&self, count: usize, schedule: impl AsyncFn(usize) -> (bool, Vec<String>, String) + Sync) {
+        let worker = || {
+            block_on(async {
+                loop {
+                    let number = self.next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count || self.failures().len() > 20 {
+                        break;
+                    }
+                    let (is_effective, broken, context) = schedule(number).await;
+                    self.effective
+                        .fetch_add(usize::from(is_effective), Ordering::Relaxed);
+                    for rule in broken {
+                        self.failures()
+                            .push(format!("schedule {number} ({context}): {rule}"));
+                    }
+                }
+            });
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(worker);
+            }
+        });
+    }
+
+    fn failures(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[expect(
+        clippy::print_stderr,
+        reason = "the counts of a randomized test must be visible"
+    )]
+    fn report(&self, what: &str, count: usize, clock: &dyn Clock) {
+        let micros = clock.elapsed().as_micros() / u128::try_from(count.max(1)).unwrap_or(1);
+        let effective = self.effective.load(Ordering::Relaxed);
+        eprintln!(
+            "{what}: {count} schedules, {effective} with an effect, {micros} µs each on {THREADS} threads"
+        );
+        let failures = self.failures();
+        assert!(
+            failures.is_empty(),
+            "{} failures:\n{}",
+            failures.len(),
+            failures.join("\n")
+        );
+        assert!(
+            effective * 3 > count,
+            "too few schedules have an effect: {effective} of {count}"
+        );
+    }
+}
+
+/// Runs a future on this thread alone, so that equal schedules send equal requests.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime starts").block_on(future)
+}
+
+/// The forgeries of a pair, if the run meets the same objects as an honest one.
+fn described(pair: &[(usize, u64)], requests: &[Request], catalogue: &[CatalogueEntry]) -> String {
+    let one = |(at, choice): &(usize, u64)| {
+        let Request { verb, object } = &requests[*at];
+        let chosen = choose(catalogue, *choice, object).map_or("nothing", |entry| entry.name.as_str());
+        format!("{chosen} at {at} ({verb:?} {object})")
+    };
+    pair.iter().map(one).collect::<Vec<_>>().join(" and ")
+}
+
+/// The number of pairs: `STATE_TEST_PAIRS`, or else those of CI, scaled.
+fn pairs() -> usize {
+    let given = std::env::var("STATE_TEST_PAIRS").ok();
+    let given = given.and_then(|text| text.parse().ok());
+    given.unwrap_or(run::scaled(PAIRS) as usize)
+}
+
+/// The seed of the first pair.
+fn first_seed() -> u64 {
+    let seed = std::env::var("STATE_TESTS_SEED").ok();
+    seed.and_then(|text| text.parse().ok()).unwrap_or(15)
+}
+
+fn benches() -> [Bench; 2] {
+    [Bench::set_up(Kind::Files), Bench::set_up(Kind::Objects)]
+}
+
+#[test]
+fn no_single_forgery_is_signed_shown_or_remembered() {
+    let benches = benches();
+    let mut schedules = Vec::new();
+    for bench in &benches {
+        for ((command, remembers), requests) in &bench.requests {
+            for (at, forgery) in singles_by_phase(requests, &bench.scenario.catalogue) {
+                schedules.push((bench, *command, *remembers, at, forgery));
+            }
+        }
+    }
+    // One in `stride` of all, from another one on for each seed: `nightly` runs all of them.
+    let stride = (STRIDE / run::scaled(1) as usize).max(1);
+    let offset = usize::try_from(first_seed()).unwrap_or(0) % stride;
+    let all = schedules.len();
+    let schedules: Vec<_> = schedules.into_iter().skip(offset).step_by(stride).collect();
+    eprintln!("{} of {all} single forgeries", schedules.len());
+    let clock = environment().clock;
+    let tally = Tally::default();
+    tally.run(schedules.len(), async |number| {
+        let (bench, command, remembers, at, forgery) = schedules[number];
+        let chosen = &bench.scenario.catalogue[forgery];
+        let object = bench.requests[&(command, remembers)][at].object.clone();
+        let context = format!(
+            "{:?}, {command:?}, memory: {remembers}, {:?} {} (row {forgery}) at {at} on {object}",
+            bench.scenario.kind, chosen.kind, chosen.name
+        );
+        let plan = vec![Intervention::on_request(at, chosen.action.clone())];
+        let (is_effective, broken) = bench.attempt(command, remembers, plan).await;
+        (is_effective, broken, context)
+    });
+    tally.report("single forgeries", schedules.len(), &*clock);
+}
+
+#[test]
+fn no_pair_of_forgeries_is_signed_shown_or_remembered() {
+    let benches = benches();
+    let (first, count) = (first_seed(), pairs());
+    let clock = environment().clock;
+    let tally = Tally::default();
+    tally.run(count, async |number| {
+        let seed = first + number as u64;
+        let bits = SeededEntropy::new(seed).bits();
+        let bench = &benches[usize::from(bits[0]) % benches.len()];
+        let remembers = bits[1].is_multiple_of(2);
+        // The one of two commands that sends fewer requests: short runs meet the same code more often.
+        let drawn = [bits[2], bits[3]].map(|bits| Command::ALL[usize::from(bits) % Command::ALL.len()]);
+        let requests = |command: &Command| &bench.requests[&(*command, remembers)];
+        let command = drawn.into_iter().min_by_key(|command| requests(command).len());
+        let command = command.unwrap_or(Command::Read);
+        let requests = requests(&command);
+        let pair = pair(seed, requests);
+        let plan = plan(&pair, &bench.scenario.catalogue);
+        let context = format!(
+            "seed {seed}, {:?}, {command:?}, memory: {remembers}, {}",
+            bench.scenario.kind,
+            described(&pair, requests, &bench.scenario.catalogue)
+        );
+        let (is_effective, broken) = bench.attempt(command, remembers, plan).await;
+        (is_effective, broken, context)
+    });
+    eprintln!("replay with STATE_TESTS_SEED={first}");
+    tally.report("pairs of forgeries", count, &*clock);
+}

@@ -1,0 +1,432 @@
+//! Judges a run: nothing forged is signed, acknowledged, shown as authentic, or remembered.
+
+use crate::client::{Answer, Resources, Shown, look};
+use crate::commands::Command;
+use crate::disk::Disk;
+use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
+use state_core::head::SealingPolicy;
+use state_core::journal::FrameKind;
+use state_core::testkit::hostile::forgeries::MARKER;
+use state_core::testkit::hostile::{Attacker, StoreImage};
+use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId};
+use state_manager::{Authenticity, KnownStacks};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Everything that honest runs of all commands show, from each stage of the store.
+pub(crate) struct Oracle {
+    /// By command, and whether the client knows the last stage.
+    allowed: BTreeMap<(Command, bool), Allowed>,
+    revisions: BTreeSet<RevisionId>,
+    chains: BTreeSet<Digest>,
+    heads: Vec<Head>,
+}
+
+/// The answers of honest runs of one command.
+#[derive(Default)]
+struct Allowed {
+    sealing: BTreeSet<String>,
+    resources: BTreeSet<Resources>,
+    facts: BTreeSet<(String, String)>,
+    /// Whether the stack may be missing afterwards.
+    is_missing: bool,
+}
+
+impl Oracle {
+    pub(crate) async fn learn(scenario: &Scenario) -> Result<Self> {
+        let mut oracle = Self {
+            allowed: BTreeMap::new(),
+            revisions: BTreeSet::new(),
+            chains: BTreeSet::new(),
+            heads: Vec::new(),
+        };
+        for stage in scenario.stages.iter().chain([&scenario.crashed]) {
+            let image = stage.image().await?;
+            let frames = image.frames(scenario.lineage);
+            oracle
+                .chains
+                .extend(frames.iter().map(|(_, frame)| *frame.chain()));
+            oracle.heads.extend(image.head(scenario.lineage));
+            let shown = scenario.run(stage, Command::Read, Vec::new(), false).await;
+            let shown = shown.answer?.shown;
+            oracle
+                .revisions
+                .extend(shown.into_iter().flat_map(|shown| shown.revisions));
+        }
+        for command in Command::ALL {
+            for stage in &scenario.stages {
+                oracle.learn_run(scenario, stage, command, false).await;
+            }
+            oracle
+                .learn_run(scenario, scenario.before(command), command, false)
+                .await;
+            oracle
+                .learn_run(scenario, scenario.before(command), command, true)
+                .await;
+        }
+        Ok(oracle)
+    }
+
+    async fn learn_run(&mut self, scenario: &Scenario, stage: &Disk, command: Command, remembers: bool) {
+        let allowed = self.allowed.entry((command, remembers)).or_default();
+        let before = scenario
+            .run(stage, Command::Read, Vec::new(), remembers)
+            .await
+            .answer;
+        let run = scenario.run(stage, command, Vec::new(), remembers).await;
+        // A command may be impossible in an early stage.
+        for answer in [before, run.answer].into_iter().flatten() {
+            allowed.facts.extend(answer.facts);
+            match answer.shown {
+                Some(shown) => {
+                    allowed.sealing.insert(shown.sealing);
+                    allowed.resources.insert(shown.resources);
+                }
+                None => allowed.is_missing = true,
+            }
+        }
+    }
+
+    /// The rules that a run broke.
+    pub(crate) async fn judge(
+        &self,
+        scenario: &Scenario,
+        command: Command,
+        remembers: bool,
+        run: &Run,
+    ) -> Vec<String> {
+        let mut broken = Vec::new();
+        if !remembers && self.is_sealed_anew(scenario, run) {
+            return broken;
+        }
+        let made = made(scenario, run);
+        if !command.is_read_only() {
+            let written = run.disk.image().await.unwrap_or_default();
+            self.check_journal(scenario, &written, &mut broken);
+            self.check_heads(scenario, remembers, run, &mut broken);
+            self.check_left(scenario, command, remembers, run, &made, &mut broken)
+                .await;
+        }
+        if let Ok(answer) = &run.answer
+            && !is_of_former_key(scenario, remembers, answer)
+        {
+            self.check_answer(command, remembers, answer, &made, &mut broken);
+        }
+        if remembers {
+            check_leaks(run, &mut broken);
+        }
+        self.check_memory(scenario, command, run, &mut broken).await;
+        broken
+    }
+
+    /// Whether the client gave the stack a first key: a client without memory believes a head that says that the stack
+    /// was never sealed, and takes the content of that stack over. `--expect-key` prevents it.
+    fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
+        let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
+        let written = run.attacker.versions(&scenario.head()).into_iter().flatten();
+        written
+            .filter_map(|bytes| Head::decode("head", &bytes).ok())
+            .any(|head| {
+                let is_known = head.key_id.is_none_or(|key| known.contains(&key));
+                !is_known && head.keys.is_some_and(|keys| keys.succession.is_empty())
+            })
+    }
+
+    /// What the command itself answered must be the answer of an honest run.
+    fn check_answer(
+        &self,
+        command: Command,
+        remembers: bool,
+        answer: &Answer,
+        made: &BTreeSet<RevisionId>,
+        broken: &mut Vec<String>,
+    ) {
+        let allowed = &self.allowed[&(command, remembers)];
+        let Some(shown) = &answer.shown else {
+            // A client without memory can't distinguish a deleted name from one that never existed.
+            if remembers && !allowed.is_missing {
+                broken.push("a known stack is hidden".to_owned());
+            }
+            return;
+        };
+        if shown.is_regressed {
+            return;
+        }
+        // A client without memory also believes a stack that was never sealed, and says so.
+        if shown.authenticity != Authenticity::Checked {
+            // The store to which a stack is copied is new to the client.
+            if remembers && command != Command::Copy {
+                broken.push(format!("a known stack is shown as {:?}", shown.authenticity));
+            }
+            return;
+        }
+        self.check_shown(allowed, shown, made, broken);
+        if !allowed.resources.contains(&shown.resources) {
+            broken.push(format!("the command shows {:?}", shown.resources));
+        }
+        for (question, fact) in &answer.facts {
+            let is_known = allowed.facts.contains(&(question.clone(), fact.clone()));
+            let is_new = made.iter().any(|revision| {
+                question.ends_with(&revision.to_string()) || fact.contains(&revision.to_string())
+            });
+            if !is_known && !is_new {
+                broken.push(format!("the command answers {question}: {fact}"));
+            }
+        }
+    }
+
+    fn check_shown(
+        &self,
+        allowed: &Allowed,
+        shown: &Shown,
+        made: &BTreeSet<RevisionId>,
+        broken: &mut Vec<String>,
+    ) {
+        if !allowed.sealing.contains(&shown.sealing) {
+            broken.push(format!("shown as authentic: {}", shown.sealing));
+        }
+        if shown.lock.as_ref().is_some_and(|message| message != "freeze") {
+            broken.push(format!("shown as authentic: client lock {:?}", shown.lock));
+        }
+        let is_known = |revision: &RevisionId| self.revisions.contains(revision) || made.contains(revision);
+        if shown.is_foreign {
+            broken.push(format!("shown as authentic: content with {MARKER:?}"));
+        }
+        for revision in shown.revisions.iter().filter(|revision| !is_known(revision)) {
+            broken.push(format!("shown as authentic: revision {revision}"));
+        }
+    }
+
+    /// What the command left must be the state before, after, or between the steps of an honest run.
+    async fn check_left(
+        &self,
+        scenario: &Scenario,
+        command: Command,
+        knows: bool,
+        run: &Run,
+        made: &BTreeSet<RevisionId>,
+        broken: &mut Vec<String>,
+    ) {
+        let Ok(backend) = run.disk.under(&Attacker::default()).await else {
+            return;
+        };
+        let mut stacks = scenario.stacks(backend, 7);
+        if knows {
+            let memory: Arc<dyn KnownStacks> = scenario.memory().await;
+            stacks = stacks.with_known_stacks(memory);
+        }
+        let answer = match look(&stacks).await {
+            Ok(answer) if !is_of_former_key(scenario, knows, &answer) => answer,
+            _ => return,
+        };
+        let Some(shown) = answer.shown else {
+            return;
+        };
+        if shown.is_regressed || shown.authenticity != Authenticity::Checked {
+            return;
+        }
+        let mut found = Vec::new();
+        let allowed = &self.allowed[&(command, knows)];
+        self.check_shown(allowed, &shown, made, &mut found);
+        if !is_between(&shown.resources, &allowed.resources) {
+            found.push(format!("shown as authentic: {:?}", shown.resources));
+        }
+        broken.extend(
+            found
+                .into_iter()
+                .map(|rule| format!("the next reader (memory: {knows}): {rule}")),
+        );
+    }
+
+    /// No frame is signed that repeats forged content or follows a forged frame.
+    fn check_journal(&self, scenario: &Scenario, store: &StoreImage, broken: &mut Vec<String>) {
+        let mut forged: Option<&Frame> = None;
+        let mut end = None;
+        for (before, frame) in &store.frames(scenario.lineage) {
+            // Frames before the base count by the head's digest alone, so they may be missing or changed.
+            if end.replace(*frame.chain()) != Some(*before) {
+                forged = None;
+            }
+            let key = frame.key_id().and_then(|id| scenario.keys.honest(id));
+            let is_signed = key.is_some_and(|key| frame.is_authentic(&*key));
+            let is_old = self.chains.contains(frame.chain());
+            if is_signed && !is_old {
+                if contains(frame.payload(), MARKER) {
+                    broken.push(format!("forged content is signed in frame {}", frame.slot()));
+                }
+                if let Some(forged) = forged {
+                    broken.push(format!(
+                        "frame {} signs the forged frame {}",
+                        frame.slot(),
+                        forged.slot()
+                    ));
+                }
+            }
+            if !is_signed && !is_old && frame.kind() == FrameKind::Data {
+                forged.get_or_insert(frame);
+            }
+        }
+    }
+
+    /// No head is signed that has a forged part.
+    fn check_heads(&self, scenario: &Scenario, remembers: bool, run: &Run, broken: &mut Vec<String>) {
+        let path = scenario.head();
+        let known: Vec<&Head> = match remembers {
+            true => self.heads.iter().rev().take(2).collect(),
+            false => self.heads.iter().collect(),
+        };
+        let objects = run.attacker.objects();
+        let exists = |short: &str| objects.iter().any(|object| object.contains(short));
+        for bytes in run.attacker.versions(&path).into_iter().flatten().skip(1) {
+            let Ok(head) = Head::decode(&path, &bytes) else {
+                continue;
+            };
+            let key = head.key_id.and_then(|id| scenario.keys.honest(id));
+            if key.is_none_or(|key| head.authenticate(&path, &*key).is_err()) {
+                continue;
+            }
+            let mut require = |holds: bool, part: &str| {
+                if !holds {
+                    broken.push(format!("a head with a forged part is signed: {part}"));
+                }
+            };
+            let text = String::from_utf8_lossy(&bytes);
+            require(
+                !text.contains(MARKER) && !text.contains(MALLORY),
+                "foreign content",
+            );
+            require(head.policy == SealingPolicy::All, "policy");
+            require(head.lineage == scenario.lineage, "lineage");
+            // A takeover in files raises the epoch before it reads the journal, which then refuses the jump.
+            require(run.answer.is_err() || head.epoch.get() < 1 << 33, "epoch");
+            let keys = |head: &Head| head.keys.clone();
+            let is_recipient = |one: &String| {
+                let mut known = known.iter().filter_map(|head| keys(head));
+                one == COLLEAGUE
+                    || known.any(|keys| keys.recipients.contains(one) || keys.outputs.contains(one))
+            };
+            if let Some(keys) = keys(&head) {
+                let all = keys.recipients.iter().chain(&keys.outputs);
+                require({ all }.all(is_recipient), "recipients");
+                let known = known.iter().filter_map(|head| head.keys.as_ref());
+                let links: Vec<_> = known.clone().flat_map(|keys| &keys.succession).collect();
+                let is_honest = |link| links.contains(&link) || scenario.keys.honest(link.new).is_some();
+                require(keys.succession.iter().all(is_honest), "succession of keys");
+                let mut known = known;
+                require(known.any(|known| known.since == keys.since), "begin of sealing");
+            }
+            let mut snapshots = head.bases().filter_map(|(_, base)| base.snapshot.as_ref());
+            require(snapshots.all(|snapshot| exists(&snapshot.digest.short())), "base");
+            let mut pages = head.history.pages.iter();
+            require(pages.all(|page| exists(&page.digest.short())), "history");
+        }
+    }
+
+    /// The client remembers nothing that it could not have seen in an honest store.
+    async fn check_memory(&self, scenario: &Scenario, command: Command, run: &Run, broken: &mut Vec<String>) {
+        let Some(memory) = &run.memory else {
+            return;
+        };
+        for (name, lineage, before) in &scenario.pins {
+            let named = memory.named(name).await.ok().flatten();
+            let is_released = named.is_none() && matches!(command, Command::Remove | Command::Rename);
+            if named != Some(*lineage) && !is_released {
+                broken.push(format!("remembered: the stack of {name} is {named:?}"));
+            }
+            let Some(pin) = memory.seen(*lineage).await.ok().flatten() else {
+                if command != Command::Remove {
+                    broken.push(format!("forgotten: {name}"));
+                }
+                continue;
+            };
+            if pin.key.is_none_or(|key| scenario.keys.honest(key).is_none()) {
+                broken.push(format!("remembered: key {:?} of {name}", pin.key));
+            }
+            let text = format!("{pin:?}");
+            if text.contains(MARKER) || text.contains(MALLORY) {
+                broken.push(format!("remembered: {text}"));
+            }
+            if pin.serial < before.serial || pin.next < before.next {
+                broken.push(format!("remembered: {name} at an earlier position {}", pin.next));
+            }
+        }
+    }
+}
+
+/// Whether a client without memory was led back to the time at which the attacker held the key of the stack.
+fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &Answer) -> bool {
+    let key = answer.shown.as_ref().and_then(|shown| shown.key);
+    !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
+}
+
+/// Whether every resource is one of an honest state, and none is missing that all honest states have.
+fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
+    let is_honest = |(address, value): (&String, &String)| {
+        let mut states = honest.iter();
+        states.any(|state| state.entries.get(address) == Some(value))
+    };
+    let is_in_all = |address: &String| honest.iter().all(|state| state.entries.contains_key(address));
+    let mut all = honest.iter().flat_map(|state| state.entries.keys());
+    let is_known = |address: &String| {
+        honest
+            .iter()
+            .any(|state| state.entries.contains_key(address) || state.pending.contains(address))
+    };
+    shown.entries.iter().all(is_honest)
+        && all.all(|address| !is_in_all(address) || shown.entries.contains_key(address))
+        && shown.pending.iter().all(is_known)
+        && honest.iter().any(|state| state.outputs == shown.outputs)
+}
+
+/// No value that must be sealed is written in clear.
+fn check_leaks(run: &Run, broken: &mut Vec<String>) {
+    for object in run.attacker.objects() {
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if contains(&bytes, CANARY) {
+                broken.push(format!("a sealed value is written in clear to {object}"));
+            }
+        }
+    }
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(text)
+}
+
+/// The revisions of all frames that the client wrote in this run.
+fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
+    let mut revisions = BTreeSet::new();
+    for object in run.attacker.objects() {
+        let is_segment = object.to_ascii_lowercase().ends_with(".log");
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if !object.contains("/journal/") {
+                continue;
+            }
+            if is_segment {
+                let segment = StoreImage::new([(object.clone(), bytes)]);
+                let frames = segment
+                    .frames(scenario.lineage)
+                    .into_iter()
+                    .map(|(_, frame)| frame);
+                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.any(id));
+                let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
+                revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));
+            } else if let (Some(payload), Some(chain)) =
+                (Frame::unverified_payload(&bytes), Frame::unverified_chain(&bytes))
+            {
+                revisions.extend(revision(payload, &chain));
+            }
+        }
+    }
+    revisions
+}
+
+/// The revision that a frame with this payload makes.
+fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
+    let records = state_core::journal::decode_records("frame", payload).ok()?;
+    match records.last()? {
+        state_core::Record::UpdateEnd(end) => Some(RevisionId::new(end.serial, chain)),
+        state_core::Record::DetachedRevision(made) => Some(RevisionId::new(made.serial, chain)),
+        _ => None,
+    }
+}

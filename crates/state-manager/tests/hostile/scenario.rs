@@ -1,0 +1,297 @@
+//! A store with two sealed stacks and a past: a removed recipient, a rotated key, published outputs, a crashed writer.
+
+use crate::client::Answer;
+use crate::commands::{Command, update};
+use crate::disk::{Disk, Kind};
+use crate::keys::CachedKeys;
+use state_core::head::SealingPolicy;
+use state_core::mutation::StackOutputs;
+use state_core::sealing::KeyProvider;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::hostile::forgeries::catalogue;
+use state_core::testkit::hostile::{Attacker, CatalogueEntry, Intervention, Loot, Request};
+use state_core::{
+    Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind, UpdateResult,
+};
+use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
+use state_manager::{
+    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, StackPin, Stacks, UpdateRequest,
+};
+use std::sync::Arc;
+
+/// Another stack with the same recipients.
+pub(crate) const OTHER: &str = "tests/other-stack";
+
+/// The recipient that the attacker adds to forged heads.
+pub(crate) const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
+
+/// A recipient that commands add.
+pub(crate) const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+
+/// Text that only sealed values contain.
+pub(crate) const CANARY: &str = "canary-of-a-sealed-value";
+
+/// The stack under attack.
+pub(crate) fn name() -> StackName {
+    "tests/stack".parse().expect("a good name")
+}
+
+pub(crate) fn environment() -> Environment {
+    Environment::system(Actor {
+        who: "tester".to_owned(),
+        host: "here".to_owned(),
+        pid: 1,
+    })
+}
+
+/// The entry that a command creates, with a value that must be sealed.
+pub(crate) fn entry(tag: &str) -> Result<Entry> {
+    let outputs = format!(r#"{{"tag":"{tag}","value":"{CANARY}-{tag}"}}"#);
+    Ok(Entry {
+        id: Some(tag.to_owned()),
+        outputs: Json::parse(&outputs).ok().and_then(Properties::new),
+        ..Entry::leaf(tag.parse()?, "thing")
+    })
+}
+
+/// A store, the client that uses it, and the attacker who knows its past.
+pub(crate) struct Scenario {
+    pub(crate) kind: Kind,
+    pub(crate) lineage: Lineage,
+    /// The store after each stage of its life, oldest first.
+    pub(crate) stages: Vec<Disk>,
+    /// The last stage, after a writer that crashed in an update.
+    pub(crate) crashed: Disk,
+    pub(crate) keys: Arc<CachedKeys>,
+    /// What a client remembers that read the last stage.
+    pub(crate) pins: Vec<(StackName, Lineage, StackPin)>,
+    pub(crate) catalogue: Arc<Vec<CatalogueEntry>>,
+    pub(crate) recipient: String,
+}
+
+/// The result of a run.
+pub(crate) struct Run {
+    pub(crate) answer: Result<Answer>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) edits: usize,
+    pub(crate) attacker: Attacker,
+    pub(crate) disk: Disk,
+    pub(crate) memory: Option<Arc<MemoryKnownStacks>>,
+}
+
+impl Scenario {
+    pub(crate) async fn build(kind: Kind) -> Result<Self> {
+        let (own, former, reader) = (generate_identity(), generate_identity(), generate_identity());
+        let mut scenario = Self {
+            kind,
+            lineage: Lineage::from_bits([0; 16]),
+            stages: Vec::new(),
+            crashed: Disk::new(kind),
+            keys: Arc::new(keys(&[&own, &reader])),
+            pins: Vec::new(),
+            catalogue: Arc::default(),
+            recipient: own.recipient().to_owned(),
+        };
+        let disk = Disk::new(kind);
+        let stacks = scenario.stacks(disk.under(&Attacker::default()).await?, 1);
+        let stack = stacks.new_stack_with(&name(), SealingPolicy::All).await?;
+        scenario.lineage = stack.lineage();
+        let other = stacks.new_stack_with(&OTHER.parse()?, SealingPolicy::All).await?;
+        for stack in [&stack, &other] {
+            let session = stack.lock("build").await?;
+            update(&session, "built-0").await?;
+            session.close().await?;
+        }
+        scenario.stages.push(disk.copy());
+        stack
+            .add_recipients("recipients add", &[former.recipient().to_owned()])
+            .await?;
+        let session = stack.lock("build").await?;
+        update(&session, "built-1").await?;
+        session.close().await?;
+        scenario.stages.push(disk.copy());
+        let request = Rekey {
+            recipients: Some(vec![own.recipient().to_owned()]),
+            ..Rekey::default()
+        };
+        stack.rekey("recipients rm", request).await?;
+        stack
+            .add_output_recipients("recipients add", &[reader.recipient().to_owned()])
+            .await?;
+        let session = stack.lock("build").await?;
+        publish(&session).await?;
+        session.close().await?;
+        scenario.stages.push(disk.copy());
+        let session = stack.lock("build").await?;
+        update(&session, "built-2").await?;
+        session.close().await?;
+        scenario.stages.push(disk.copy());
+        scenario.pins = scenario.remembered(&[stack.lineage(), other.lineage()]).await?;
+        scenario.crashed = disk.copy();
+        scenario.crash().await?;
+        scenario.catalogue = scenario.catalogue_of(&former, other.lineage()).await?;
+        Ok(scenario)
+    }
+
+    /// Leaves an update open with a pending operation.
+    async fn crash(&self) -> Result<()> {
+        let stacks = self.stacks(self.crashed.under(&Attacker::default()).await?, 3);
+        let stack = stacks.get(&name()).await?;
+        let session = stack.ok_or_else(|| Error::not_found("the stack"))?;
+        let session = session.lock("build").await?;
+        let update = session
+            .start_update(UpdateRequest::new(UpdateKind::Update))
+            .await?;
+        // The dropped mutation stays pending, as after a crash.
+        drop(update.begin(Intent::create(entry("crashed")?)).await?);
+        Ok(())
+    }
+
+    async fn remembered(&self, lineages: &[Lineage]) -> Result<Vec<(StackName, Lineage, StackPin)>> {
+        let memory: Arc<MemoryKnownStacks> = Arc::default();
+        let backend = self.last().under(&Attacker::default()).await?;
+        let stacks = self.stacks(backend, 2).with_known_stacks(memory.clone());
+        stacks.list().await?;
+        stacks.published_outputs(&name()).await?;
+        let mut pins = Vec::new();
+        for (name, lineage) in [name(), OTHER.parse()?].into_iter().zip(lineages) {
+            let pin = memory.seen(*lineage).await?.unwrap_or_default();
+            pins.push((name, *lineage, pin));
+        }
+        Ok(pins)
+    }
+
+    async fn catalogue_of(
+        &self,
+        former: &GeneratedIdentity,
+        other: Lineage,
+    ) -> Result<Arc<Vec<CatalogueEntry>>> {
+        let mut earlier = Vec::new();
+        for stage in &self.stages[..self.stages.len() - 1] {
+            earlier.push(stage.image().await?);
+        }
+        // The key of the second stage, which the former recipient could open.
+        let held = earlier.get(1).and_then(|image| {
+            let id = image.head(self.lineage)?.key_id?;
+            let folder = format!("stacks/{}/keys/", self.lineage);
+            let files = image.below(&folder);
+            let files: Vec<_> = files
+                .filter(|(file, _)| file.contains(&id.to_string()))
+                .map(|(_, bytes)| bytes.to_vec())
+                .collect();
+            keys(&[former]).unwrap(self.lineage, id, &files).ok()
+        });
+        let held = held.ok_or_else(|| Error::not_found("the key of the former recipient"))?;
+        self.keys.lose(held.id());
+        let identity = generate_identity();
+        let foreign = keys(&[&identity]);
+        let key = foreign.generate(self.lineage)?;
+        let wrapped = foreign.wrap(key.id(), Some(std::slice::from_ref(&self.recipient)))?;
+        let loot = Loot {
+            lineage: self.lineage,
+            recipient: MALLORY.to_owned(),
+            other: Some(other),
+            other_name: Some(OTHER.parse()?),
+            earlier,
+            former: Some(held),
+            wrapped: wrapped.files.into_iter().next().map(Into::into),
+        };
+        Ok(Arc::new(catalogue(&Arc::new(loot))))
+    }
+
+    /// The store before a command.
+    pub(crate) fn before(&self, command: Command) -> &Disk {
+        match command.is_after_a_crash() {
+            true => &self.crashed,
+            false => self.last(),
+        }
+    }
+
+    /// The path of the head under attack.
+    pub(crate) fn head(&self) -> String {
+        format!("stacks/{}/head.json", self.lineage)
+    }
+
+    pub(crate) fn last(&self) -> &Disk {
+        &self.stages[self.stages.len() - 1]
+    }
+
+    /// A client with the keys of this scenario. Equal seeds give equal ids and nonces.
+    pub(crate) fn stacks(&self, backend: Arc<dyn Backend>, seed: u64) -> Stacks {
+        let entropy = Arc::new(SeededEntropy::new(seed));
+        let environment = Environment {
+            entropy,
+            ..environment()
+        };
+        let keys: Arc<dyn KeyProvider> = Arc::<CachedKeys>::clone(&self.keys);
+        Stacks::new(backend, environment).with_keys(keys)
+    }
+
+    /// A client's memory of the last stage.
+    pub(crate) async fn memory(&self) -> Arc<MemoryKnownStacks> {
+        let memory: Arc<MemoryKnownStacks> = Arc::default();
+        for (name, lineage, pin) in &self.pins {
+            memory.remember(*lineage, Some(pin)).await;
+            memory.remember_name(name, Some(*lineage)).await;
+        }
+        memory
+    }
+
+    /// Runs a command on a copy of a store, with interventions.
+    pub(crate) async fn run(
+        &self,
+        on: &Disk,
+        command: Command,
+        plan: Vec<Intervention>,
+        remembers: bool,
+    ) -> Run {
+        let disk = on.copy();
+        let attacker = Attacker::default();
+        let backend = disk.under(&attacker).await.expect("nothing is forged yet");
+        attacker.plan(plan);
+        let mut stacks = self.stacks(backend, 5);
+        let memory = match remembers {
+            true => Some(self.memory().await),
+            false => None,
+        };
+        if let Some(memory) = &memory {
+            let known: Arc<dyn KnownStacks> = Arc::<MemoryKnownStacks>::clone(memory);
+            stacks = stacks.with_known_stacks(known);
+        }
+        let elsewhere = Disk::new(self.kind);
+        let elsewhere = elsewhere
+            .under(&Attacker::default())
+            .await
+            .expect("an empty store");
+        let answer = command.run(&stacks, &self.stacks(elsewhere, 6)).await;
+        Run {
+            answer,
+            requests: attacker.requests(),
+            edits: attacker.edits_made(),
+            attacker,
+            disk,
+            memory,
+        }
+    }
+}
+
+/// Ends an update that sets an output.
+async fn publish(session: &state_manager::Session) -> Result<()> {
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let mut outputs = StackOutputs::default();
+    let url = Json::parse(r#""https://example.com""#)
+        .map_err(|error| Error::invalid("output", error.to_string()))?;
+    outputs.values.insert("url".to_owned(), url);
+    update.set_outputs(outputs).await?;
+    update.finish(UpdateResult::Succeeded).await?;
+    Ok(())
+}
+
+fn keys(identities: &[&GeneratedIdentity]) -> CachedKeys {
+    let text: String = identities.iter().map(|one| format!("{}\n", one.file())).collect();
+    let recipients = identities[0].recipient().parse().expect("a good recipient");
+    let identities = Identities::parse("identity", &text).expect("good identities");
+    CachedKeys::new(AgeKeys::new(identities, recipients, environment().entropy))
+}

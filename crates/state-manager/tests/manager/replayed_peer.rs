@@ -1,0 +1,143 @@
+//! A move is settled only by a credible state of its other stack: neither a replayed nor a forged one loses a resource.
+
+use super::*;
+use state_core::edits::{MovePlan, MoveRequest};
+use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
+use state_encrypt::{GeneratedIdentity, generate_identity};
+use state_manager::MemoryKnownStacks;
+use state_manager::state_backend_fs::FsBackend;
+use std::path::{Path, PathBuf};
+
+/// Two sealed stacks in a folder. The move of `a` from `alpha` to `beta` stopped right after its commit point.
+struct HalfMoved {
+    folder: tempfile::TempDir,
+    anna: GeneratedIdentity,
+    /// Copy of beta from before the move.
+    older: PathBuf,
+    beta: PathBuf,
+}
+
+impl HalfMoved {
+    async fn new(memory: &Arc<MemoryKnownStacks>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let anna = generate_identity();
+        let store = folder.path().join("store");
+        let (backend, plan) = faulty(&store, true);
+        let stacks = Stacks::new(Arc::new(backend), environment(1))
+            .with_keys(keys(1, &anna))
+            .with_known_stacks(memory.clone());
+        let beta = stacks.new_stack(&"beta".parse().unwrap()).await.unwrap();
+        let alpha = stacks.new_stack(&"alpha".parse().unwrap()).await.unwrap();
+        deploy(&alpha, &["a", "b"]).await;
+        deploy(&beta, &["z"]).await;
+        let place = store.join("stacks").join(beta.lineage().to_string());
+        let older = folder.path().join("older");
+        copy_folder(&place, &older);
+
+        let (from, to) = Stacks::lock_both(&alpha, &beta, async |stack| stack.lock("mv").await)
+            .await
+            .unwrap();
+        let request = MoveRequest {
+            addresses: vec![address("a")],
+            ..MoveRequest::default()
+        };
+        let moved = MovePlan::new(&from.state(), &to.state(), &request).unwrap();
+        // The announcement and the commit point are written; the arrival isn't.
+        plan.fail(Operation::Append, 2, Fault::BeforeEffect);
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        from.move_to(&to, request, &moved).await.unwrap_err();
+        drop((from.close().await, to.close().await));
+        Self {
+            folder,
+            anna,
+            older,
+            beta: place,
+        }
+    }
+
+    /// The stacks in a new process.
+    async fn stacks(&self, memory: &Arc<MemoryKnownStacks>) -> [Stack; 2] {
+        let (backend, _) = faulty(&self.folder.path().join("store"), false);
+        let stacks = Stacks::new(Arc::new(backend), environment(2))
+            .with_keys(keys(2, &self.anna))
+            .with_known_stacks(memory.clone());
+        let get = async |name: &str| stacks.get(&name.parse().unwrap()).await.unwrap().unwrap();
+        [get("alpha").await, get("beta").await]
+    }
+
+    /// Puts `forged` in the place of beta during one write on alpha, then brings the true beta back.
+    async fn attack(&self, forged: &Path, memory: &Arc<MemoryKnownStacks>) {
+        let [alpha, _] = self.stacks(memory).await;
+        let aside = self.folder.path().join("aside");
+        std::fs::rename(&self.beta, &aside).unwrap();
+        copy_folder(forged, &self.beta);
+        deploy(&alpha, &["c"]).await;
+        std::fs::remove_dir_all(&self.beta).unwrap();
+        std::fs::rename(&aside, &self.beta).unwrap();
+    }
+
+    /// Checks that the move ends with the resource in beta.
+    async fn ends_whole(&self, memory: &Arc<MemoryKnownStacks>) {
+        let [alpha, beta] = self.stacks(memory).await;
+        deploy(&beta, &["y"]).await;
+        deploy(&alpha, &["d"]).await;
+        assert_eq!(names(&alpha).await, ["b", "c", "d"]);
+        assert_eq!(names(&beta).await, ["z", "a", "y"]);
+        assert_eq!(alpha.tip().await.unwrap().state.departed().count(), 0);
+    }
+}
+
+fn faulty(store: &Path, new: bool) -> (FaultyBackend, FaultPlan) {
+    let backend = match new {
+        true => FsBackend::create(store),
+        false => FsBackend::open(store),
+    };
+    let backend = FaultyBackend::new(Arc::new(backend.unwrap()));
+    let plan = backend.plan();
+    (backend, plan)
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let target = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_folder(&file.path(), &target);
+        } else {
+            std::fs::copy(file.path(), target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn replayed_destination_never_confirms_a_move() {
+    let known: Arc<MemoryKnownStacks> = Arc::default();
+    let half = HalfMoved::new(&known).await;
+    half.attack(&half.older, &known).await;
+    half.ends_whole(&known).await;
+
+    // A client without memory can't detect the replay, but the older state doesn't know the move.
+    let half = HalfMoved::new(&Arc::default()).await;
+    half.attack(&half.older, &Arc::default()).await;
+    half.ends_whole(&Arc::default()).await;
+}
+
+#[tokio::test]
+async fn forged_plain_destination_never_confirms_a_move() {
+    let half = HalfMoved::new(&Arc::default()).await;
+    // The same seed gives the first stack of another store the same lineage.
+    let other = half.folder.path().join("other");
+    let (backend, _) = faulty(&other, true);
+    let stacks = Stacks::new(Arc::new(backend), environment(1));
+    let forged = stacks
+        .new_stack_with(&"beta".parse().unwrap(), SealingPolicy::Plaintext)
+        .await
+        .unwrap();
+    let place = other.join("stacks").join(forged.lineage().to_string());
+    assert_eq!(place.file_name(), half.beta.file_name());
+    deploy(&forged, &["z"]).await;
+    let memory: Arc<MemoryKnownStacks> = Arc::default();
+    half.attack(&place, &memory).await;
+    half.ends_whole(&memory).await;
+}
