@@ -188,7 +188,7 @@ async fn failure_to_store_a_log_does_not_hide_its_revision() {
         assert_eq!(
             attempts,
             if failures == 0 { 1 } else { 2 },
-            "only the log is created"
+            "no object except the log may be created"
         );
         if kept {
             closed.unwrap();
