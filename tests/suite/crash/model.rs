@@ -81,6 +81,7 @@ impl Model {
         }
     }
 
+    /// Applies the effect of an ended step to the entries.
     fn apply(&mut self, plan: &Plan) {
         match (plan.ending, plan.op) {
             (Ending::Succeed, Op::Delete) => {
@@ -93,6 +94,7 @@ impl Model {
         }
     }
 
+    /// Applies the resolution of a pending operation.
     fn resolved(&mut self, id: MutationId) {
         let plan = self
             .pending
@@ -135,6 +137,7 @@ impl Model {
         self.check_entries(state, replay);
     }
 
+    /// Adds an unacknowledged step to the model if it took effect. `found` contains the state's pending operations.
     fn settle_step(&mut self, step: Unacknowledged, found: &BTreeMap<MutationId, &PendingOperation>) {
         match step {
             Unacknowledged::End(id, plan) => {
@@ -157,6 +160,7 @@ impl Model {
         }
     }
 
+    /// Asserts that the state has exactly the entries of the model, with the outputs of their tags.
     fn check_entries(&self, state: &State, replay: &str) {
         let there: BTreeMap<String, String> = state
             .entries()

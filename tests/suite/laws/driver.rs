@@ -302,6 +302,7 @@ fn equal_up_to_new_uids(before: &[SharedEntry], after: &[SharedEntry]) -> bool {
     before.len() == after.len() && before.iter().zip(after).all(is_equal)
 }
 
+/// Returns the first pending operation that matches.
 fn pending(state: &State, is: impl Fn(&PendingOperation) -> bool) -> Option<PendingOperation> {
     state.pending().find(|operation| is(operation)).cloned()
 }
@@ -315,6 +316,7 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
+/// Returns the failure of a case because of an error.
 pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     let error = error.into();
     TestCaseError::fail(format!("{error}: {error:?}"))

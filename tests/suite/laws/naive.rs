@@ -333,6 +333,7 @@ impl Naive {
         Ok(())
     }
 
+    /// Returns the place of an entry; `None` if the state has no entry with this key.
     fn place(&self, key: &EntryKey) -> Option<Place> {
         if let Some(place) = self.new.iter().position(|entry| entry.key() == *key) {
             return Some(Place::New(place));
@@ -350,6 +351,7 @@ impl Naive {
         })
     }
 
+    /// Removes an entry and returns it.
     fn remove(&mut self, key: &EntryKey) -> Option<SharedEntry> {
         let old = self.get(key);
         match self.place(key)? {
@@ -363,6 +365,7 @@ impl Naive {
         old
     }
 
+    /// Replaces an entry in place; does nothing if there is none with this key.
     fn set(&mut self, key: &EntryKey, entry: Entry) {
         match self.place(key) {
             Some(Place::New(place)) => self.new[place] = entry.into(),

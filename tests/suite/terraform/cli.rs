@@ -182,6 +182,7 @@ impl TerraformCli {
     }
 }
 
+/// Returns a new folder that contains a state as a file with this name.
 fn in_folder(name: &str, state: &[u8]) -> TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(name), state).expect("a file is written");
@@ -201,6 +202,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Returns the standard output of a client, which must have succeeded.
 fn ok(output: Output) -> Vec<u8> {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the client failed: {text}");

@@ -134,10 +134,11 @@ pub(crate) async fn rollback(
     if !request.forced {
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
-    // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them with
-    // the present key.
+    // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them
+    // with the present key.
     let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
-    // A value that was sealed since must not return to plain text.
+    // A value that is sealed in the present state must not return to plain text, so the marks of the present state are
+    // kept.
     let present = locked
         .state()
         .snapshot(locked.stack.name().to_string(), locked.stack.now());

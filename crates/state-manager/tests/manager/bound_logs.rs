@@ -8,6 +8,7 @@ use state_encrypt::generate_identity;
 use state_manager::{LogQuery, Rekey};
 use std::path::{Path, PathBuf};
 
+/// A log line with this message.
 fn logged(message: &str) -> LogLine {
     LogLine::new(
         Timestamp::new("2026-01-01T00:00:00Z"),
@@ -28,6 +29,7 @@ async fn update(stack: &Stack, messages: &[&str]) -> RevisionId {
     revision
 }
 
+/// The messages of all stored log lines, decrypted.
 async fn messages(stack: &Stack) -> state_core::Result<Vec<String>> {
     let query = LogQuery {
         reveal: true,

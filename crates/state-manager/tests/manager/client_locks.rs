@@ -5,6 +5,7 @@ use state_core::ErrorKind;
 use state_core::testkit::clock::ManualClock;
 use std::time::Duration;
 
+/// Requires that the stack is locked. Returns the error message, which names the holder.
 async fn locked_by(stack: &Stack) -> String {
     let error = stack.lock("deploy").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);

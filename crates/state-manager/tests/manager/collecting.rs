@@ -1,5 +1,5 @@
-//! Collection: kept revisions don't change, dropped ones are reported as collected, and their bytes are deleted after
-//! the grace period.
+//! Collection: kept revisions don't change, dropped revisions are reported as collected, and their objects are deleted
+//! after the grace period.
 
 mod declined;
 mod interrupted;
@@ -92,7 +92,7 @@ fn on(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>) -> Stacks {
     )
 }
 
-/// A retention that keeps revisions up to this age in days, and the last ones up to this number.
+/// A retention that keeps the revisions of the last `days` days and the last `last` revisions.
 fn keep(days: u32, last: usize, grace: Duration) -> Retention {
     let mut retention = Retention::default();
     retention.keep_for = DAY * days;

@@ -15,7 +15,7 @@ fn over(backend: Arc<dyn Backend>, seed: u64) -> Stacks {
     Stacks::new(backend, environment(seed))
 }
 
-/// A store in a temporary folder. The folder is deleted when it is dropped.
+/// A store in a temporary folder, which is deleted when the first returned value is dropped.
 fn folder() -> (tempfile::TempDir, Stacks) {
     let folder = tempfile::tempdir().unwrap();
     let store = FsBackend::create(folder.path().join("states")).unwrap();

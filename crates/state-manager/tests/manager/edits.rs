@@ -49,6 +49,7 @@ fn of(entries: Vec<SharedEntry>) -> Snapshot {
     snapshot
 }
 
+/// Performs an edit as one revision, unless the editor refuses it.
 async fn operate(session: &Session, operation: Operation) {
     let state = session.state();
     let mut edits = StateEditor::on(&state);
@@ -59,6 +60,7 @@ async fn operate(session: &Session, operation: Operation) {
 }
 
 impl Change {
+    /// Makes the change. Its index selects one of the present resources.
     async fn make(self, session: &Session) {
         let state = session.state();
         let all: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();
@@ -121,8 +123,9 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     (state.entries().cloned().collect(), state.outputs().clone())
 }
 
-/// Undoes the current revision, and redoes it. Requires that the undo yields the content of `before`, and the redo that
-/// of the state before the undo. Does nothing if `seen` is still current, or none: then there is nothing to undo.
+/// Undoes the current revision, and redoes it. Requires that the undo restores the content of `before`, and that the
+/// redo restores the content before the undo. Does nothing if `seen`, the revision before the change, is still current
+/// or is `None`.
 async fn undo_and_redo(
     session: &Session,
     before: &State,

@@ -66,6 +66,7 @@ impl Attacked {
         self.found().await.unwrap().unwrap()
     }
 
+    /// The result of looking up the stack in a new process of the victim.
     async fn found(&self) -> Result<Option<Stack>> {
         let stacks = Stacks::open(&self.url, environment(2)).unwrap();
         let stacks = stacks
@@ -140,6 +141,7 @@ impl Attacked {
     }
 }
 
+/// Rotates the data key, with new recipients and the policy to seal all values.
 async fn rekey(stack: &Stack, recipients: &[&GeneratedIdentity]) -> RevisionId {
     let recipients = recipients.iter().map(|one| one.recipient().to_owned());
     let rekey = Rekey {
@@ -296,6 +298,7 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
     }
 }
 
+/// The contents of all stored files of a data key.
 fn key_files(place: &Path, id: state_core::KeyId) -> Vec<Vec<u8>> {
     let files = std::fs::read_dir(place.join("keys")).unwrap();
     let paths = files.map(|file| file.unwrap().path());

@@ -39,6 +39,7 @@ impl Shop {
         self.client.known_stacks.named(&shop()).await.unwrap().unwrap()
     }
 
+    /// The file of the pointer of a name.
     fn pointer(&self, name: &str) -> PathBuf {
         self.root.join("names/default").join(format!("{name}.json"))
     }
@@ -64,6 +65,7 @@ fn kind<T>(result: Result<T>) -> Result<T, ErrorKind> {
     result.map_err(|error: Error| error.kind())
 }
 
+/// Writes an untagged pointer, as an attacker can.
 fn write_pointer(path: &Path, name: &str, target: NameTarget) {
     let pointer = NamePointer::new(name.parse().unwrap(), target, Nonce::from_bytes([9; 16]));
     std::fs::write(path, pointer.encode()).unwrap();

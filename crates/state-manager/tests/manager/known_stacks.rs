@@ -33,6 +33,7 @@ impl Client {
         }
     }
 
+    /// A client without pins, with this identity.
     pub(crate) fn of(root: &Path, identity: &GeneratedIdentity) -> Self {
         Self::new(root, Some(keys(7, identity)))
     }
@@ -253,7 +254,7 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
     put_in_place(&root, &honest);
     client.write().await.unwrap();
 
-    // A client that can't open the new key refuses it too, because this client could open the previous key.
+    // The client refuses a new key that it can't open too, because it could open the previous key.
     let eve = generate_identity();
     let provider = strangers_keys(&eve);
     let strange = provider.generate(lineage).unwrap();

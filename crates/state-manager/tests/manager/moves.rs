@@ -51,6 +51,7 @@ impl Pair {
         }
     }
 
+    /// Locks both stacks; the sessions are in the order source, destination.
     async fn lock(&self) -> state_core::Result<(Session, Session)> {
         Stacks::lock_both(&self.source, &self.there, async |stack| stack.lock("mv").await).await
     }
@@ -75,6 +76,7 @@ impl Pair {
     }
 }
 
+/// The plan of a move of these resources from `source` to `there`.
 fn plan(source: &Session, there: &Session, moved: &[&str]) -> MovePlan {
     let request = MoveRequest {
         addresses: moved.iter().map(|name| address(name)).collect(),
@@ -281,7 +283,7 @@ async fn next_lock_of_the_source_finishes_the_move() {
     let (pair, source, there) = cut(&["a", "b"], true).await;
     drop((source, there));
     let seen = pair.there.lock_status().await.unwrap().epoch;
-    // The lock of the destination is released while the source can't be read, so the move isn't settled.
+    // Frees the lock of the destination, unless the dropped session has already released it.
     let freed = stacks(&pair.backend, 5)
         .get(pair.there.name())
         .await

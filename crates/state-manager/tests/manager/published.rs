@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 const SECRET: &str = "correct-horse-battery";
 
+/// Outputs of a stack: the secret, and a URL that is no secret.
 fn outputs(url: &str) -> StackOutputs {
     let text = |text: &str| Json::parse(&format!("{text:?}")).unwrap();
     StackOutputs {
@@ -21,6 +22,7 @@ fn outputs(url: &str) -> StackOutputs {
     }
 }
 
+/// Makes one revision that sets the [`outputs`] with this URL.
 async fn set_outputs(stack: &Stack, url: &str) -> state_core::RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

@@ -12,6 +12,7 @@ fn sized(name: &str, inputs: &str) -> Entry {
     entry
 }
 
+/// Makes one revision with these edits, by an update of this kind.
 async fn change(stack: &Stack, kind: UpdateKind, edits: Vec<EditChange>) -> RevisionId {
     let session = stack.lock("edit").await.unwrap();
     let update = session.start_update(UpdateRequest::new(kind)).await.unwrap();
@@ -21,6 +22,7 @@ async fn change(stack: &Stack, kind: UpdateKind, edits: Vec<EditChange>) -> Revi
     revision
 }
 
+/// Makes one revision that creates this resource.
 async fn make(stack: &Stack, entry: Entry) -> RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -30,6 +32,7 @@ async fn make(stack: &Stack, entry: Entry) -> RevisionId {
     revision
 }
 
+/// Makes one revision that updates this resource.
 async fn update(stack: &Stack, entry: Entry) -> RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

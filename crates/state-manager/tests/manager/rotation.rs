@@ -9,6 +9,7 @@ use state_manager::{Authenticity, Rekey, RevisionKind};
 
 const SECRET: &str = "correct-horse-battery";
 
+/// A resource with the secret as a sensitive input.
 fn secret_entry(name: &str) -> Entry {
     let inputs = Json::parse(&format!(r#"{{"password":"{SECRET}"}}"#)).unwrap();
     Entry {
@@ -18,6 +19,7 @@ fn secret_entry(name: &str) -> Entry {
     }
 }
 
+/// Makes one revision that creates a resource with the secret.
 async fn deploy_secret(stack: &Stack, name: &str) -> state_core::RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

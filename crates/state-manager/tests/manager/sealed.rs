@@ -9,6 +9,7 @@ use std::path::Path;
 
 const CANARY: &str = "correct-horse-battery";
 
+/// A resource with secrets in its inputs and outputs, and with a note that is no secret.
 fn secret_entry(name: &str, note: &str) -> Entry {
     let text = format!(r#"{{"note":"{note}","password":"{CANARY}","url":"db://{CANARY}"}}"#);
     Entry {
@@ -27,6 +28,7 @@ fn secret_outputs() -> StackOutputs {
     }
 }
 
+/// Creates the sealed stack `shop` in a new store, with this identity as its recipient.
 async fn sealed_stack(root: &Path, identity: &GeneratedIdentity) -> Stack {
     let url = format!("file://{}", root.display());
     let stacks = Stacks::create(&url, environment(1)).unwrap();
@@ -34,10 +36,12 @@ async fn sealed_stack(root: &Path, identity: &GeneratedIdentity) -> Stack {
     stacks.new_stack(&"shop".parse().unwrap()).await.unwrap()
 }
 
+/// The stack `shop`, found with these keys in a new process.
 async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
     found(root, keys).await.unwrap().unwrap()
 }
 
+/// As [`opened`], with the error or `None` if the stack is refused or missing.
 async fn found(root: &Path, keys: Option<Arc<AgeKeys>>) -> Result<Option<Stack>, Error> {
     let mut stacks = Stacks::open(&format!("file://{}", root.display()), environment(2)).unwrap();
     if let Some(keys) = keys {

@@ -51,15 +51,18 @@ impl Store {
         Client::new(&self.root, Some(keys(seed, &self.identity))).stacks()
     }
 
+    /// The file of the pointer of a name.
     fn path(&self, name: &str) -> PathBuf {
         self.root.join("names/default").join(format!("{name}.json"))
     }
 
+    /// The stored pointer of a name.
     fn pointer(&self, name: &str) -> NamePointer {
         let bytes = std::fs::read(self.path(name)).unwrap();
         NamePointer::decode("a pointer", &bytes).unwrap()
     }
 
+    /// Overwrites the stored pointer of a name, as an attacker can.
     fn write(&self, pointer: &NamePointer) {
         std::fs::write(self.path(&pointer.name.short()), pointer.encode()).unwrap();
     }

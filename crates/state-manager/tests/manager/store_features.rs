@@ -167,7 +167,7 @@ async fn logs_are_stored_by_update_and_found_by_queries() {
 
 #[tokio::test]
 async fn failure_to_store_a_log_does_not_hide_its_revision() {
-    // The end of the update creates the log, and the close of the session creates it again if that failed.
+    // The end of the update tries to store the log. If this fails, the close of the session tries again.
     for (failures, kept) in [(0, true), (1, true), (2, false)] {
         let (backend, stack) = new_stack().await;
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -188,7 +188,7 @@ async fn failure_to_store_a_log_does_not_hide_its_revision() {
         assert_eq!(
             attempts,
             if failures == 0 { 1 } else { 2 },
-            "only the log is created"
+            "no object except the log may be created"
         );
         if kept {
             closed.unwrap();

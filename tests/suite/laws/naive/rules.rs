@@ -35,7 +35,7 @@ pub(crate) fn is_distinct(list: &[SharedEntry]) -> bool {
 }
 
 /// Returns whether an entry may be placed between these entries: its references and its provider id match an entry
-/// before it, and every member of a group on which it depends is before it.
+/// before it, and no member of a group on which it depends comes after it. The entry must not belong to such a group.
 fn references_are_satisfied(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
     let is_satisfied = |to: &Dependency| match to {
         Dependency::Entry(address) => before.iter().any(|other| other.address == *address),

@@ -49,8 +49,8 @@ impl Fixture {
     }
 }
 
-/// Collects while one call of `operation` fails: the one with the index `call`. Then requires that the next collection
-/// finishes the work and leaves the `expected` items. Returns whether the collection made that call.
+/// Collects while the call of `operation` with the index `call` fails. Then requires that the next collection finishes
+/// the work and leaves the `expected` items. Returns whether the collection made that call.
 async fn with_fault(
     fresh: &impl AsyncFn() -> Fixture,
     operation: Operation,

@@ -59,6 +59,7 @@ struct Model {
 }
 
 impl Model {
+    /// The open session; opens one if none is open.
     async fn session(&mut self) -> Session {
         if self.session.is_none() {
             self.session = Some(self.driver.stack.lock("act").await.unwrap());
@@ -176,6 +177,7 @@ impl Model {
         });
     }
 
+    /// Requires that the stack has the revisions and the contents of the model.
     async fn check(&self) {
         let stack = &self.driver.stack;
         let expected: Vec<_> = self

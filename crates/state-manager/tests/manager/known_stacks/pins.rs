@@ -166,6 +166,7 @@ async fn epoch_that_takeovers_cannot_reach_is_refused() {
     }
 }
 
+/// The stacks of a client that expects one of these keys, and this revision if there is one.
 fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> Stacks {
     client
         .stacks()
