@@ -44,7 +44,7 @@ pub struct StackPin {
     /// The highest serial in the state.
     #[serde(default)]
     pub serial: Serial,
-    /// The current revision.
+    /// The revision that was current when this client last saw the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<RevisionId>,
     /// The slot of the watermark in the head, which the head's tag covers.

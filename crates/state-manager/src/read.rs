@@ -8,7 +8,8 @@
 //! | `open` | opens a stack for readers and writers: authenticates, compares with expectations and memory, remembers |
 //! | `forks` | detects forks before the base from the pages of the history |
 //! | `stored` | reads heads and journals; private to this folder |
-//! | `tip` | the tip of a stack, authenticated and replayed; retries reads after a concurrent collection |
+//! | `tip` | the tip of a stack, authenticated and replayed |
+//! | `retrying` | repeats reads after a concurrent collection |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
 //! | `revision_spec` | resolves revision specifications such as `@-` |
@@ -28,6 +29,7 @@ pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod outputs;
 pub(crate) mod replay;
+pub(crate) mod retrying;
 pub(crate) mod revision_spec;
 pub(crate) mod rollback_guard;
 pub(crate) mod sealing_changes;

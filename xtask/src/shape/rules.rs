@@ -19,7 +19,7 @@ const MANAGER: &str = "crates/state-manager/src/";
 /// Calls that return a head or a journal as the store returned it.
 const RAW_READS: [&str; 2] = [".read_head(", ".read_journal("];
 
-/// Files that call them, below [`MANAGER`]: one for heads whose content nobody sees, and one that is private to `read`.
+/// Files that call them, below [`MANAGER`]: one for heads whose content isn't returned, and one that is private to `read`.
 const RAW_READERS: [&str; 2] = ["keys/authenticate.rs", "read/stored.rs"];
 
 /// Paths of home folders. Split, because this file is checked too.

@@ -1,4 +1,4 @@
-//! The memory of known stacks during a shell completion, which may read it and not change it: nobody sees what a completion
+//! The memory of known stacks during a shell completion, which may read it and not change it: the user doesn't see what a completion
 //! prints, so a first contact or a change of recipients must be left to the next command.
 
 use async_trait::async_trait;

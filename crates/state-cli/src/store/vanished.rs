@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct VanishedStore {
     pub(crate) url: String,
     pub(crate) known_stacks: Arc<FileKnownStacks>,
-    /// Never empty.
+    /// The stacks that this client knows in the store; at least one.
     pub(crate) stacks: Vec<StackName>,
 }
 

@@ -257,7 +257,7 @@ fn undo_of_a_recipient_change_is_refused() {
     anna(&["recipients", "add", "--name", "bob", &bob]).exits(0);
     let refused = anna(&["undo", "--yes"]).exits(13).stderr;
     assert!(
-        refused.contains("added bob") && refused.contains("recipients remove`"),
+        refused.contains("added bob") && refused.contains("statectl recipients remove "),
         "{refused}"
     );
     anna(&["recipients", "remove", "bob", "--yes"]).exits(0);

@@ -15,7 +15,7 @@ pub(crate) struct StackPosition<'a> {
     pub(crate) sealing: SealingPin,
     pub(crate) epoch: Epoch,
     pub(crate) serial: Serial,
-    /// The current revision.
+    /// The current revision of the state at this position.
     pub(crate) revision: Option<RevisionId>,
     /// The slot of the watermark in the head.
     pub(crate) closed: Option<Slot>,

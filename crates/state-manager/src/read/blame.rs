@@ -14,7 +14,8 @@
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind, RevisionRecord};
 use crate::read::history::{self, Revisions};
-use crate::read::tip::{Tip, reading};
+use crate::read::retrying::reading;
+use crate::read::tip::Tip;
 use serde::Serialize;
 use state_core::diff::{self, Property};
 use state_core::mask::Mask;

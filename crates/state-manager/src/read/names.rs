@@ -191,7 +191,6 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
         if let Some(head) = bound(store, &pointer).await?
             && head.name().folded() == pointer.name.folded()
         {
-            name_memory::check(store, head.name(), Some(head.lineage())).await?;
             names.push(head.name().clone());
         }
     }

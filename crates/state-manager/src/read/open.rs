@@ -144,7 +144,7 @@ pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(S
 /// What a pin remembers of the state at the end of a journal.
 struct StateEnd {
     serial: Serial,
-    /// The current revision.
+    /// The current revision of the state.
     revision: Option<RevisionId>,
 }
 

@@ -2,8 +2,9 @@
 
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionRecord};
+use crate::read::retrying::reading;
 use crate::read::revision_spec::RevisionList;
-use crate::read::tip::{Tip, reading};
+use crate::read::tip::Tip;
 use crate::read::{history, open};
 use crate::standing::{Authenticity, Standing};
 use state_core::mutation::StackOutputs;

@@ -219,7 +219,7 @@ impl LockedStack {
     }
 
     /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so that
-    /// clients can tell the head from those of earlier sessions.
+    /// clients can distinguish the head from those of earlier sessions.
     pub(super) fn watermark(&self) -> Option<Watermark> {
         watermark_at(self.published().1)
     }

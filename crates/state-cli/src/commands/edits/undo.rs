@@ -11,7 +11,7 @@ use state_core::{Error, UpdateKind};
 use state_manager::{Session, UpdateRequest};
 
 /// The way out when the current revision can't be undone.
-const HINT: &str = "change recipients with `statectl recipients add` and `statectl recipients remove`; restore any revision \
+const HINT: &str = "change recipients with `statectl recipients add RECIPIENT` and `statectl recipients remove RECIPIENT`; restore any revision \
                     with `statectl rollback REV`";
 
 /// Undo the last change of the state

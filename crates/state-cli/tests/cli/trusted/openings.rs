@@ -244,8 +244,8 @@ fn report_in_json_contains_the_rollback() {
         scene.put_back("earlier");
         let ran = scene.run("anna", row, &["--json"]);
         assert_eq!(ran.code, usage.exit_code_of_rolled_back(), "{row:?}: {ran:#?}");
-        let told = ran.stdout.contains("was rolled back") || ran.stderr.contains("was rolled back");
-        assert!(told, "{row:?}: {ran:#?}");
+        let is_reported = ran.stdout.contains("was rolled back") || ran.stderr.contains("was rolled back");
+        assert!(is_reported, "{row:?}: {ran:#?}");
     }
 }
 
@@ -255,7 +255,7 @@ fn unchecked_authenticity_is_reported_by_every_command() {
     for (usage, row) in OPENING {
         scene.put_back("latest");
         // A user without an identity and without memory.
-        let ran = scene.run("nobody", row, &[]);
+        let ran = scene.run("outsider", row, &[]);
         assert_eq!(ran.code, usage.exit_code_without_identity(), "{row:?}: {ran:#?}");
         let is_reported = ran.stderr.contains("authenticity not checked");
         assert!(is_reported || *usage == Write, "{row:?}: {ran:#?}");

@@ -123,7 +123,7 @@ fn failed_decryption_leaves_the_snapshot_unchanged() {
 #[test]
 fn unreadable_root_resource_leaves_the_outputs_sealed() {
     let mut snapshot = import(&compact(&document())).snapshot;
-    let malformed = Json::parse("[]").expect("JSON");
+    let malformed = Json::parse(r#""text""#).expect("JSON");
     Arc::make_mut(&mut snapshot.entries[0])
         .extensions
         .insert("pulumi", malformed);

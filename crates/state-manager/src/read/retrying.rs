@@ -1,0 +1,36 @@
+//! Repeats a read of the tip and of the history if a collection deleted objects meanwhile.
+
+use crate::context::StackContext;
+use crate::read::stored;
+use state_core::{Error, Head, Result};
+
+/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. The number of attempts
+/// needs no limit, because each retry requires another collection. A macro, because the future of a closure couldn't be
+/// proven to be `Send`.
+macro_rules! reading {
+    ($stack:expr, $tip:ident => $read:expr) => {
+        loop {
+            let ($tip, _) = $crate::read::open::tip($stack).await?;
+            let read = async { $read }.await;
+            if !$crate::read::retrying::must_start_over($stack, &read, &$tip.head).await? {
+                break read;
+            }
+        }
+    };
+}
+pub(crate) use reading;
+
+/// Whether a read that began with this head may have failed because a collection ran meanwhile.
+pub(crate) async fn must_start_over<T>(
+    stack: &StackContext,
+    read: &Result<T>,
+    before: &Head,
+) -> Result<bool> {
+    match read {
+        Err(Error::NotFound { .. } | Error::Collected { .. } | Error::Corrupt { .. }) => {
+            let now = stored::head(stack).await?.head;
+            Ok((&now.collection, &now.history) != (&before.collection, &before.history))
+        }
+        _ => Ok(false),
+    }
+}
