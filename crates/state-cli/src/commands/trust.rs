@@ -253,8 +253,11 @@ async fn pin(
             .with_hint("accept the current key with `statectl trust --accept` first"));
     }
     known_stacks.remember(lineage, Some(&StackPin::pinned(key))).await;
-    stacks.get(name).await?;
-    Ok(())
+    // Remembers the name. The report says why a stack with another key is refused.
+    match stacks.get(name).await {
+        Err(state_core::Error::Distrusted { .. }) => Ok(()),
+        found => Ok(found.map(drop)?),
+    }
 }
 
 /// Compares the stack with what this client remembers.

@@ -109,6 +109,11 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
                  replaced this one",
             ));
         }
+        // Anyone can damage the stack, so damage doesn't prove that it gave the name up.
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            let reason = format!("that stack is damaged, so a removal or a rename is not proven: {error}");
+            return Err(refused(name, before, &reason));
+        }
         read => read?,
     };
     if let Some(regression) = standing.regression {

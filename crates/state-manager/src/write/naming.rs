@@ -33,6 +33,8 @@ pub(crate) async fn create(
         .refuse_creation(&format!("stack {}", name.short()))?;
     let (known, taken_by) = names::resolve(store, name).await?;
     if let Some(named) = taken_by {
+        // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was redirected.
+        name_memory::check(store, name, Some(named.lineage())).await?;
         return Err(taken(named.name()));
     }
     name_memory::follow(store, name, None).await?;

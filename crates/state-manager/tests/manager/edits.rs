@@ -119,8 +119,29 @@ impl Change {
     }
 }
 
+/// The entries and outputs of a state, without the marks of secrets: undo keeps the marks that were added since, so that
+/// a value that was sealed doesn't return to plain text.
 fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
-    (state.entries().cloned().collect(), state.outputs().clone())
+    let unmarked = |entry: &SharedEntry| {
+        let mut entry = Entry::clone(entry);
+        entry.sensitive_inputs.clear();
+        entry.sensitive_outputs.clear();
+        entry.into()
+    };
+    let mut outputs = state.outputs().clone();
+    outputs.sensitive.clear();
+    (state.entries().map(unmarked).collect(), outputs)
+}
+
+/// Whether each secret of `before` is a secret in `after`.
+fn keeps_marks(before: &State, after: &State) -> bool {
+    let is_within = |few: &[String], many: &[String]| few.iter().all(|mark| many.contains(mark));
+    before.entries().all(|entry| {
+        after.entry(&entry.key()).is_some_and(|now| {
+            is_within(&entry.sensitive_inputs, &now.sensitive_inputs)
+                && is_within(&entry.sensitive_outputs, &now.sensitive_outputs)
+        })
+    }) && is_within(&before.outputs().sensitive, &after.outputs().sensitive)
 }
 
 /// Undoes the current revision, and redoes it. Requires that the undo restores the content of `before`, and that the
@@ -137,8 +158,10 @@ async fn undo_and_redo(
     }
     session.undo("undo".to_owned()).await.unwrap();
     prop_assert_eq!(content(&session.state()), content(before));
+    prop_assert!(keeps_marks(before, &session.state()));
     session.undo("redo".to_owned()).await.unwrap();
     prop_assert_eq!(content(&session.state()), content(&after));
+    prop_assert!(keeps_marks(&after, &session.state()));
     Ok(())
 }
 

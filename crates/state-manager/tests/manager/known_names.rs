@@ -50,7 +50,7 @@ impl Shop {
         let stacks = self.client.stacks();
         let found = stacks.get(&shop()).await.map(|stack| stack.map(|_| ()));
         let created = stacks.new_stack(&shop()).await.map(|_| ());
-        let listed = stacks.names().await.map(|_| ());
+        let listed = stacks.list().await.map(|_| ());
         for refused in [found.map(|_| ()), created, listed] {
             assert_eq!(kind(refused), Err(ErrorKind::Distrusted), "{what}");
         }
