@@ -53,8 +53,8 @@ const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
 
 /// The texts under which a store is remembered.
 ///
-/// A store in files has two: its path as it was named, and the path without symbolic links. The first one keeps the
-/// memory if someone replaces the store, or a folder above it, by a symbolic link to another store. The second one is
+/// A store in files has two: its path as it was named, and the path without symbolic links. Under the first one,
+/// the pins are still found after someone replaced the store, or a folder above it, by a symbolic link to another store. The second one is
 /// equal for all spellings of one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
@@ -288,7 +288,7 @@ fn canonical(absolute: &Path) -> PathBuf {
     absolute.to_owned()
 }
 
-/// The names below a folder of the form `PROJECT/STACK`. Files with other names are ignored.
+/// The names of stacks, from the files `PROJECT/STACK` below a folder. Files with other names are ignored.
 fn list_names(folder: &Path) -> std::io::Result<Vec<StackName>> {
     let mut names = Vec::new();
     for project in children(folder)? {

@@ -35,8 +35,8 @@ enum Part {
     /// The pages that the index names.
     Index(Serial),
     Page(HistoryPageRef),
-    /// The revisions from a serial on that are on a damaged page, or on the pages of a damaged index, read from the
-    /// frames that made them.
+    /// Replaces a damaged page or a damaged index: its revisions, which begin at this serial, are read from the frames
+    /// that made them.
     Journal(Serial),
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         return Err(Error::conflict(object, reason));
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
-    // even if a new stack has the name by then. The mark is signed first, because the removal itself signs nothing.
+    // even if a new stack has the name by then. `swap_head` signs the mark; `Writer::remove`, which follows, signs nothing.
     let end = locked.watermark();
     let mark = |head: &mut Head| {
         head.removed = true;
@@ -108,8 +108,8 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     locked.writer.remove(store.nonce()).await?;
     let lineage = locked.stack.lineage();
     let known = store.backend().read_name(name).await?;
+    // Otherwise another client has given the name to a new stack meanwhile.
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
-        // Another client may have pointed the name to a new stack since.
         let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
         swap_pointer(store.backend(), known, tombstone, locked.seal.key()).await?;
     }

@@ -1,13 +1,15 @@
-//! Name pointers: a pointer counts as far as the head of its stack confirms it, and on a sealed stack only with a tag.
+//! Name pointers: a pointer is valid only if the head of its stack confirms it and, on a sealed stack, if it has a valid
+//! tag too.
 //!
 //! | the stack's authenticated head says | the pointer must have | the name leads to |
 //! |---|---|---|
-//! | this name, or a rename to it that the pointer completes | a tag under the key in use | the stack; to none if the head is removed |
-//! | this name, but the pointer is a tombstone | – | refused |
+//! | this name, or a rename to it that the pointer completes | a tag under the key in use | the stack; no stack if the head is marked as removed |
+//! | this name and no removal, but the pointer is a tombstone | – | refused |
 //! | another name | a tag under any key of the stack, if the stack was sealed from its first session on | no stack |
 //!
-//! A rotation adds the new tag before the head names the new key, so one key is sufficient at any moment. Pointers of
-//! names that the stack gave up aren't tagged again: they prove nothing that the head doesn't say.
+//! A rotation adds the new tag before the head names the new key, so the key that the head names verifies the
+//! pointer at any moment. Pointers of names that the stack gave up aren't tagged again, because the head already says
+//! that it gave them up.
 
 use super::{UncheckedHead, open_head};
 use crate::context::{StackContext, StoreContext};
@@ -49,7 +51,7 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
     let is_bound = is_target && !head.removed && (has_name || is_moving(&head));
     let stack = match is_bound {
         true => store.stack(head.name.clone(), lineage),
-        // The caller's demands are on the stack that has the name.
+        // The caller's expectations apply only to the stack that has the name.
         false => store.stack(pointer.name.clone(), lineage).without_expectations(),
     };
     let opened = open_head(&stack, head).await?;
@@ -100,19 +102,22 @@ async fn require_earlier_tag(
         match wrapped::unwrap(stack, id).await {
             Ok(old) if pointer.is_authentic(&*old) => return Ok(()),
             Ok(_) => {}
-            // A recipient who was added later can't check it. The head's own word suffices to give up a name.
+            // A recipient who was added later can't open the former key. Then the authenticated head is enough to show that
+            // the stack gave up the name.
             Err(error) if error.kind() == ErrorKind::Sealed => return Ok(()),
             Err(error) => return Err(error),
         }
     }
-    // The first session writes its fence to slot 0 and then makes the key.
+    // A stack that its first session sealed has tags from slot 1 on, after the fence in slot 0. A later `since` means that
+    // the stack was written to before it was sealed, so its old pointers have no tag.
     if pointer.tags.is_empty() && keys.since > Slot(1) {
         return Ok(());
     }
     require_tag(pointer, key)
 }
 
-/// Adds tags to the pointer of a stack's name under these keys, before the head names the last of them. `head` is the
+/// Replaces the pointer of a stack's name by one with tags under exactly these keys. Called before the head names the last
+/// of them. `head` is the
 /// authenticated head of the locked stack.
 ///
 /// # Errors
@@ -122,7 +127,7 @@ pub(super) async fn sign_pointer(stack: &StackContext, head: &Head, keys: &[&dyn
     let Some(found) = found.filter(|pointer| pointer.lineage() == Some(stack.lineage())) else {
         return Err(refused(
             &head.name,
-            "it doesn't lead to the stack whose name it is",
+            "it doesn't lead to the stack that has this name",
         ));
     };
     let before = found.nonce;
