@@ -126,6 +126,7 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
         let mut entry = Entry::clone(entry);
         entry.sensitive_inputs.clear();
         entry.sensitive_outputs.clear();
+        entry.extensions.remove("statectl");
         entry.into()
     };
     let mut outputs = state.outputs().clone();
