@@ -29,8 +29,10 @@ pub(crate) struct Shown {
     pub(crate) lock: Option<String>,
     pub(crate) resources: Resources,
     pub(crate) revisions: Vec<RevisionId>,
-    /// Whether anything in it contains the attacker's marker.
+    /// Whether the head or the snapshot contains the attacker's marker.
     pub(crate) is_foreign: bool,
+    /// Whether the history, which is read again, contains the attacker's marker.
+    pub(crate) is_history_foreign: bool,
 }
 
 /// Resources with their values, pending operations, and outputs.
@@ -74,11 +76,8 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
         sorted(keys.map(|keys| &keys.outputs)),
     );
     let history = stack.history().await?;
-    let text = format!(
-        "{:?} {history:?} {}",
-        view.head,
-        state_core::encode_snapshot(&snapshot)
-    );
+    let text = format!("{:?} {}", view.head, state_core::encode_snapshot(&snapshot));
+    let is_foreign = |text: &str| text.contains(MARKER) || text.contains(MALLORY);
     Ok(Shown {
         authenticity: view.authenticity,
         is_regressed: view.regression.is_some(),
@@ -86,8 +85,9 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
         sealing,
         lock: view.head.client_lock.as_ref().map(|lock| lock.message.clone()),
         resources: resources(&snapshot),
+        is_history_foreign: is_foreign(&format!("{history:?}")),
         revisions: history.into_iter().map(|revision| revision.id).collect(),
-        is_foreign: text.contains(MARKER) || text.contains(MALLORY),
+        is_foreign: is_foreign(&text),
     })
 }
 

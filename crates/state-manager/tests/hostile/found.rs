@@ -63,7 +63,8 @@ fn stack_is_not_sealed_and_then_plain_in_one_command() {
                         .await;
                     match run.answer.map(|answer| answer.shown) {
                         Ok(Some(shown)) => assert!(
-                            shown.authenticity != Authenticity::Checked || !shown.is_foreign,
+                            shown.authenticity != Authenticity::Checked
+                                || !(shown.is_foreign || shown.is_history_foreign),
                             "{kind:?}: head at {head}, frame at {frame}"
                         ),
                         Ok(None) => panic!("{kind:?}: the stack is hidden"),

@@ -2,13 +2,13 @@
 
 use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
-use crate::disk::Disk;
+use crate::disk::{Disk, Kind};
 use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::testkit::hostile::{Attacker, StoreImage};
-use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId};
+use state_core::testkit::hostile::{Attacker, StoreImage, Verb};
+use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId, UpdateKind};
 use state_manager::{Authenticity, KnownStacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(crate) struct Oracle {
     revisions: BTreeSet<RevisionId>,
     chains: BTreeSet<Digest>,
     heads: Vec<Head>,
+    /// The resources before the writer that crashed.
+    before_crash: Resources,
 }
 
 /// The answers of honest runs of one command.
@@ -32,6 +34,27 @@ struct Allowed {
     is_missing: bool,
 }
 
+/// What else a run may show, because of what the run wrote, or because of a documented limit.
+struct Excuses {
+    /// The revisions of all frames that the client wrote.
+    made: BTreeSet<RevisionId>,
+    /// The revisions that the attacker forged with a former key, if the client was led back to the time of that key.
+    former: BTreeSet<RevisionId>,
+    /// Whether the attacker could cut the frames of the crashed writer before this client read them.
+    is_tail_unseen: bool,
+}
+
+impl Excuses {
+    /// The excuses for what a reader is shown after the run.
+    fn of_next_reader(made: BTreeSet<RevisionId>) -> Self {
+        Self {
+            made,
+            former: BTreeSet::new(),
+            is_tail_unseen: false,
+        }
+    }
+}
+
 impl Oracle {
     pub(crate) async fn learn(scenario: &Scenario) -> Result<Self> {
         let mut oracle = Self {
@@ -39,7 +62,12 @@ impl Oracle {
             revisions: BTreeSet::new(),
             chains: BTreeSet::new(),
             heads: Vec::new(),
+            before_crash: Resources::default(),
         };
+        let last = scenario.run(scenario.last(), Command::Read, Vec::new(), false);
+        if let Some(shown) = last.await.answer?.shown {
+            oracle.before_crash = shown.resources;
+        }
         for stage in scenario.stages.iter().chain([&scenario.crashed]) {
             let image = stage.image().await?;
             let frames = image.frames(scenario.lineage);
@@ -99,18 +127,26 @@ impl Oracle {
         if !remembers && self.is_sealed_anew(scenario, run) {
             return broken;
         }
-        let made = made(scenario, run);
+        let mut excuses = Excuses::of_next_reader(made(scenario, run));
         if !command.is_read_only() {
             let written = run.disk.image().await.unwrap_or_default();
-            self.check_journal(scenario, &written, &mut broken);
+            let starts = match remembers {
+                true => BTreeSet::new(),
+                false => starts_of_rotations(scenario, run),
+            };
+            self.check_journal(scenario, &written, &starts, &mut broken);
             self.check_heads(scenario, remembers, run, &mut broken);
-            self.check_left(scenario, command, remembers, run, &made, &mut broken)
+            self.check_left(scenario, command, remembers, run, &excuses, &mut broken)
                 .await;
         }
         if let Ok(answer) = &run.answer
             && !is_of_former_key(scenario, remembers, answer)
         {
-            self.check_answer(command, remembers, answer, &made, &mut broken);
+            excuses.is_tail_unseen = command.is_after_a_crash() && is_tail_unseen(scenario, run).await;
+            if !remembers {
+                excuses.former = self.forged_with_former_key(scenario, run).await;
+            }
+            self.check_answer(command, remembers, answer, &excuses, &mut broken);
         }
         if remembers {
             check_leaks(run, &mut broken);
@@ -132,13 +168,42 @@ impl Oracle {
             })
     }
 
+    /// The revisions that the attacker forged with a former key, if the store ends with an authentic head of an earlier
+    /// stage under that key: between two reads of one command, a client without memory was led back to the time at which
+    /// the attacker held the key of the stack. None for any other head.
+    async fn forged_with_former_key(&self, scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
+        let image = run.disk.image().await.unwrap_or_default();
+        let Some(head) = image.head(scenario.lineage) else {
+            return BTreeSet::new();
+        };
+        let lost = head.key_id.filter(|id| scenario.keys.honest(*id).is_none());
+        let Some(key) = lost.and_then(|id| scenario.keys.any(id)) else {
+            return BTreeSet::new();
+        };
+        // The tag covers neither the epoch nor the generation of the object.
+        let is_earlier = self.heads.iter().any(|earlier| {
+            let mut earlier = earlier.clone();
+            (earlier.epoch, earlier.generation) = (head.epoch, head.generation);
+            earlier.encode() == head.encode()
+        });
+        if !is_earlier || head.authenticate(&scenario.head(), &*key).is_err() {
+            return BTreeSet::new();
+        }
+        let frames = image.frames(scenario.lineage).into_iter();
+        let signed = frames.filter(|(_, frame)| frame.is_authentic(&*key));
+        let forged = signed.filter(|(_, frame)| !self.chains.contains(frame.chain()));
+        forged
+            .filter_map(|(_, frame)| revision(frame.payload(), frame.chain()))
+            .collect()
+    }
+
     /// What the command itself answered must be the answer of an honest run.
     fn check_answer(
         &self,
         command: Command,
         remembers: bool,
         answer: &Answer,
-        made: &BTreeSet<RevisionId>,
+        excuses: &Excuses,
         broken: &mut Vec<String>,
     ) {
         let allowed = &self.allowed[&(command, remembers)];
@@ -160,13 +225,14 @@ impl Oracle {
             }
             return;
         }
-        self.check_shown(allowed, shown, made, broken);
-        if !allowed.resources.contains(&shown.resources) {
+        self.check_shown(allowed, shown, excuses, broken);
+        let is_cut = excuses.is_tail_unseen && shown.resources == self.before_crash;
+        if !is_cut && !allowed.resources.contains(&shown.resources) {
             broken.push(format!("the command shows {:?}", shown.resources));
         }
         for (question, fact) in &answer.facts {
             let is_known = allowed.facts.contains(&(question.clone(), fact.clone()));
-            let is_new = made.iter().any(|revision| {
+            let is_new = excuses.made.iter().any(|revision| {
                 question.ends_with(&revision.to_string()) || fact.contains(&revision.to_string())
             });
             if !is_known && !is_new {
@@ -175,21 +241,19 @@ impl Oracle {
         }
     }
 
-    fn check_shown(
-        &self,
-        allowed: &Allowed,
-        shown: &Shown,
-        made: &BTreeSet<RevisionId>,
-        broken: &mut Vec<String>,
-    ) {
+    fn check_shown(&self, allowed: &Allowed, shown: &Shown, excuses: &Excuses, broken: &mut Vec<String>) {
         if !allowed.sealing.contains(&shown.sealing) {
             broken.push(format!("shown as authentic: {}", shown.sealing));
         }
         if shown.lock.as_ref().is_some_and(|message| message != "freeze") {
             broken.push(format!("shown as authentic: client lock {:?}", shown.lock));
         }
-        let is_known = |revision: &RevisionId| self.revisions.contains(revision) || made.contains(revision);
-        if shown.is_foreign {
+        let is_known = |revision: &RevisionId| {
+            self.revisions.contains(revision)
+                || excuses.made.contains(revision)
+                || excuses.former.contains(revision)
+        };
+        if shown.is_foreign || (shown.is_history_foreign && excuses.former.is_empty()) {
             broken.push(format!("shown as authentic: content with {MARKER:?}"));
         }
         for revision in shown.revisions.iter().filter(|revision| !is_known(revision)) {
@@ -204,7 +268,7 @@ impl Oracle {
         command: Command,
         knows: bool,
         run: &Run,
-        made: &BTreeSet<RevisionId>,
+        excuses: &Excuses,
         broken: &mut Vec<String>,
     ) {
         let Ok(backend) = run.disk.under(&Attacker::default()).await else {
@@ -227,7 +291,7 @@ impl Oracle {
         }
         let mut found = Vec::new();
         let allowed = &self.allowed[&(command, knows)];
-        self.check_shown(allowed, &shown, made, &mut found);
+        self.check_shown(allowed, &shown, excuses, &mut found);
         if !is_between(&shown.resources, &allowed.resources) {
             found.push(format!("shown as authentic: {:?}", shown.resources));
         }
@@ -238,8 +302,15 @@ impl Oracle {
         );
     }
 
-    /// No frame is signed that repeats forged content or follows a forged frame.
-    fn check_journal(&self, scenario: &Scenario, store: &StoreImage, broken: &mut Vec<String>) {
+    /// No frame is signed that repeats forged content or follows a forged frame. `starts` are the frames with which the
+    /// run itself began a change of the key.
+    fn check_journal(
+        &self,
+        scenario: &Scenario,
+        store: &StoreImage,
+        starts: &BTreeSet<Digest>,
+        broken: &mut Vec<String>,
+    ) {
         let mut forged: Option<&Frame> = None;
         let mut end = None;
         for (before, frame) in &store.frames(scenario.lineage) {
@@ -262,7 +333,8 @@ impl Oracle {
                     ));
                 }
             }
-            if !is_signed && !is_old && frame.kind() == FrameKind::Data {
+            let is_own = starts.contains(frame.chain());
+            if !is_signed && !is_old && !is_own && frame.kind() == FrameKind::Data {
                 forged.get_or_insert(frame);
             }
         }
@@ -359,6 +431,27 @@ fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &Answer) -> bo
     !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
 }
 
+/// Whether the first forgery of the run came before the client read the last frame of the crashed writer. No memory and no
+/// head vouches for that frame.
+async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
+    let Some(first) = run.first_edit else {
+        return false;
+    };
+    let image = scenario.crashed.image().await.unwrap_or_default();
+    let folder = format!("stacks/{}/journal/", scenario.lineage);
+    let Some((tail, _)) = image.below(&folder).last() else {
+        return false;
+    };
+    let before = run.requests.iter().take(first);
+    let reads = before.filter(|request| request.verb == Verb::Read && request.object == tail);
+    // A file is opened before it is read, and each of them is a request.
+    let most = match scenario.kind {
+        Kind::Files => 1,
+        Kind::Objects => 0,
+    };
+    reads.count() <= most
+}
+
 /// Whether every resource is one of an honest state, and none is missing that all honest states have.
 fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
     let is_honest = |(address, value): (&String, &String)| {
@@ -419,6 +512,44 @@ fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
         }
     }
     revisions
+}
+
+/// The chains of the frames with which the client began a change of the key in this run. A client without memory that
+/// is shown an earlier stage tags such a frame with the key of that stage, which the attacker may hold too, and continues
+/// under the new key.
+fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
+    let folder = format!("stacks/{}/journal/", scenario.lineage);
+    let mut starts = BTreeSet::new();
+    for object in run.attacker.objects() {
+        if !object.starts_with(&folder) {
+            continue;
+        }
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if !object.to_ascii_lowercase().ends_with(".log") {
+                let payload = Frame::unverified_payload(&bytes).filter(|payload| starts_rotation(payload));
+                starts.extend(payload.and(Frame::unverified_chain(&bytes)));
+                continue;
+            }
+            // The client writes at the end of a segment; the attacker may have changed the frames before.
+            let segment = StoreImage::new([(object.clone(), bytes)]);
+            let last = segment.frames(scenario.lineage).pop();
+            let last = last.filter(|(_, frame)| {
+                let key = frame.key_id().and_then(|id| scenario.keys.any(id));
+                key.is_some_and(|key| frame.is_authentic(&*key)) && starts_rotation(frame.payload())
+            });
+            starts.extend(last.map(|(_, frame)| *frame.chain()));
+        }
+    }
+    starts
+}
+
+/// Whether this is the payload of a frame that begins a change of the key and does nothing else.
+fn starts_rotation(payload: &[u8]) -> bool {
+    let records = state_core::journal::decode_records("frame", payload).unwrap_or_default();
+    let [state_core::Record::UpdateStart(start)] = &records[..] else {
+        return false;
+    };
+    start.kind == UpdateKind::Rekey && !contains(payload, MARKER)
 }
 
 /// The revision that a frame with this payload makes.

@@ -74,6 +74,8 @@ pub(crate) struct Run {
     pub(crate) answer: Result<Answer>,
     pub(crate) requests: Vec<Request>,
     pub(crate) edits: usize,
+    /// The number of the request before which the first forgery was planned.
+    pub(crate) first_edit: Option<usize>,
     pub(crate) attacker: Attacker,
     pub(crate) disk: Disk,
     pub(crate) memory: Option<Arc<MemoryKnownStacks>>,
@@ -248,6 +250,7 @@ impl Scenario {
         let disk = on.copy();
         let attacker = Attacker::default();
         let backend = disk.under(&attacker).await.expect("nothing is forged yet");
+        let first_edit = plan.iter().map(|intervention| intervention.at).min();
         attacker.plan(plan);
         let mut stacks = self.stacks(backend, 5);
         let memory = match remembers {
@@ -268,6 +271,7 @@ impl Scenario {
             answer,
             requests: attacker.requests(),
             edits: attacker.edits_made(),
+            first_edit,
             attacker,
             disk,
             memory,
