@@ -56,10 +56,13 @@ fn fetch() -> Result<Option<String>, Failure> {
     })
 }
 
-/// The last line of cargo-deny's output that tells a cause.
+/// The last line of cargo-deny's output that names a cause.
 fn reason(output: &str) -> String {
-    let lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.last().unwrap_or("cargo-deny fetched nothing").to_owned()
+    let mut lines = output.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines
+        .next_back()
+        .unwrap_or("cargo-deny fetched nothing")
+        .to_owned()
 }
 
 /// The folder with clones of advisory databases.

@@ -75,7 +75,7 @@ impl Context {
         fill: impl FnOnce(&mut Page),
     ) -> CommandResult {
         let invocation = self.settings.invocation();
-        let warnings: Vec<String> = warnings.iter().map(|text| invocation.apply(text)).collect();
+        let warnings = warnings.into_iter().map(|text| invocation.apply(&text)).collect();
         let warnings = self.with_standings(warnings);
         let body = if self.output.json {
             envelope_line(kind, data, &warnings)?

@@ -15,7 +15,7 @@ pub(crate) enum PinComparison {
     /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
     RolledBack(String),
     /// A holder of the key changed policy or recipients. The position is pinned when the change is reported.
-    Changed(UnreportedChange),
+    Changed(Box<UnreportedChange>),
 }
 
 /// A change of policy or recipients that wasn't reported to the user yet.
@@ -72,12 +72,12 @@ pub(crate) async fn advance_pin(
         && let Some(was) = &before.sealing
         && let Some(change) = SealingChange::between(was, &point.sealing)
     {
-        return Ok(PinComparison::Changed(UnreportedChange {
+        return Ok(PinComparison::Changed(Box::new(UnreportedChange {
             change,
             since: before.unreported_since.unwrap_or(before.serial),
             was: was.clone(),
             now,
-        }));
+        })));
     }
     if before.as_ref() != Some(&now) {
         known_stacks.remember(stack.lineage(), Some(&now)).await;

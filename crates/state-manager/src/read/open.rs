@@ -213,7 +213,7 @@ async fn advance(
     let change = match trust::advance_pin(stack, journal, end.serial, end.revision).await? {
         PinComparison::Advanced => return Ok(None),
         PinComparison::RolledBack(regression) => return Ok(Some(regression)),
-        PinComparison::Changed(change) => change,
+        PinComparison::Changed(change) => *change,
     };
     let replayed = match tip {
         Some(_) => None,
