@@ -4,10 +4,12 @@
 mod client;
 mod commands;
 mod disk;
+mod excuses;
 mod found;
 mod keys;
 mod oracle;
 mod scenario;
+mod written;
 
 use commands::Command;
 use disk::Kind;

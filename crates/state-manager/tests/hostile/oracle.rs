@@ -2,13 +2,15 @@
 
 use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
-use crate::disk::{Disk, Kind};
+use crate::disk::Disk;
+use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen};
 use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
+use crate::written::{contains, made, revision, starts_of_rotations};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::testkit::hostile::{Attacker, StoreImage, Verb};
-use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId, UpdateKind};
+use state_core::testkit::hostile::{Attacker, StoreImage};
+use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId};
 use state_manager::{Authenticity, KnownStacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,27 +34,6 @@ struct Allowed {
     facts: BTreeSet<(String, String)>,
     /// Whether the stack may be missing afterwards.
     is_missing: bool,
-}
-
-/// What else a run may show, because of what the run wrote, or because of a documented limit.
-struct Excuses {
-    /// The revisions of all frames that the client wrote.
-    made: BTreeSet<RevisionId>,
-    /// The revisions that the attacker forged with a former key, if the client was led back to the time of that key.
-    former: BTreeSet<RevisionId>,
-    /// Whether the attacker could cut the frames of the crashed writer before this client read them.
-    is_tail_unseen: bool,
-}
-
-impl Excuses {
-    /// The excuses for what a reader is shown after the run.
-    fn of_next_reader(made: BTreeSet<RevisionId>) -> Self {
-        Self {
-            made,
-            former: BTreeSet::new(),
-            is_tail_unseen: false,
-        }
-    }
 }
 
 impl Oracle {
@@ -425,33 +406,6 @@ impl Oracle {
     }
 }
 
-/// Whether a client without memory was led back to the time at which the attacker held the key of the stack.
-fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &Answer) -> bool {
-    let key = answer.shown.as_ref().and_then(|shown| shown.key);
-    !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
-}
-
-/// Whether the first forgery of the run came before the client read the last frame of the crashed writer. No memory and no
-/// head vouches for that frame.
-async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
-    let Some(first) = run.first_edit else {
-        return false;
-    };
-    let image = scenario.crashed.image().await.unwrap_or_default();
-    let folder = format!("stacks/{}/journal/", scenario.lineage);
-    let Some((tail, _)) = image.below(&folder).last() else {
-        return false;
-    };
-    let before = run.requests.iter().take(first);
-    let reads = before.filter(|request| request.verb == Verb::Read && request.object == tail);
-    // A file is opened before it is read, and each of them is a request.
-    let most = match scenario.kind {
-        Kind::Files => 1,
-        Kind::Objects => 0,
-    };
-    reads.count() <= most
-}
-
 /// Whether every resource is one of an honest state, and none is missing that all honest states have.
 fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
     let is_honest = |(address, value): (&String, &String)| {
@@ -479,85 +433,5 @@ fn check_leaks(run: &Run, broken: &mut Vec<String>) {
                 broken.push(format!("a sealed value is written in clear to {object}"));
             }
         }
-    }
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    String::from_utf8_lossy(bytes).contains(text)
-}
-
-/// The revisions of all frames that the client wrote in this run.
-fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
-    let mut revisions = BTreeSet::new();
-    for object in run.attacker.objects() {
-        let is_segment = object.to_ascii_lowercase().ends_with(".log");
-        for bytes in run.attacker.versions(&object).into_iter().flatten() {
-            if !object.contains("/journal/") {
-                continue;
-            }
-            if is_segment {
-                let segment = StoreImage::new([(object.clone(), bytes)]);
-                let frames = segment
-                    .frames(scenario.lineage)
-                    .into_iter()
-                    .map(|(_, frame)| frame);
-                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.any(id));
-                let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
-                revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));
-            } else if let (Some(payload), Some(chain)) =
-                (Frame::unverified_payload(&bytes), Frame::unverified_chain(&bytes))
-            {
-                revisions.extend(revision(payload, &chain));
-            }
-        }
-    }
-    revisions
-}
-
-/// The chains of the frames with which the client began a change of the key in this run. A client without memory that
-/// is shown an earlier stage tags such a frame with the key of that stage, which the attacker may hold too, and continues
-/// under the new key.
-fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
-    let folder = format!("stacks/{}/journal/", scenario.lineage);
-    let mut starts = BTreeSet::new();
-    for object in run.attacker.objects() {
-        if !object.starts_with(&folder) {
-            continue;
-        }
-        for bytes in run.attacker.versions(&object).into_iter().flatten() {
-            if !object.to_ascii_lowercase().ends_with(".log") {
-                let payload = Frame::unverified_payload(&bytes).filter(|payload| starts_rotation(payload));
-                starts.extend(payload.and(Frame::unverified_chain(&bytes)));
-                continue;
-            }
-            // The client writes at the end of a segment; the attacker may have changed the frames before.
-            let segment = StoreImage::new([(object.clone(), bytes)]);
-            let last = segment.frames(scenario.lineage).pop();
-            let last = last.filter(|(_, frame)| {
-                let key = frame.key_id().and_then(|id| scenario.keys.any(id));
-                key.is_some_and(|key| frame.is_authentic(&*key)) && starts_rotation(frame.payload())
-            });
-            starts.extend(last.map(|(_, frame)| *frame.chain()));
-        }
-    }
-    starts
-}
-
-/// Whether this is the payload of a frame that begins a change of the key and does nothing else.
-fn starts_rotation(payload: &[u8]) -> bool {
-    let records = state_core::journal::decode_records("frame", payload).unwrap_or_default();
-    let [state_core::Record::UpdateStart(start)] = &records[..] else {
-        return false;
-    };
-    start.kind == UpdateKind::Rekey && !contains(payload, MARKER)
-}
-
-/// The revision that a frame with this payload makes.
-fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
-    let records = state_core::journal::decode_records("frame", payload).ok()?;
-    match records.last()? {
-        state_core::Record::UpdateEnd(end) => Some(RevisionId::new(end.serial, chain)),
-        state_core::Record::DetachedRevision(made) => Some(RevisionId::new(made.serial, chain)),
-        _ => None,
     }
 }

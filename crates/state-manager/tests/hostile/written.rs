@@ -1,0 +1,88 @@
+//! The frames that a client wrote in a run.
+
+use crate::scenario::{Run, Scenario};
+use state_core::testkit::hostile::StoreImage;
+use state_core::testkit::hostile::forgeries::MARKER;
+use state_core::{Digest, Frame, RevisionId, UpdateKind};
+use std::collections::BTreeSet;
+
+/// Whether bytes contain a text.
+pub(crate) fn contains(bytes: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(text)
+}
+
+/// The revisions of all frames that the client wrote in this run.
+pub(crate) fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
+    let mut revisions = BTreeSet::new();
+    for object in run.attacker.objects() {
+        let is_segment = object.to_ascii_lowercase().ends_with(".log");
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if !object.contains("/journal/") {
+                continue;
+            }
+            if is_segment {
+                let segment = StoreImage::new([(object.clone(), bytes)]);
+                let frames = segment
+                    .frames(scenario.lineage)
+                    .into_iter()
+                    .map(|(_, frame)| frame);
+                let key = |frame: &Frame| frame.key_id().and_then(|id| scenario.keys.any(id));
+                let signed = frames.filter(|frame| key(frame).is_some_and(|key| frame.is_authentic(&*key)));
+                revisions.extend(signed.filter_map(|frame| revision(frame.payload(), frame.chain())));
+            } else if let (Some(payload), Some(chain)) =
+                (Frame::unverified_payload(&bytes), Frame::unverified_chain(&bytes))
+            {
+                revisions.extend(revision(payload, &chain));
+            }
+        }
+    }
+    revisions
+}
+
+/// The chains of the frames with which the client began a change of the key in this run. A client without memory that
+/// is shown an earlier stage tags such a frame with the key of that stage, which the attacker may hold too, and continues
+/// under the new key.
+pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
+    let folder = format!("stacks/{}/journal/", scenario.lineage);
+    let mut starts = BTreeSet::new();
+    for object in run.attacker.objects() {
+        if !object.starts_with(&folder) {
+            continue;
+        }
+        for bytes in run.attacker.versions(&object).into_iter().flatten() {
+            if !object.to_ascii_lowercase().ends_with(".log") {
+                let payload = Frame::unverified_payload(&bytes).filter(|payload| starts_rotation(payload));
+                starts.extend(payload.and(Frame::unverified_chain(&bytes)));
+                continue;
+            }
+            // The client writes at the end of a segment; the attacker may have changed the frames before.
+            let segment = StoreImage::new([(object.clone(), bytes)]);
+            let last = segment.frames(scenario.lineage).pop();
+            let last = last.filter(|(_, frame)| {
+                let key = frame.key_id().and_then(|id| scenario.keys.any(id));
+                key.is_some_and(|key| frame.is_authentic(&*key)) && starts_rotation(frame.payload())
+            });
+            starts.extend(last.map(|(_, frame)| *frame.chain()));
+        }
+    }
+    starts
+}
+
+/// Whether this is the payload of a frame that begins a change of the key and does nothing else.
+fn starts_rotation(payload: &[u8]) -> bool {
+    let records = state_core::journal::decode_records("frame", payload).unwrap_or_default();
+    let [state_core::Record::UpdateStart(start)] = &records[..] else {
+        return false;
+    };
+    start.kind == UpdateKind::Rekey && !contains(payload, MARKER)
+}
+
+/// The revision that a frame with this payload makes.
+pub(crate) fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
+    let records = state_core::journal::decode_records("frame", payload).ok()?;
+    match records.last()? {
+        state_core::Record::UpdateEnd(end) => Some(RevisionId::new(end.serial, chain)),
+        state_core::Record::DetachedRevision(made) => Some(RevisionId::new(made.serial, chain)),
+        _ => None,
+    }
+}
