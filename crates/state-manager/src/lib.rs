@@ -77,6 +77,7 @@
 //! dropped.
 
 pub mod client_lock;
+mod compute;
 mod context;
 mod contracts;
 mod environment;
@@ -98,6 +99,7 @@ mod transfer;
 mod update;
 mod write;
 
+pub use compute::compute;
 pub use contracts::persistent::StateManager;
 pub use contracts::registry::{BackendRegistry, StoreRequest};
 pub use contracts::store_url::file_url;

@@ -18,7 +18,7 @@ use state_core::repair::{self, RepairResult};
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Error, FactoryInfo, Serial, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
-use state_manager::{RevisionKind, Session, Stack, UpdateRequest};
+use state_manager::{RevisionKind, Session, Stack, UpdateRequest, compute};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use summary::{Content, Outcome, Summary};
@@ -119,11 +119,18 @@ async fn apply(
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     let existing = session.stack().reveal(existing).await?;
-    let kept = match args.drop_marks {
-        true => 0,
-        false => keep_marks(&existing, &mut new.snapshot, KeptMarks::Chosen),
-    };
-    let content = Content::of(&mut new.snapshot, kept);
+    let nothing = || Snapshot::new(FactoryInfo::default(), "", context.now());
+    let (mut snapshot, drop_marks) = (std::mem::replace(&mut new.snapshot, nothing()), args.drop_marks);
+    let marked = compute(move || {
+        let kept = match drop_marks {
+            true => 0,
+            false => keep_marks(&existing, &mut snapshot, KeptMarks::Chosen),
+        };
+        let content = Content::of(&mut snapshot, kept);
+        (existing, snapshot, content)
+    });
+    let (existing, snapshot, content) = marked.await?;
+    new.snapshot = snapshot;
     let existing = without_key_changes(session.stack(), existing).await?;
     // An identical state is still imported if the stack is marked as unreliable: the import confirms the state, and its
     // revision clears the mark.
@@ -146,8 +153,7 @@ async fn apply(
         .foreign
         .as_ref()
         .map(|foreign| (foreign.system.to_owned(), foreign.serial));
-    let nothing = Snapshot::new(FactoryInfo::default(), "", context.now());
-    let snapshot = std::mem::replace(&mut new.snapshot, nothing);
+    let snapshot = std::mem::replace(&mut new.snapshot, nothing());
     drop((state, existing));
     let imported = session.import(request, snapshot, foreign).await;
     let revision = imported.map_err(|error| match error {

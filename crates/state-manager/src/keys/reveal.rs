@@ -1,9 +1,9 @@
 //! Opens sealed values with the keys of their stack.
 
+use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::keys::wrapped;
-use crate::objects::snapshots;
 use state_core::{Crypter, Error, Head, KeyId, Result, Snapshot, codec, sealed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) async fn reveal(
         // the state.
         return Ok(snapshot);
     }
-    let (found, same) = snapshots::blocking(move || {
+    let (found, same) = compute(move || {
         let stored = codec::encode_stored(&snapshot);
         let text = String::from_utf8_lossy(&stored);
         let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
@@ -42,7 +42,7 @@ pub(crate) async fn reveal(
     for id in ids {
         let key = wrapped::unwrap(stack, id).await?;
         let sealed = snapshot;
-        snapshot = snapshots::blocking(move || key.open_snapshot(&sealed)).await??;
+        snapshot = compute(move || key.open_snapshot(&sealed)).await??;
     }
     Ok(snapshot)
 }

@@ -11,6 +11,7 @@
 //!                       └── after a crash the next writer ends the update as interrupted ──┘
 //! ```
 
+use crate::compute::compute;
 use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
@@ -212,7 +213,7 @@ async fn resealed(
     let mut snapshot = state.snapshot(stack.name().to_string(), stack.now());
     snapshot.continuation = Some(state.continuation());
     let new = Arc::clone(new);
-    snapshots::blocking(move || {
+    compute(move || {
         // The old key opens the snapshot first: the new key can't open values that the old key sealed.
         let open = match old {
             Some(old) => old.open_snapshot(&snapshot)?,

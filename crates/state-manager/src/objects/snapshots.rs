@@ -1,6 +1,7 @@
 //! Full snapshots as stored objects: encoding, digest and compression. Also the size limits of an entry, in a snapshot
 //! and in a record.
 
+use crate::compute::compute;
 use crate::context::StackContext;
 use bytes::Bytes;
 use state_core::digest::Digester;
@@ -45,9 +46,10 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     codec::encode_stored_lines(snapshot, |line| {
         let entry = if is_header { None } else { entries.next() };
         is_header = false;
-        // The newline at the end of the line, and the comma before it, don't belong to the entry.
-        if let Some(entry) = entry.filter(|_| line.len() > MAX_ENTRY + 1) {
-            violations.push(oversized(&entry.key(), line.len()));
+        // The comma and the newline after an entry don't belong to it.
+        let length = line.trim_end_matches([',', '\n']).len();
+        if let Some(entry) = entry.filter(|_| length > MAX_ENTRY) {
+            violations.push(oversized(&entry.key(), length));
         }
         packer.add(line.as_bytes())
     })?;
@@ -90,9 +92,9 @@ fn not_packed(source: std::io::Error) -> Error {
     }
 }
 
-/// Encodes a snapshot on a blocking thread and stores it. `slot` becomes part of the object's name.
+/// Encodes a snapshot on a background thread and stores it. `slot` becomes part of the object's name.
 pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Slot) -> Result<SnapshotRef> {
-    let packed = blocking(move || pack(&snapshot, slot)).await??;
+    let packed = compute(move || pack(&snapshot, slot)).await??;
     writer.create(&packed.reference.object(), packed.bytes).await?;
     Ok(packed.reference)
 }
@@ -109,7 +111,7 @@ pub(crate) async fn read(stack: &StackContext, reference: &SnapshotRef) -> Resul
         read => read?,
     };
     let reference = reference.clone();
-    blocking(move || unpack(&object, &packed, &reference)).await?
+    compute(move || unpack(&object, &packed, &reference)).await?
 }
 
 fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapshot> {
@@ -167,13 +169,6 @@ fn for_each_line(
 
 fn damaged(object: &str, reason: &str) -> Error {
     Error::corrupt(object, 0, reason)
-}
-
-/// Runs long work on a blocking thread, so that it delays no other task.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Error::closed("the runtime", format!("a background thread ended early: {error}")))
 }
 
 /// Checks that an entry is small enough to be recorded.

@@ -3,10 +3,10 @@
 //! A log counts only because the record that ended its update names it by digest; a file that no revision names is
 //! ignored.
 
+use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionRecord;
-use crate::objects::snapshots::blocking;
 use crate::read::history::Revisions;
 use crate::read::open;
 use state_core::backend::ObjectName;
@@ -113,7 +113,7 @@ impl Logs {
             read => {
                 let bytes = read?;
                 let object = format!("stack {lineage}: {name}");
-                blocking(move || unpack(&object, &bytes, &log)).await??
+                compute(move || unpack(&object, &bytes, &log)).await??
             }
         };
         lines.retain(|line| self.parsed.takes(line));

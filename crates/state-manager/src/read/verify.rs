@@ -1,5 +1,6 @@
 //! Verifies a stack: its tags, digests and integrity rules, and on request its whole history.
 
+use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
 use crate::keys::reveal::reveal;
@@ -87,7 +88,7 @@ async fn verify_once(
     let replayed = tip.replayed;
     let snapshot = replayed.state.snapshot(stack.name().to_string(), replayed.moment);
     Ok(VerifyReport {
-        report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
+        report: compute(move || verify::verify(&snapshot)).await?,
         frames: journal.frames.len() as u64,
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,

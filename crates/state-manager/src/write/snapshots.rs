@@ -1,5 +1,6 @@
 //! Whole snapshots that replace the content of a stack: imports, rollbacks, and saves within an update.
 
+use crate::compute::compute;
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
 use crate::objects::snapshots::{self as stored, check_size};
@@ -143,7 +144,7 @@ pub(crate) async fn rollback(
         .state()
         .snapshot(locked.stack.name().to_string(), locked.stack.now());
     let present = reveal(&locked.stack, &locked.head.current(), present).await?;
-    let snapshot = stored::blocking(move || {
+    let snapshot = compute(move || {
         keep_marks(&present, &mut snapshot, KeptMarks::All);
         snapshot
     })
@@ -285,8 +286,8 @@ async fn store_as(
     let entropy = Arc::clone(&locked.stack.environment().entropy);
     let object = format!("snapshot for {}", locked.stack.object());
     let seal = locked.seal.clone();
-    // Verification and sealing run on a blocking thread: on a large snapshot they would delay all other tasks.
-    let (snapshot, broken) = stored::blocking(move || {
+    // Verification and sealing run on a background thread: on a large snapshot they would delay all other tasks.
+    let (snapshot, broken) = compute(move || {
         // Uids in the snapshot take precedence. If the stack's present uids replaced them, two entries could get the
         // same uid.
         identify(&mut snapshot, &*entropy, |entry| {

@@ -8,7 +8,6 @@
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
 use crate::keys::wrapped;
-use crate::objects::snapshots;
 use crate::write::edits;
 use crate::write::locked_stack::LockedStack;
 use serde::{Deserialize, Serialize};
@@ -200,7 +199,7 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
     if let Some(key) = &key {
         spooled.sign(&**key);
     }
-    let written = snapshots::blocking(move || spooled.write(&folder, key.as_deref())).await;
+    let written = tokio::task::spawn_blocking(move || spooled.write(&folder, key.as_deref())).await;
     let stack = locked.stack.name().short();
     let kept = match written {
         Ok(Ok(path)) => format!("is kept in {}", path.display()),

@@ -9,6 +9,7 @@ use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
 use state_formats::{Compression, Imported, ReadOptions, decompress};
+use state_manager::compute;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -46,16 +47,11 @@ const BEYOND_REPAIR: &str = "`--repair` can't fix this: restore a backup, or cor
 
 /// Reads and decodes a file or stdin, and decrypts it if a passphrase is given.
 ///
-/// Runs on a blocking thread that the runtime reuses to verify and store the snapshot: allocators keep freed memory for
-/// the thread that freed it, so a large state would otherwise need its memory twice.
+/// Decoding is a computation of [`compute`], so that the memory that it frees is reused when the snapshot is marked,
+/// verified and stored.
 pub(super) async fn read(context: &Context, args: Args) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
-    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &args));
-    match reading.await {
-        Ok(read) => read,
-        // The task is never cancelled, so a join error can only be a panic.
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
+    compute(move || understand(&*clock, &args)).await?
 }
 
 fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
