@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct History {
-    /// The index of the oldest pages; none while all pages are in the head.
+    /// The index, a stored object that lists the oldest pages. `None` while the head lists all pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<HistoryIndexRef>,
     /// The pages after those in the index, oldest first. Their serials don't overlap.
@@ -28,8 +28,8 @@ impl History {
     }
 }
 
-/// The page among these, oldest first, that contains a revision, if any page contains the revision at all. `None` for a
-/// revision before the first page.
+/// Returns the only one of `pages`, sorted oldest first, that can contain the revision: the last page that begins at or
+/// before its serial. `None` for a revision before the first page.
 pub fn page_of<'a>(pages: &'a [HistoryPageRef], revision: &RevisionId) -> Option<&'a HistoryPageRef> {
     let after = pages.partition_point(|page| page.first <= revision.serial());
     pages.get(after.checked_sub(1)?)

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A key that authenticates stored bytes.
 pub trait MacKey: fmt::Debug + Send + Sync {
-    /// The public id of the key, which is a commitment to the key.
+    /// The public id of the key. It doesn't reveal the key, and no two keys with the same id can be found.
     fn id(&self) -> KeyId;
 
     /// Computes the tag of `bytes` in a domain.
@@ -25,7 +25,7 @@ named! {
         Frame = "frame",
         /// The pointer of a stack name to a stack.
         Name = "name",
-        /// A step result that is kept on the local disk until it is recorded.
+        /// A provider's result in the spool: kept on the local disk until the journal records it.
         Spool = "spool",
         /// A document with a stack's outputs, which has its own recipients.
         Outputs = "outputs",

@@ -134,6 +134,7 @@ fn malformed_or_incomplete_snapshot_is_refused() {
     assert!(refusal(&UNOBIN[..UNOBIN.len() / 2]).contains("line"));
 }
 
+/// Returns an object with this many levels of nesting, the object itself included.
 fn nested(levels: usize) -> String {
     format!("{{\"a\":{}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1))
 }

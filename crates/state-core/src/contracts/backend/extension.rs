@@ -1,7 +1,7 @@
 //! Optional capabilities of a store: additional traits, offered through [`Backend::extensions`].
 //!
-//! A store implements the traits of its capabilities and adds itself to [`Extensions`] for each. A request for another
-//! capability returns `Unsupported`.
+//! A store implements the trait of each capability that it has, and adds itself to [`Extensions`]. A request for a
+//! missing capability returns `Unsupported`.
 //!
 //! ```
 //! use state_core::{Backend, MemoryBackend};
