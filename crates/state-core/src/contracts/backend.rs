@@ -262,7 +262,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
 
     /// Starts a new segment (a journal file that begins with a fence) at `tail`, the end of the journal. A base can
     /// start only at the first slot of a segment. Returns the end of the journal after the fence. Stores without
-    /// segments write nothing and return `tail`. The method must not be called while an append is running.
+    /// segments write nothing and return `tail`. No append may be running.
     ///
     /// # Errors
     /// `Conflict` if `tail` isn't the end of the journal; otherwise the errors of [`Writer::append`].
