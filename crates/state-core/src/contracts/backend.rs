@@ -256,8 +256,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `Fenced` if another owner has taken over; `NotApplied` if the frame was not written; `Indeterminate` if it is
-    /// unknown whether the frame was written; `Conflict` if the frame doesn't follow its predecessor. After any of these
-    /// errors the writer is unusable: every call returns `Closed`, or `Fenced` again.
+    /// unknown whether the frame was written; `Conflict` if the frame doesn't follow its predecessor. After any of
+    /// these errors the writer is unusable: every call returns `Closed`, or `Fenced` again.
     async fn append(&self, frame: &Frame) -> Result<()>;
 
     /// Starts a new segment (a journal file that begins with a fence) at `tail`, the end of the journal. A base can

@@ -167,7 +167,7 @@ pub fn entry_changes(old: &Entry, new: &Entry) -> Vec<Change> {
     changes
 }
 
-/// Returns an entry's name as a property with the pointer `/address`.
+/// Returns an entry's key, as text, as a property with the pointer `/address`.
 pub fn address_property(entry: &Entry) -> Property {
     Property {
         pointer: "/address".to_owned(),

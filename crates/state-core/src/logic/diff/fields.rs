@@ -87,8 +87,8 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
     fields
 }
 
-/// Adds extensions and unknown fields as secrets, because they may contain unmarked ones. If an unknown field has the
-/// name of a known one, it is omitted.
+/// Adds extensions and unknown fields as secret values, because they may contain unmarked secrets. Omits an unknown
+/// field with the name of a known one.
 fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     for (system, value) in extensions.iter() {
         fields.insert(child_pointer("/extensions", system), Value::secret(value.clone()));
@@ -100,6 +100,7 @@ fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     }
 }
 
+/// Returns the fields that only one version has, or whose values differ, sorted by pointer.
 fn compare(old: Fields, mut new: Fields) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for (pointer, before) in old {
