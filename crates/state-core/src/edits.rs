@@ -8,7 +8,7 @@
 //! | operation | effect |
 //! |---|---|
 //! | mv | every generation of an address, or every member of a group, gets another address; references to it are updated; uids stay |
-//! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or `force` (prunes their references) |
+//! | rm | removes entries; refused while an entry depends on them, except with `cascade` (removes the dependents too) or `force` (prunes their references) |
 //! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
 //! A [`MovePlan`] moves entries to another stack. The entries keep all their references, so entries that refer to each

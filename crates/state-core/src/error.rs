@@ -75,8 +75,8 @@ pub enum Error {
         mine: Epoch,
         /// The epoch that took over.
         theirs: Epoch,
-        /// Whether bytes were written before the fence was noticed. If so, only a `lookup` of the mutations can
-        /// determine the outcome.
+        /// Whether the writer wrote bytes before it noticed the takeover. If so, only
+        /// [`State::lookup`](crate::State::lookup) of the mutations can determine their outcome.
         indeterminate: bool,
     },
     /// The write had no effect.

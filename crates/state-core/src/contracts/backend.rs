@@ -122,7 +122,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
-/// The guarantees of a store. The conformance suite verifies that each flag is neither wrong nor missing.
+/// The guarantees of a store. The conformance suite checks each flag against the behavior of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {

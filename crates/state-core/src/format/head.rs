@@ -35,7 +35,7 @@ pub struct Head {
     /// within an open update. Otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev_base: Option<Base>,
-    /// The documents of all revisions before the base.
+    /// The pages with the metadata of all revisions before the base.
     #[serde(default, skip_serializing_if = "History::is_empty")]
     pub history: History,
     /// Fencing token: a writer with a lower epoch is fenced.
@@ -128,13 +128,15 @@ impl Head {
             .chain(floor)
     }
 
-    /// Whether the journal can't be read from this slot on, because a collection may have deleted its first frames.
+    /// Whether the journal can't be read from this slot on, because a collection may have deleted the frame in this
+    /// slot.
     pub fn is_collected(&self, from: Slot) -> bool {
         from < self.floor && from < self.base.start
     }
 
     /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compaction and nonce,
-    /// because a takeover changes them without a key. Each frame authenticates its own epoch.
+    /// because a takeover changes them without a key. The epochs of data frames are authenticated by the MAC of each
+    /// frame.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -189,7 +191,7 @@ impl Head {
 pub struct Keys {
     /// Number of data keys that the stack has had, including this one. Never decreases.
     pub generation: u64,
-    /// Slot from which on every data frame is tagged.
+    /// First slot from which every data frame has a MAC.
     pub since: Slot,
     /// Numbers of the files with the wrapped key.
     pub files: Vec<u64>,

@@ -1,4 +1,5 @@
-//! The part of a head that names the pages of the history: the documents of all revisions before the base.
+//! The part of a head that names the pages of the history. A page is a stored object with the metadata of revisions:
+//! update, result, times and position in the journal.
 
 use crate::counter::Serial;
 use crate::digest::Digest;
@@ -6,8 +7,8 @@ use crate::ids::object::ObjectName;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 
-/// The pages with the documents of all revisions before the head's base, oldest first. Later revisions are read from
-/// the frames that created them.
+/// The pages with the metadata of all revisions before the head's base, oldest first. Readers take the metadata of
+/// later revisions from the frames that created them.
 ///
 /// Readers use only the pages that the head names by digest, and ignore all other files in `updates/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A key that authenticates stored bytes.
 pub trait MacKey: fmt::Debug + Send + Sync {
-    /// The public id of the key. It doesn't reveal the key, and no two keys with the same id can be found.
+    /// The public id of the key. It doesn't reveal the key, and finding two keys with the same id is infeasible.
     fn id(&self) -> KeyId;
 
     /// Computes the tag of `bytes` in a domain.

@@ -121,8 +121,8 @@ impl FromStr for Digest {
 
 serde_as_text!(Digest);
 
-/// Identifies a data key without revealing it. No two keys with the same id can be found. All zeros mean "no key" in a
-/// frame.
+/// Identifies a data key without revealing it. Finding two keys with the same id is infeasible. In a frame, all zeros
+/// mean "no key".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 16]);
 

@@ -28,8 +28,8 @@ pub(crate) use cycle::format_cycle;
 use graph::Graph;
 
 /// Returns the positions of the entries in canonical order, which depends only on keys and references and not on the
-/// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is taken.
-/// (Equal keys, invalid in a snapshot, keep their given order.)
+/// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is next.
+/// Entries with equal keys, which are invalid in a snapshot, keep their given order.
 ///
 /// # Errors
 /// A smallest [`Cycle`] if no order exists.

@@ -53,8 +53,10 @@ use pairs::Pairs;
 use serde::Serialize;
 use sides::Side;
 
-/// The differences between two snapshots. The keys of the new snapshot are those of the old one without `removed` and
-/// the origins of `moved`, plus `added` and the targets of `moved`.
+/// The differences between two snapshots.
+///
+/// The keys of the new snapshot are the keys of the old one after two steps: remove the keys of `removed` and the `from`
+/// of each move; then add the keys of `added` and the `to` of each move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotDiff {
     /// Entries that only the old snapshot contains, in its order.

@@ -57,7 +57,8 @@ impl Mask {
         self.reveals
     }
 
-    /// Returns the id that the provider assigned to the object, masked if it is secret; `None` if the entry has no id.
+    /// Returns the id that the provider assigned to the resource, masked if the id is secret; `None` if the entry has
+    /// no id.
     pub fn id(self, entry: &Entry) -> Option<String> {
         let id = entry.id.as_ref()?;
         let is_secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();

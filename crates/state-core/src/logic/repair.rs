@@ -6,11 +6,11 @@
 //! | duplicate uid | the first entry keeps the uid, later entries lose it |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
 //! | a reference to a missing target | the reference is dropped; a child of a missing parent gets no other parent, because the ancestors are unknown |
-//! | a dependency cycle | the references of one entry to the next in the cycle are dropped: rather dependencies than a parent, rather references to later entries than to earlier ones, rather few references than many |
+//! | a dependency cycle | the references of one entry to the next in the cycle are dropped. Dependencies are dropped rather than a parent, references to later entries rather than to earlier ones, few references rather than many |
 //! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
 //! | no earlier entry of the provider has the referenced id | the provider entry with that id moves before the referring entry if possible; otherwise the reference gets the id of an earlier entry with the provider's address |
 //! | two pending operations have the same id | the later one gets another id, derived from it |
-//! | the highest foreign serial is lower than the imported one | the highest serial is raised |
+//! | the highest serial of another tool is lower than the serial of its last import | the highest serial is raised |
 //! | the open update's number of recorded entries exceeds the number of all entries | the former number is lowered |
 //!
 //! Repair can't supply unknown information, such as a missing kind or the missing entry of a pending operation.

@@ -1,4 +1,4 @@
-//! Detection of secret values, and copies without them.
+//! Finds secret values, and makes copies of entries and outputs without them.
 //!
 //! Entries and snapshots mark secrets by path: the name of a top-level field, or a JSON pointer (which begins with
 //! `/`). In case of doubt, more is hidden rather than less:
@@ -213,8 +213,8 @@ pub fn covered_spans(object: &Json, paths: &[String], also: &SecretStrings) -> V
     spans(covered(object.view(), &Path::all(paths), also))
 }
 
-/// Returns the spans of the values that the secret strings cover, in a document without marked paths. All keys of the
-/// document may be secret too.
+/// Returns the spans of the values that the secret strings cover, in a document without marked paths. Unlike in
+/// [`covered_spans`], top-level keys of the document may be secret too.
 pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan> {
     spans(cover::covered_below(value.view(), &[], also))
 }

@@ -272,7 +272,8 @@ proptest! {
         prop_assert_eq!(by_line(&lines).unwrap(), snapshot);
         let at = which.index(lines.len());
         match damage {
-            // Only the first or last line: a missing line between them is detected by the digest, not by the reader.
+            // Remove only the first or last line: without an entry's line, the text is another valid snapshot, which
+            // only the digest of the snapshot reveals.
             0 => drop(lines.remove(if at % 2 == 0 { 0 } else { lines.len() - 1 })),
             1 => lines.insert(at, lines[at].clone()),
             2 => drop(lines[at].pop()),

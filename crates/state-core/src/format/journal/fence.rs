@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::model::lock::Holder;
 use serde::{Deserialize, Serialize};
 
-/// The payload of a fence: the first frame of a segment, or in an object store the first frame of a lock holder.
+/// The payload of a fence. A fence is the first frame of a segment; in an object store, it is the first frame of a lock
+/// holder.
 ///
 /// Readers ignore the bytes of the previous segment beyond the length in the fence. A previous holder that hasn't
 /// noticed the takeover may have appended them.

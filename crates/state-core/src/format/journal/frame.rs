@@ -10,10 +10,10 @@
 //! | 8 | epoch | big-endian, as all numbers |
 //! | 8 | slot | |
 //! | 4 | length | of the payload |
-//! | 16 | key id | zeros: not sealed |
+//! | 16 | key id | zeros: no key |
 //! | 16 | nonce | |
 //! | 4 | header CRC-32C | over the 60 bytes before |
-//! | length | payload | JSON lines, no NUL |
+//! | length | payload | JSON lines without NUL, so that a sector of zeros reveals an interrupted write |
 //! | 32 | chain | BLAKE3(previous chain ‖ header ‖ payload) |
 //! | 16 | MAC | sealed stacks only |
 

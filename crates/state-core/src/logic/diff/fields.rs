@@ -1,5 +1,5 @@
-//! Comparison of the fields of entries and snapshot headers by their JSON, so that new fields are included
-//! automatically.
+//! Compares the fields of entries and of snapshot headers. The fields of an entry come from its JSON, so that a field
+//! that is added to the model is compared without a change of this file.
 
 use super::{Change, Property, Value};
 use crate::codec::entry_text;
@@ -9,7 +9,7 @@ use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// Fields that this comparison omits: the entry's name and modification time, and the inputs and outputs, which
+/// Fields that this comparison omits: the entry's key and modification time, and the inputs and outputs, which
 /// `sides.rs` compares.
 const APART: [&str; 5] = ["address", "deposed", "inputs", "modified", "outputs"];
 
