@@ -65,8 +65,8 @@ pub enum Error {
         /// Why the change conflicts with the object's current state.
         reason: String,
     },
-    /// Another writer took over the stack. Writes that were not acknowledged before the takeover are visible only if
-    /// the new lock holder kept them.
+    /// Another writer took over the stack. A write that was not acknowledged before the takeover is visible only if the
+    /// new lock holder found it in the journal.
     #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
     Fenced {
         /// The stack that was taken over.

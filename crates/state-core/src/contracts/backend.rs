@@ -244,7 +244,7 @@ pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) -> Result<()> + Send + Sync);
 /// The writer lock of one stack.
 ///
 /// Methods take `&self`, because a checkpoint writes objects and swaps the head while frames are appended. Dropping
-/// the writer releases the lock without a clean close.
+/// the writer releases the lock. The head's watermark, which records the last clean close, then keeps its old value.
 #[async_trait]
 pub trait Writer: fmt::Debug + Send + Sync {
     /// The epoch of this lock.

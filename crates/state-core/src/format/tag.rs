@@ -15,7 +15,8 @@ pub trait MacKey: fmt::Debug + Send + Sync {
 }
 
 named! {
-    /// The kind of object that a tag authenticates. The same bytes have different tags in different domains.
+    /// The kind of object that a tag authenticates. The same bytes have different tags in different domains, so that an
+    /// attacker can't present the tag of a frame as the tag of a head.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum TagDomain {

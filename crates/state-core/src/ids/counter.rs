@@ -49,7 +49,8 @@ counter! {
     Slot
 }
 counter! {
-    /// Counts the takeovers of a stack's writer lock; serves as the fencing token.
+    /// Counts the takeovers of a stack's writer lock. The epoch is the fencing token: writes of a lock holder with a
+    /// lower epoch than the current one are refused.
     Epoch
 }
 counter! {

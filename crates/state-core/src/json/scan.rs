@@ -284,6 +284,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Returns the code unit of the `\u` escape that begins at `at`.
     fn unicode_escape(&self, at: usize) -> ScanResult<u32> {
         match code_unit(self.bytes, at + 2) {
             Some(unit) => Ok(unit),
@@ -315,6 +316,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Reads one or more digits. `otherwise` is the error message if there is none.
     fn digits(&mut self, otherwise: &'static str) -> ScanResult {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {

@@ -55,8 +55,8 @@ use sides::Side;
 
 /// The differences between two snapshots.
 ///
-/// The keys of the new snapshot are the keys of the old one after two steps: remove the keys of `removed` and the `from`
-/// of each move; then add the keys of `added` and the `to` of each move.
+/// The keys of the new snapshot are the keys of the old one after two steps: remove the keys of `removed` and the
+/// `from` of each move; then add the keys of `added` and the `to` of each move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotDiff {
     /// Entries that only the old snapshot contains, in its order.
@@ -193,6 +193,7 @@ pub fn properties(entry: &Entry) -> Vec<Property> {
     all
 }
 
+/// Compares the stack's own outputs.
 fn output_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.outputs == new.outputs {

@@ -21,7 +21,7 @@ pub enum Record {
     /// An update begins. The current entries become the base of the [`merge`](crate::merge), to which the update then
     /// adds the entries that it records.
     UpdateStart(UpdateInfo),
-    /// A mutation begins: its intent is recorded.
+    /// A mutation begins: the tool is about to change a resource.
     Begin(Begin),
     /// A mutation ends: its result is recorded.
     End(End),
@@ -94,7 +94,7 @@ pub enum CompletionReason {
     Resolved,
 }
 
-/// Replaces all entries by those of a stored snapshot. Pending operations stay.
+/// Replaces all entries by those of a stored snapshot. Operations that are already pending stay pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ResetBase {
