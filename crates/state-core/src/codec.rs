@@ -2,11 +2,12 @@
 //!
 //! - The **stored form** ([`encode_stored`]) is written to stores, and digests are computed from it. It is one JSON
 //!   object: one line for the header, then one line per entry. All keys are sorted, except that `entries` comes last.
-//! - The **pretty form** ([`encode_pretty`]) is the form for people and for other unobin tools: indented, with keys
-//!   in the order of unobin 0.4.0 and with Go's escapes for characters that are special in HTML.
+//! - The **pretty form** ([`encode_pretty`]) is for people and for unobin, the Go tool whose snapshot format this
+//!   project extends. It is indented, with keys in the order of unobin 0.4.0 and with Go's escapes for characters that
+//!   are special in HTML.
 //!
-//! [`decode`] reads both forms strictly, and any other layout of the same JSON. Fields that this build doesn't know
-//! are kept and written back. Numbers keep their digits.
+//! [`decode`] reads both forms, and any other layout of the same JSON. It refuses duplicate keys, missing fields and
+//! wrong types. Fields that this build doesn't know are kept and written back. Numbers keep their digits.
 //!
 //! ```
 //! use state_core::{Address, Entry, FactoryInfo, Snapshot, Timestamp, codec};
@@ -116,7 +117,8 @@ pub fn encode_pretty(snapshot: &Snapshot) -> String {
     out
 }
 
-/// Decodes a snapshot in either form; `object` names the snapshot in errors. Doesn't verify integrity.
+/// Decodes a snapshot in either form; `object` names the snapshot in errors. Doesn't check the
+/// [integrity rules](crate::verify), except that keys are unique.
 ///
 /// # Errors
 /// [`Error::Malformed`] with line, column and path for text that is not strict JSON, missing fields, fields of a
@@ -135,6 +137,7 @@ pub fn decode_broken(object: &str, bytes: &[u8]) -> Result<Snapshot> {
     decode_with(object, bytes, &RefCell::default(), true)
 }
 
+/// Decodes a snapshot. `shared` is the pool in which equal texts share one allocation.
 fn decode_with(
     object: &str,
     bytes: &[u8],
@@ -189,6 +192,7 @@ fn pretty_members(fields: Fields<'_>, out: &mut String) {
     });
 }
 
+/// Writes the members of an object without its braces. `write` writes one value.
 fn members_with(fields: Fields<'_>, out: &mut String, write: impl Fn(&Value<'_>, &mut String)) {
     for (index, (key, value)) in fields.0.into_iter().enumerate() {
         if index > 0 {
@@ -215,7 +219,7 @@ fn factory(info: &FactoryInfo, out: &mut String) {
     object.finish();
 }
 
-/// Serializes the canonical text of the entry. Works with `serde_json` only.
+/// Serializes the canonical text of the entry. Works with `serde_json` only, because it passes a [`RawValue`].
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = RawValue::from_string(entry_text(self)).map_err(serde::ser::Error::custom)?;
@@ -224,7 +228,7 @@ impl Serialize for Entry {
 }
 
 /// Decodes an entry as strictly as [`decode`]; positions in errors count from the start of the entry. Works with
-/// `serde_json` only.
+/// `serde_json` only, because it reads a [`RawValue`].
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;

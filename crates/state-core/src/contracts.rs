@@ -1,4 +1,5 @@
-//! Traits that other crates implement (stores, key providers, crypters) and their request types.
+//! Traits that other crates implement: stores, key providers and crypters, which encrypt single values. Also the types
+//! of their requests and results.
 
 pub mod backend;
 pub mod crypter;

@@ -8,14 +8,15 @@
 //! | operation | effect |
 //! |---|---|
 //! | mv | every generation of an address, or every member of a group, gets another address; references to it are updated; uids stay |
-//! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or `force` (prunes their references) |
+//! | rm | removes entries; refused while an entry depends on them, except with `cascade` (removes the dependents too) or `force` (prunes their references) |
 //! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
 //! A [`MovePlan`] moves entries to another stack. The entries keep all their references, so entries that refer to each
 //! other move together or not at all.
 //!
-//! A removed entry passes its dependencies on to its dependents. Otherwise an ordering that was only implied through
-//! the removed entry would be lost, because tools reduce dependency lists transitively.
+//! A removed entry passes its dependencies on to its dependents. Tools leave out dependencies that follow from others:
+//! if `a` depends on `b` and `b` on `c`, the list of `a` may not contain `c`. If the removal of `b` didn't give `a` the
+//! dependency on `c`, a later update could delete `c` before `a`.
 //!
 //! ```
 //! use state_core::edits::{Operation, StateEditor};
@@ -216,6 +217,7 @@ impl StateEditor {
         self.change(mark.plan(&self.state, value, addresses, all)?)
     }
 
+    /// Applies the changes to the copy and records them; refuses them if they break an integrity rule.
     fn change(&mut self, changes: Vec<EditChange>) -> Result<(), Refusal> {
         if !changes.is_empty() {
             self.state = self

@@ -65,8 +65,8 @@ pub enum Error {
         /// Why the change conflicts with the object's current state.
         reason: String,
     },
-    /// Another writer took over the stack. Writes that were not acknowledged before the takeover are visible only if
-    /// the new lock holder kept them.
+    /// Another writer took over the stack. A write that was not acknowledged before the takeover is visible only if the
+    /// new lock holder found it in the journal.
     #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
     Fenced {
         /// The stack that was taken over.
@@ -75,8 +75,8 @@ pub enum Error {
         mine: Epoch,
         /// The epoch that took over.
         theirs: Epoch,
-        /// Whether bytes were written before the fence was noticed. If so, only a `lookup` of the mutations can
-        /// determine the outcome.
+        /// Whether the writer wrote bytes before it noticed the takeover. If so, only
+        /// [`State::lookup`](crate::State::lookup) of the mutations can determine their outcome.
         indeterminate: bool,
     },
     /// The write had no effect.
@@ -149,8 +149,8 @@ pub enum Error {
         /// The missing capability of the store, or the missing feature of this build.
         missing: String,
     },
-    /// A value can't be sealed or opened: the key is missing or wrong, or authentication failed. The call never falls
-    /// back to plaintext or to an empty value.
+    /// A value can't be sealed (encrypted) or opened (decrypted): the key is missing or wrong, or authentication
+    /// failed. The call never falls back to plaintext or to an empty value.
     #[error("{object}: {reason}")]
     Sealed {
         /// The object that is sealed.
@@ -158,13 +158,14 @@ pub enum Error {
         /// Why the object can't be opened or sealed. Never contains a secret value.
         reason: String,
     },
-    /// The store differs from what this client pinned before: another data key, another stack, or an older state. The
-    /// content of the store is rejected.
+    /// The store contradicts this client's pin: the data key, lineage and latest revision that the client recorded for
+    /// the stack earlier. The store now has another data key, another stack, or an older state. Its content is
+    /// rejected.
     #[error("{object}: {reason}")]
     Distrusted {
         /// The stack whose content is rejected.
         object: String,
-        /// The difference from the pinned content, which no holder of the pinned key has signed.
+        /// How the store differs from the pin. No holder of the pinned data key has signed this difference.
         reason: String,
     },
     /// The store denied access.

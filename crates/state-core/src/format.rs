@@ -1,4 +1,4 @@
-//! Stored formats other than snapshots: journal frames and records, the head, envelopes and sealed values.
+//! Stored formats other than snapshots: journal frames and records, the head, history pages, envelopes, sealed values.
 
 pub mod envelope;
 pub mod head;

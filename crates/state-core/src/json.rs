@@ -1,6 +1,6 @@
 //! JSON without loss of digits: a strict parser, lazy views and a canonical text.
 //!
-//! A rounded number or a silently dropped duplicate key in a state can cause the loss of a resource. This module
+//! If a parser rounds the id of a resource or drops a duplicate key, later updates can't find the resource. This module
 //! therefore parses RFC 8259 strictly, keeps numbers as the text in which they were written, and reports errors by
 //! line, column and path. State may contain secrets, so no error and no `Debug` output of this module quotes a value;
 //! key names may appear, truncated to 60 characters.

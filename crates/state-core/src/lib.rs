@@ -25,12 +25,12 @@
 //! | folder | contents |
 //! |---|---|
 //! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
-//! | [`state`], [`edits`] | The state that a journal describes, and manual edits of it |
+//! | [`state`], [`edits`] | The state that a journal describes, and manual edits of a state |
 //! | `memory` | [`MemoryBackend`], the reference implementation of [`Backend`] |
 //! | [`origins`] | Contracts of the systems that this crate is compatible with: [`target`], [`persistent`], ... |
 //! | `contracts` | Traits that other crates implement: [`backend`], [`sealing`], [`crypter`] |
-//! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`] |
-//! | `format` | Stored formats other than snapshots: [`head`], [`journal`], [`envelope`], [`sealed`] |
+//! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`], ... |
+//! | `format` | Stored formats other than snapshots: [`head`], [`journal`], [`envelope`], [`sealed`], ... |
 //! | [`codec`] | Encoding and decoding of snapshots and entries |
 //! | [`error`] | The error type of this crate, including violations of integrity rules |
 //! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |

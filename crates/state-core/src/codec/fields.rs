@@ -1,7 +1,7 @@
 //! The JSON fields of snapshots and entries: their keys, their order in the pretty form, and their values.
 //!
-//! Both encoders use these functions. The functions destructure their structs completely, so that a field that is added
-//! to the model doesn't compile until it is encoded here.
+//! Both encoders use these functions. The functions destructure their structs completely: if a field is added to the
+//! model and not encoded here, this file doesn't compile.
 
 use super::value::Value;
 use crate::entry::Entry;
@@ -33,6 +33,7 @@ impl<'a> Fields<'a> {
         self.some(key, (!map.is_empty()).then_some(Value::Map(map)));
     }
 
+    /// Adds a map of extensions, unless it is empty.
     fn rest(&mut self, key: &'a str, map: &'a JsonMap) {
         self.some(key, (!map.is_empty()).then_some(Value::Rest(map)));
     }
@@ -169,7 +170,7 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
     fields
 }
 
-/// The keys that [`snapshot`] writes, and `entries`.
+/// The keys that [`snapshot`] returns, and `entries`, which the encoders write.
 const SNAPSHOT_KEYS: [&str; 16] = [
     "format-version",
     "stack",
@@ -189,7 +190,8 @@ const SNAPSHOT_KEYS: [&str; 16] = [
     "continuation",
 ];
 
-/// Returns the members of a snapshot before and after its entries. The encoders write the entries themselves.
+/// Returns the members of a snapshot that the pretty form writes before its entries, and those after them. The encoders
+/// write the entries themselves.
 pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
     let Snapshot {
         lineage,

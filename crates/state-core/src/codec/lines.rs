@@ -1,4 +1,4 @@
-//! Reads the stored form line by line, so that only the decoded entries are in memory.
+//! Reads the stored form line by line, so that the text of a large snapshot is never in memory as a whole.
 
 use super::read;
 use super::reader::{self, Reader, TextPool};
@@ -10,7 +10,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Decodes the stored form line by line. Accepts only the layout of [`encode_stored`](super::encode_stored). If the
-/// whole text is available, use [`decode`](super::decode), which accepts every layout and reports better errors.
+/// whole text is available, use [`decode`](super::decode), which accepts every layout and reports positions in the
+/// whole text.
 ///
 /// ```
 /// use state_core::{FactoryInfo, Snapshot, Timestamp, codec};
@@ -42,6 +43,7 @@ enum NextLine {
     Entry,
     /// The end, because the previous line had no comma.
     End,
+    /// No further line, because the end was read.
     Ended,
 }
 

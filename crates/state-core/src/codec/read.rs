@@ -179,7 +179,7 @@ fn provider<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Provider, Jso
     Ok(Provider { address, id })
 }
 
-/// Reads a timestamp, which keeps its spelling.
+/// Reads a timestamp. The text is kept as it is and not checked.
 fn timestamp<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Timestamp, JsonError> {
     reader.parsed(view, |text| Ok(Timestamp::new(text)))
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// The depth limit of user values: inputs, outputs, extensions, unknown fields.
 const MAX_VALUE_DEPTH: usize = 64;
-/// The number of arrays and objects that the format nests around a user value, at most. The extensions of an entry in
-/// the result of a pending operation are nested deepest.
+/// The largest number of arrays and objects that the format itself puts around a user value. It is reached by an
+/// extension of an entry in the result of a pending operation.
 const OUR_DEPTH: usize = 8;
 /// The largest document that is decoded, in bytes.
 const MAX_BYTES: usize = 4 << 30;
@@ -20,8 +20,8 @@ const MAX_BYTES: usize = 4 << 30;
 /// read.
 const MAX_STRING: usize = 64 << 20;
 
-/// Parses a document. The flag is true if the whole document is within the depth limit of values, so that no value in
-/// it needs a depth check.
+/// Parses a document. The returned flag is true if the whole document is within the depth limit of values, so that no
+/// value in it needs a depth check.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
     let shallow = Limits {
         max_depth: MAX_VALUE_DEPTH,
@@ -41,10 +41,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
 /// Reads the values of one document.
 pub(super) struct Reader<'d, 'a> {
     document: &'d Document<'a>,
+    /// Whether the whole document is within [`MAX_VALUE_DEPTH`], so that no value in it needs a depth check.
     is_shallow: bool,
     /// Whether two entries may have the same key.
     allows_duplicates: bool,
-    /// The pool of repeated texts, if texts are shared.
+    /// The pool in which equal texts share one allocation. `None` allocates each text separately.
     shared: Option<&'d RefCell<TextPool>>,
 }
 
@@ -58,7 +59,7 @@ impl<'d, 'a> Reader<'d, 'a> {
         }
     }
 
-    /// Shares repeated texts through a pool.
+    /// Makes equal texts share one allocation in a pool.
     pub(super) const fn sharing(self, shared: &'d RefCell<TextPool>) -> Self {
         Self {
             shared: Some(shared),
@@ -66,6 +67,7 @@ impl<'d, 'a> Reader<'d, 'a> {
         }
     }
 
+    /// Returns the text as a shared string, from the pool if there is one.
     fn text(&self, text: &str) -> Arc<str> {
         match self.shared {
             Some(shared) => shared.borrow_mut().text(text),
@@ -128,8 +130,8 @@ impl<'d, 'a> Reader<'d, 'a> {
         view.as_bool().ok_or_else(|| self.expected(view, "true or false"))
     }
 
-    /// Reads a string with a parser of the model. The error contains the rule that the parser names, but not the
-    /// text, which may be secret.
+    /// Reads a string and parses it with `parse`. The error contains the rule that the text breaks, but not the text,
+    /// which may be secret.
     pub(super) fn parsed<T>(
         &self,
         view: View<'a>,
@@ -176,7 +178,7 @@ impl<'d, 'a> Reader<'d, 'a> {
             .collect()
     }
 
-    /// Reads a user value without interpreting it.
+    /// Reads a user value without interpreting it. Refuses a value that is nested too deeply.
     pub(super) fn json(&self, view: View<'_>) -> Result<Json, JsonError> {
         if !self.is_shallow && depth(view.text()) > MAX_VALUE_DEPTH {
             return Err(self.error(view, format!("nested deeper than {MAX_VALUE_DEPTH} levels")));
@@ -188,12 +190,13 @@ impl<'d, 'a> Reader<'d, 'a> {
         Properties::new(self.json(view)?).ok_or_else(|| self.expected(view, "an object"))
     }
 
-    /// Reads a model type that implements its own deserialization. The message of its error is dropped, because it
-    /// may quote values.
+    /// Reads a model type with its `Deserialize` implementation. The error has the position that serde reports, but not
+    /// serde's message, which may quote a secret value.
     pub(super) fn model<T: DeserializeOwned>(&self, view: View<'_>, what: &str) -> Result<T, JsonError> {
         serde_json::from_str(view.text()).map_err(|error| {
             let end = offset_of(view.text(), error.line(), error.column());
-            // serde_json reports the end of a scalar, but the start of a container.
+            // serde_json reports the position after an invalid scalar, but the start of an invalid container. Look up
+            // both offsets, and report the shorter of the two values.
             let around = [end.saturating_sub(1), end].map(|at| deepest(view, view.offset() + at));
             let [scalar, container] = around;
             let culprit = if container.text().len() < scalar.text().len() {
@@ -264,15 +267,16 @@ fn deepest(view: View<'_>, offset: usize) -> View<'_> {
     }
 }
 
-/// The size limit of shared texts, in bytes. Longer texts are seldom repeated.
+/// The length of the longest text that the pool shares, in bytes. Longer texts are seldom repeated.
 const LONGEST: usize = 256;
 
-/// A pool of the texts of a snapshot while it is decoded. Shared texts outlive the pool.
+/// A pool in which equal texts of a snapshot share one allocation while the snapshot is decoded: the same addresses and
+/// extension keys occur in many entries. The texts outlive the pool.
 #[derive(Debug, Default)]
 pub(super) struct TextPool(HashSet<Arc<str>>);
 
 impl TextPool {
-    /// Returns a shared text with this content; long texts are not shared.
+    /// Returns the pool's string with this content, and adds it if it is missing. Long texts are not shared.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if text.len() > LONGEST {
             return text.into();

@@ -63,10 +63,12 @@ const UNOBIN: &str = r#"{
 }
 "#;
 
+/// Decodes a valid snapshot.
 fn read(text: &str) -> Snapshot {
     decode("snapshot", text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Decodes an invalid snapshot, and returns the parse error without the object's name.
 fn refusal(text: &str) -> String {
     match decode("snapshot s", text.as_bytes()) {
         Err(Error::Malformed { object, source }) => {

@@ -18,6 +18,7 @@ pub(super) enum Value<'a> {
     Dependencies(&'a [Dependency]),
     DependencyMap(&'a BTreeMap<String, Vec<Dependency>>),
     Map(&'a BTreeMap<String, Json>),
+    /// The extensions of an entry or a snapshot.
     Rest(&'a JsonMap),
     Provider(&'a Provider),
     /// A factory, whose keys have a special order in the pretty form.
@@ -27,7 +28,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Encodes a model type that implements its own serialization.
+    /// Encodes a model type with its `Serialize` implementation, and sorts the keys.
     pub(super) fn of<T: Serialize>(value: &T) -> Self {
         // Serialization can't fail: the model contains only strings, numbers, lists and maps with string keys.
         let text = serde_json::to_string(value).unwrap_or_default();
@@ -56,7 +57,8 @@ impl Value<'_> {
     }
 }
 
-/// Parses a text that an encoder just wrote. It may exceed the limits for external texts.
+/// Parses a text that an encoder just wrote, without the size and depth limits of [`decode`](super::decode): a snapshot
+/// that was built in memory may exceed them.
 pub(super) fn with_unlimited_document(text: &str, read: impl FnOnce(&Document<'_>)) {
     let document = Document::parse(text.as_bytes(), &Limits::UNLIMITED);
     debug_assert!(document.is_ok(), "an encoder wrote invalid JSON");

@@ -1,24 +1,24 @@
-//! The contract between a store and the manager, about stored bytes, names, locks and fences.
+//! The contract between a store and the crate `state-manager`: stored bytes, names, locks and fences.
 //!
 //! A backend doesn't interpret entries, records or secrets. For each stack, the backend stores one [`Head`] that
 //! changes by compare-and-swap, objects that are written once and never changed, and a journal of [`Frame`]s that only
-//! the lock holder may extend. An implementation of [`Backend`] is enough to use everything else.
+//! the lock holder may extend. The rest of the project works with any type that implements [`Backend`].
 //!
 //! # Contract
 //! - **Durable:** when a writing method returns `Ok`, the effect survives a crash of all machines.
 //! - **Fenced:** after [`Backend::acquire`] has returned to a new lock holder, an append of an older holder either
-//!   fails with [`Error::Fenced`] and stays invisible, or was already part of the journal that
-//!   the new holder received.
+//!   fails with [`Error::Fenced`] and stays invisible, or was already part of the journal that the new holder received.
 //! - **Idempotent:** [`Writer::create`] of an existing name succeeds if the bytes are equal and returns a conflict
 //!   otherwise.
 //! - **Ordered:** frames are returned in slot order, without gaps, each linked to its predecessor by the digest
 //!   chain.
 //! - **Collected:** a store that supports deletion deletes only the requested items. It refuses to delete items that
-//!   the head names, and journal frames from the head's floor on. A read before the floor returns
-//!   [`Error::Collected`], whether or not the bytes still exist.
+//!   the head names, and journal frames from the head's floor (the first slot that must be kept) on. A read before the
+//!   floor returns [`Error::Collected`], whether or not the bytes still exist.
 //! - **Explicit outcome:** the error of a failed write reports either that the write had no effect or that its outcome
 //!   is unknown.
-//! - **Cancellation:** dropping a future leaves a step either complete or without effect, never partial.
+//! - **Cancellation:** if a caller drops the future of a method, its write is either complete or without effect, never
+//!   partial.
 
 mod chain_anchors;
 mod extension;
@@ -59,7 +59,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// The guarantees that the store provides.
     fn capabilities(&self) -> Capabilities;
 
-    /// All name pointers, including tombstones, sorted by name.
+    /// All name pointers, sorted by name. Includes tombstones: pointers of names that a stack gave up.
     async fn names(&self) -> Result<Vec<NamePointer>>;
 
     /// The pointer of one name; `None` if the name was never used.
@@ -74,6 +74,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     -> Result<()>;
 
     /// Creates the storage of a new stack with its first head. The stack can be found only after a name points to it.
+    ///
+    /// # Errors
+    /// `Conflict` if the stack exists; `Invalid` if the head's base isn't empty.
     async fn create_stack(&self, head: &Head) -> Result<()>;
 
     /// Reads the head of a stack.
@@ -93,8 +96,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Reads a consistent view of head and journal: all frames from `from` (`None`: from the head's base) to the end.
     ///
-    /// Takes no lock and never waits for a writer. All returned frames are durable. Verifies every frame: header,
-    /// chain, epochs, gaps, and the head's watermark.
+    /// Takes no lock and never waits for a writer. All returned frames are durable. Verifies the header, chain and
+    /// epoch of every frame, that no slot is missing, and that the journal reaches the head's watermark (the end of the
+    /// journal at the last clean close).
+    ///
+    /// # Errors
+    /// `NotFound` if the stack does not exist; `Collected` if `from` is before the floor; `Corrupt` if a check fails.
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView>;
 
     /// Acquires the writer lock of a stack, or breaks it, and fences the previous lock holder.
@@ -102,7 +109,8 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Never waits. The returned head has the new epoch.
     ///
     /// # Errors
-    /// `Locked` with the lock holder; `Conflict` if the stack was removed or another writer acquired the lock first.
+    /// `Locked` with the lock holder; `Conflict` if the stack was removed, if another writer acquired the lock first,
+    /// or if `break_epoch` isn't the head's epoch.
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired>;
 
     /// Reads the status of the writer lock.
@@ -114,7 +122,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
-/// The guarantees of a store. The conformance suite verifies that each flag is neither wrong nor missing.
+/// The guarantees of a store. The conformance suite checks each flag against the behavior of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -142,8 +150,8 @@ impl Capabilities {
 pub struct Acquire {
     /// Lock holder, as shown to other clients.
     pub holder: Holder,
-    /// `None` to acquire a free lock; an epoch to break the lock of its holder. The break fails if the head has another
-    /// epoch, so that it can't take the lock from a later holder by accident.
+    /// `None` acquires only a free lock. An epoch breaks the lock of the holder with this epoch. The break fails if the
+    /// head has another epoch by then, so that a later holder, which the caller hasn't seen, keeps the lock.
     pub break_epoch: Option<Epoch>,
     /// Nonce of the new head, which makes its bytes unique.
     pub head_nonce: Nonce,
@@ -236,7 +244,7 @@ pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) -> Result<()> + Send + Sync);
 /// The writer lock of one stack.
 ///
 /// Methods take `&self`, because a checkpoint writes objects and swaps the head while frames are appended. Dropping
-/// the writer releases the lock without a clean close.
+/// the writer releases the lock. The head's watermark, which records the last clean close, then keeps its old value.
 #[async_trait]
 pub trait Writer: fmt::Debug + Send + Sync {
     /// The epoch of this lock.
@@ -247,12 +255,17 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// appended one at a time, each in the slot after its predecessor.
     ///
     /// # Errors
-    /// `Fenced`, `NotApplied`, `Indeterminate`, or `Conflict` for a frame that doesn't follow its predecessor. After
-    /// any of these errors the writer is unusable: every call returns `Closed`, or `Fenced` again.
+    /// `Fenced` if another owner has taken over; `NotApplied` if the frame was not written; `Indeterminate` if it is
+    /// unknown whether the frame was written; `Conflict` if the frame doesn't follow its predecessor. After any of
+    /// these errors the writer is unusable: every call returns `Closed`, or `Fenced` again.
     async fn append(&self, frame: &Frame) -> Result<()>;
 
-    /// Makes the next frame the first of a segment, so that a base can start there. Stores without segments do
-    /// nothing. Must not be called while an append is running.
+    /// Starts a new segment (a journal file that begins with a fence) at `tail`, the end of the journal. A base can
+    /// start only at the first slot of a segment. Returns the end of the journal after the fence. Stores without
+    /// segments write nothing and return `tail`. No append may be running.
+    ///
+    /// # Errors
+    /// `Conflict` if `tail` isn't the end of the journal; otherwise the errors of [`Writer::append`].
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
     /// Swaps the head: reads it again, requires this writer's epoch, applies the change, and sets the nonce. Ignores
@@ -279,7 +292,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Invalid` if an item is still in use: a part of the journal that isn't entirely before the floor of the head's
     /// collection, or an object that the head refers to. This item and all later ones are kept. `Fenced` if another
-    /// writer has taken over. `Unsupported`, by default, if the store isn't a [`CollectableStore`].
+    /// writer has taken over. The default implementation, for stores that aren't a [`CollectableStore`], returns
+    /// `Unsupported`.
     async fn delete(&self, _pieces: &[StoredItemName]) -> Result<()> {
         Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
     }

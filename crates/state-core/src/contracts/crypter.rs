@@ -1,4 +1,4 @@
-//! The contract of encryption for single values outside the state.
+//! The contract for encrypting single values that aren't part of a state, such as a stack's configuration secrets.
 
 use crate::error::Result;
 use crate::id::Lineage;

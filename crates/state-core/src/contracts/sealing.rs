@@ -1,9 +1,10 @@
 //! The contract of encryption at rest.
 //!
-//! A sealed stack has a data key. A [`KeyProvider`] generates data keys, wraps them for recipients, and unwraps them
-//! with the available identities once per opening of a stack. A [`StackKey`] encrypts and decrypts values, and
-//! authenticates stored bytes with tags, so that write access to the store is not enough to forge them. The crate
-//! `state-encrypt` implements both and defines the stored form; this crate contains no cipher.
+//! A sealed stack has a data key. A [`KeyProvider`] generates data keys and wraps them: it encrypts a data key for
+//! recipients, which are age public keys or a passphrase. Each time a stack is opened, it unwraps the data key with an
+//! available identity (age secret key or passphrase). A [`StackKey`] encrypts and decrypts values, and authenticates
+//! stored bytes with tags, so that write access to the store is not enough to forge them. The crate `state-encrypt`
+//! implements both traits and defines the stored form; this crate contains no cipher.
 
 pub use crate::format::tag::{MacKey, Tag, TagDomain};
 

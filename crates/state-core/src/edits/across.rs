@@ -1,4 +1,4 @@
-//! Planning of moves to another stack: selects the entries, and computes both stacks after the move.
+//! Plans moves to another stack: selects the entries, and computes both stacks after the move.
 
 use super::refusal::refuse_pending;
 use super::{Dependent, Refusal};
@@ -115,6 +115,7 @@ struct MoveSet<'a> {
 }
 
 impl<'a> MoveSet<'a> {
+    /// Selects the requested entries, and then their transitive dependents and dependencies as requested.
     fn of(state: &'a State, request: &MoveRequest) -> Result<Self, Refusal> {
         let mut moving = Self {
             state,
@@ -222,7 +223,8 @@ impl<'a> MoveSet<'a> {
         Ok(())
     }
 
-    /// Refuses the move if a pending operation targets a moved entry, or contains a reference to a moved entry.
+    /// Refuses the move if a pending operation of `state` targets a moved address, or stores an entry that refers to a
+    /// moved address.
     fn refuse_pending(&self, state: &State) -> Result<(), Refusal> {
         let concerns = |key: &EntryKey| self.has(&key.address);
         refuse_pending(state, concerns, |to| match to {

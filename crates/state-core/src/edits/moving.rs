@@ -1,4 +1,4 @@
-//! Changes of address for an entry, or for the members of a group.
+//! Changes the address of an entry, or the addresses of all members of a group.
 
 use super::refusal::refuse_pending;
 use super::{Refusal, StateEditor, put};
@@ -76,7 +76,7 @@ fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, 
     Ok(changes)
 }
 
-/// The mapping of references to the moved entry and its group.
+/// How references to a moved entry and to its group change.
 struct Groups<'a> {
     from: &'a Address,
     to: &'a Address,
@@ -89,6 +89,8 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
+    /// Determines which group is renamed when an entry moves from `from` to `to`: the group whose name equals the old
+    /// address without indexes.
     fn new(state: &State, from: &'a Address, to: &'a Address) -> Self {
         let (old, new) = (without_indexes(from), without_indexes(to));
         let follows = state
@@ -136,6 +138,8 @@ impl<'a> Groups<'a> {
             }
             _ => Some(to.clone()),
         });
+        // The old group has other members, so a dependent of the group keeps this dependency. It also gets a dependency
+        // on the new group: otherwise it would no longer depend on the moved entry.
         if let Some((old, new)) = group.filter(|_| !self.is_last) {
             let waits = entry
                 .references()

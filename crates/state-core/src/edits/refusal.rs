@@ -27,7 +27,7 @@ pub enum Refusal {
         /// Address that is in use.
         address: Address,
     },
-    /// The address of a group's member doesn't begin with the group's name.
+    /// The address of a group's member isn't the group's name followed by an index.
     #[error(
         "{member} belongs to group {group}, but its address doesn't begin with the group's name: move it separately"
     )]
@@ -93,8 +93,8 @@ fn listed<T: fmt::Display>(all: &[T]) -> String {
     named.join("; ")
 }
 
-/// Refuses a change because of pending operations: one targets an entry for which `concerns` returns true, or contains
-/// an entry with a reference for which `refers` returns true.
+/// Refuses a change if a pending operation targets an entry for which `concerns` returns true, or stores an entry with
+/// a reference for which `refers` returns true.
 pub(super) fn refuse_pending(
     state: &State,
     concerns: impl Fn(&EntryKey) -> bool,

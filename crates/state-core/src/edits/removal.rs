@@ -1,4 +1,4 @@
-//! Removal of entries, and the updates of the remaining entries.
+//! Removes entries, and updates the remaining entries that refer to them.
 
 mod inheritance;
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use inheritance::updated;
 use std::collections::BTreeSet;
 
-/// A request to remove entries.
+/// A request to remove entries, with the fields of [`Operation::Rm`](super::Operation::Rm).
 pub(super) struct Request<'a> {
     pub(super) addresses: &'a [Address],
     pub(super) deposed: Option<&'a DeposedKey>,
@@ -19,7 +19,8 @@ pub(super) struct Request<'a> {
     pub(super) force: bool,
 }
 
-/// Returns the changes that remove the entries.
+/// Returns the changes that remove the requested entries. With `cascade`, also removes all dependents. With `force`
+/// alone, keeps the dependents and prunes their references.
 pub(super) fn plan(state: &State, request: &Request<'_>) -> Result<Vec<EditChange>, Refusal> {
     let mut removal = RemovalSet {
         state,
@@ -51,6 +52,7 @@ pub(super) fn plan(state: &State, request: &Request<'_>) -> Result<Vec<EditChang
     Ok(changes)
 }
 
+/// Returns the keys of the requested entries.
 fn named(state: &State, request: &Request<'_>) -> Result<BTreeSet<EntryKey>, Refusal> {
     let mut keys = BTreeSet::new();
     for address in request.addresses {
@@ -86,6 +88,8 @@ impl RemovalSet<'_> {
         self.before(address, entry, true)
     }
 
+    /// Returns the entries of an address that come before `entry`: those that are removed if `goes` is true, else those
+    /// that remain.
     fn before(&self, address: &Address, entry: &EntryKey, goes: bool) -> Vec<SharedEntry> {
         let generations = self.state.generations(address);
         let wanted = generations.filter(|other| {
@@ -111,7 +115,8 @@ impl RemovalSet<'_> {
         referring
     }
 
-    /// Returns the remaining entries with a dependency that the removal breaks: no remaining entry satisfies it.
+    /// Returns the remaining entries with a dependency that the removal breaks. A dependency on a group breaks when any
+    /// live member is removed, even if other members remain.
     fn dependents(&self) -> Vec<Dependent> {
         let mut dependents = BTreeSet::new();
         let live = self.keys.iter().filter(|key| key.is_live());
@@ -138,8 +143,8 @@ impl RemovalSet<'_> {
         dependents.into_iter().collect()
     }
 
-    /// Whether an entry's reference to an address is no longer satisfied, or the provider entry with the referenced id
-    /// is removed.
+    /// Whether the removal breaks the reference of `entry` to `address`: no entry of this address remains before
+    /// `entry`, or `address` is the provider of `entry` and no remaining provider entry has the referenced id.
     fn is_lost(&self, address: &Address, entry: &Entry) -> bool {
         let stays = self.remaining_before(address, &entry.key());
         if stays.is_empty() {
@@ -167,6 +172,7 @@ impl RemovalSet<'_> {
     }
 
     fn refuse_pending(&self) -> Result<(), Refusal> {
+        // A reference to an address is still satisfied if one generation of the address remains.
         let goes = |address: &Address| {
             let mut generations = self.state.generations(address).peekable();
             generations.peek().is_some() && generations.all(|entry| self.keys.contains(&entry.key()))

@@ -31,10 +31,13 @@ fn entries(state: &State) -> Vec<SharedEntry> {
     state.entries().cloned().collect()
 }
 
+/// A random operation. Its indexes select addresses of the state that [`Draft::build`] receives.
 #[derive(Clone, Debug)]
 enum Draft {
     Mv(Index, Address),
+    /// Removal with `cascade` and `force`.
     Rm(Vec<Index>, bool, bool),
+    /// Change of a flag. The number selects the flag and its value.
     UpdateEnd(Index, u8),
 }
 
@@ -142,6 +145,8 @@ fn removable(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey
     after.chain(named.iter().cloned()).collect()
 }
 
+/// Checks the state after an operation: it is valid, no other entry than the removable ones is missing, and the
+/// remaining entries keep their transitive ordering.
 fn check_operation(
     before: &[SharedEntry],
     edits: &StateEditor,

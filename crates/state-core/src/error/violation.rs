@@ -46,7 +46,7 @@ impl fmt::Display for Violation {
 }
 
 named! {
-    /// The integrity rules. `verify` prints the name that is used in JSON.
+    /// The integrity rules. Messages and JSON use the same names.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
@@ -55,7 +55,7 @@ named! {
         UniqueKey = "unique-key",
         /// Uids are unique within a snapshot.
         UniqueUid = "unique-uid",
-        /// Every reference to an address names an existing entry. A group may be empty.
+        /// Every reference to an address names an existing entry. A reference to a group without members is valid.
         ReferenceExists = "reference-exists",
         /// A referenced entry comes earlier in the list than the entry that refers to it.
         ReferenceEarlier = "reference-earlier",
@@ -66,7 +66,7 @@ named! {
         /// The fields that an entry's type requires are present: `kind` for a leaf and an action, `library` and
         /// `library-type` for a library call. A library call has no `id`.
         TypeFields = "type-fields",
-        /// The marks of an entry don't contradict each other: an external entry is never changed, so it is neither
+        /// The flags of an entry don't contradict each other: an external entry is never changed, so it is neither
         /// tainted nor pending replacement.
         Marks = "marks",
         /// Pending operations have unique ids and all fields that their kind requires. This rule doesn't require that
@@ -81,7 +81,7 @@ named! {
         Target = "target",
         /// A mutation ends only after it began, and begins only once.
         Begun = "begun",
-        /// An update is open when a record requires it, and no update is open when another one starts.
+        /// A record that requires an open update comes within one, and no update is open when another one starts.
         UpdateOpen = "update-open",
         /// An encoded entry is not larger than the limit.
         Size = "size",

@@ -1,7 +1,7 @@
-//! Small JSON documents that contain their own digest: heads, names, metadata, update records.
+//! Small JSON documents that contain their own digest, such as heads, name pointers, leases and history pages.
 //!
 //! ```text
-//! {"digest":"<hex of BLAKE3 over the body's bytes>","format":2,"kind":"head","body":{…}}⏎
+//! {"digest":"<hex of BLAKE3 over kind, newline and body>","format":2,"kind":"head","body":{…}}⏎
 //! ```
 //!
 //! Any changed or missing byte yields [`Error::Corrupt`]; another format version yields [`Error::Format`].
@@ -56,7 +56,8 @@ pub trait Enveloped: Serialize + DeserializeOwned {
     /// Decodes the bytes that [`encode`](Self::encode) wrote; `object` names the document in errors.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if any byte differs, [`Error::Format`] for another format version.
+    /// [`Error::Corrupt`] if any byte differs, if the document has another kind, or if [`validate`](Self::validate)
+    /// refuses it. [`Error::Format`] for another format version.
     fn decode(object: &str, bytes: &[u8]) -> Result<Self> {
         let Some((b'\n', line)) = bytes.split_last() else {
             return Err(Error::corrupt(

@@ -1,4 +1,5 @@
-//! The head of a stack: the document that names the current state. It changes only by compare-and-swap.
+//! The head of a stack: the document that says where the replay of its journal begins, and which name, keys and lock
+//! epoch are valid. Writers change it only by compare-and-swap.
 
 use crate::counter::{Epoch, Generation, Serial, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
@@ -30,10 +31,11 @@ pub struct Head {
     pub digest_algorithm: DigestAlgorithm,
     /// Start of replay for the state after the last acknowledged frame.
     pub base: Base,
-    /// Start of replay for the current revision, while `base` is newer than that revision.
+    /// Start of replay for the current revision, while `base` is newer than that revision because a checkpoint was made
+    /// within an open update. Otherwise `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev_base: Option<Base>,
-    /// The documents of all revisions before the base.
+    /// The pages with the metadata of all revisions before the base.
     #[serde(default, skip_serializing_if = "History::is_empty")]
     pub history: History,
     /// Fencing token: a writer with a lower epoch is fenced.
@@ -48,7 +50,7 @@ pub struct Head {
     /// Whether the stack was removed. All writes to a removed stack are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
-    /// Durable lock, which is kept after the process that set it ends; `None` if there is none.
+    /// Client lock, which remains after the process that set it ends; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_lock: Option<ClientLock>,
     /// Id of the current data key; `None` while the policy is `plaintext`.
@@ -126,13 +128,15 @@ impl Head {
             .chain(floor)
     }
 
-    /// Whether frames from this slot on are no longer readable, because history begins later.
+    /// Whether the journal can't be read from this slot on, because a collection may have deleted the frame in this
+    /// slot.
     pub fn is_collected(&self, from: Slot) -> bool {
         from < self.floor && from < self.base.start
     }
 
     /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compaction and nonce,
-    /// because a takeover changes them without a key. Each frame authenticates its own epoch.
+    /// because a takeover changes them without a key. The epochs of data frames are authenticated by the MAC of each
+    /// frame.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -187,7 +191,7 @@ impl Head {
 pub struct Keys {
     /// Number of data keys that the stack has had, including this one. Never decreases.
     pub generation: u64,
-    /// Slot from which on every data frame is tagged.
+    /// First slot from which every data frame has a MAC.
     pub since: Slot,
     /// Numbers of the files with the wrapped key.
     pub files: Vec<u64>,
@@ -196,17 +200,19 @@ pub struct Keys {
     /// Recipients of the outputs, in addition to those who can decrypt the whole stack.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
-    /// Names that people gave to recipients of the key or of the outputs, by recipient. [`Keys::ESCROW`] marks offline keys.
+    /// Names that people gave to recipients of the key or of the outputs, by recipient. [`Keys::ESCROW`] marks offline
+    /// keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<String, String>,
-    /// All key replacements, oldest first. A client that pinned an older key verifies its successors with them.
+    /// All key replacements, oldest first. A client whose pin has an older key uses them to verify that the current key
+    /// is a successor of that key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub succession: Vec<Succession>,
 }
 
 impl Keys {
-    /// The name of an escrow recipient: a key that is kept offline, for the case that all others are lost. Several recipients
-    /// may have it.
+    /// The name of an escrow recipient: a key that is kept offline, for the case that all others are lost. Several
+    /// recipients may have this name.
     pub const ESCROW: &str = "escrow";
 }
 
@@ -231,7 +237,7 @@ pub struct Succession {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Collection {
-    /// Start of replay for the oldest remaining revision; equal to the head's floor.
+    /// Start of replay for the oldest remaining revision. Its first slot is the head's floor.
     pub base: Base,
     /// Revisions with a lower serial have been collected.
     pub serial: Serial,
@@ -270,7 +276,7 @@ impl Base {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SnapshotRef {
-    /// Slot in the object's name: all frames before it are part of the snapshot.
+    /// First slot whose frame isn't part of the snapshot. The object's name contains this slot.
     pub slot: Slot,
     /// BLAKE3 digest of the uncompressed stored form.
     pub digest: Digest,
@@ -288,7 +294,8 @@ impl SnapshotRef {
     }
 }
 
-/// Consecutive journal frames copied into one object. The single frames stay; the object only saves requests.
+/// Consecutive journal frames that were copied into one object, so that a reader needs fewer requests. The objects with
+/// the single frames remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Compaction {
@@ -308,7 +315,7 @@ pub struct Compaction {
 pub struct PendingRename {
     /// New name of the stack.
     pub name: StackName,
-    /// Nonce of the new name's pointer. If the stored pointer has this nonce, the swap took effect.
+    /// Nonce of the new name's pointer. The rename took effect if the stored pointer of the new name has this nonce.
     pub nonce: Nonce,
 }
 

@@ -1,4 +1,5 @@
-//! The part of a head that names the pages of the history: the documents of all revisions before the base.
+//! The part of a head that names the pages of the history. A page is a stored object with the metadata of revisions:
+//! update, result, times and position in the journal.
 
 use crate::counter::Serial;
 use crate::digest::Digest;
@@ -6,14 +7,14 @@ use crate::ids::object::ObjectName;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 
-/// The pages with the documents of all revisions before the head's base, oldest first. Later revisions are read from
-/// the frames that created them.
+/// The pages with the metadata of all revisions before the head's base, oldest first. Readers take the metadata of
+/// later revisions from the frames that created them.
 ///
 /// Readers use only the pages that the head names by digest, and ignore all other files in `updates/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct History {
-    /// The index of the oldest pages; none while all pages are in the head.
+    /// The index, a stored object that lists the oldest pages. `None` while the head lists all pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<HistoryIndexRef>,
     /// The pages after those in the index, oldest first. Their serials don't overlap.
@@ -28,8 +29,8 @@ impl History {
     }
 }
 
-/// The page among these, oldest first, that contains a revision, if any page contains the revision at all. `None` for a
-/// revision before the first page.
+/// Returns the only one of `pages`, sorted oldest first, that can contain the revision: the last page that begins at or
+/// before its serial. `None` for a revision before the first page.
 pub fn page_of<'a>(pages: &'a [HistoryPageRef], revision: &RevisionId) -> Option<&'a HistoryPageRef> {
     let after = pages.partition_point(|page| page.first <= revision.serial());
     pages.get(after.checked_sub(1)?)

@@ -46,7 +46,7 @@ pub fn key_of_text(text: &str) -> Option<&str> {
     split(text.strip_prefix(TEXT_PREFIX)?).map(|(key, _)| key)
 }
 
-/// Splits the content of a sealed value into the digits of the key id and the base64 ciphertext.
+/// Splits the content of a sealed value into the digits of the key id and the base64 ciphertext. `None` for other text.
 pub fn split(token: &str) -> Option<(&str, &str)> {
     let rest = token.strip_prefix(VERSION)?.strip_prefix(':')?;
     let (key, rest) = rest.split_at_checked(KEY_DIGITS)?;
@@ -60,9 +60,9 @@ pub fn hidden(value: &Json, placeholder: &str) -> Json {
     value.with_placeholders(ranges(value), placeholder)
 }
 
-/// The key id, as 16 hex digits, of a sealed value in a value; `None` if the value contains none.
+/// The key id, as 16 hex digits, of any one sealed value in `value`, at any depth. `None` if `value` contains none.
 pub fn key_within(value: &Json) -> Option<String> {
-    // Most values don't contain the name, and a search is cheaper than a walk.
+    // Most values don't contain the name, and a text search is cheaper than visiting all nested values.
     if !value.as_str().contains(MEMBER) {
         return None;
     }
@@ -102,8 +102,8 @@ pub fn keys_in(text: &str) -> BTreeSet<&str> {
     after.collect()
 }
 
-/// Appends the prefix of a sealed value before the base64. `key` is the key id in hex, of which 16 digits are
-/// written.
+/// Appends the beginning of a sealed value's content, up to the base64. `key` is the key id in hex, of which 16 digits
+/// are written.
 pub fn begin(out: &mut String, key: &str) {
     out.push_str(VERSION);
     out.push(':');

@@ -7,7 +7,7 @@ use std::fmt;
 
 /// A key that authenticates stored bytes.
 pub trait MacKey: fmt::Debug + Send + Sync {
-    /// The public id of the key, which is a commitment to the key.
+    /// The public id of the key. It doesn't reveal the key, and finding two keys with the same id is infeasible.
     fn id(&self) -> KeyId;
 
     /// Computes the tag of `bytes` in a domain.
@@ -15,7 +15,8 @@ pub trait MacKey: fmt::Debug + Send + Sync {
 }
 
 named! {
-    /// The kind of object that a tag authenticates. The same bytes have different tags in different domains.
+    /// The kind of object that a tag authenticates. The same bytes have different tags in different domains, so that an
+    /// attacker can't present the tag of a frame as the tag of a head.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]
     pub enum TagDomain {
@@ -25,7 +26,7 @@ named! {
         Frame = "frame",
         /// The pointer of a stack name to a stack.
         Name = "name",
-        /// A step result that is kept on the local disk until it is recorded.
+        /// A provider's result in the spool: kept on the local disk until the journal records it.
         Spool = "spool",
         /// A document with a stack's outputs, which has its own recipients.
         Outputs = "outputs",

@@ -36,7 +36,7 @@ macro_rules! checked_text {
     };
 }
 
-/// The name of an entry, or of a group of entries, within its stack. Opaque; compared byte by byte.
+/// The name of an entry, or of a group of entries, within its stack. Addresses are compared byte by byte.
 ///
 /// 1 to 4,096 bytes without control characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -76,7 +76,7 @@ impl FromStr for Address {
     }
 }
 
-/// Distinguishes entries that share an address. An entry has a deposed key if its object was replaced and awaits
+/// Distinguishes entries that share an address. An entry has a deposed key if its resource was replaced and awaits
 /// deletion. The live entry and the deposed entries of an address are its *generations*.
 ///
 /// Corresponds to Terraform's deposed key (8 characters there) and to Pulumi's `delete: true` resource. 1 to 64 bytes
@@ -89,7 +89,7 @@ impl DeposedKey {
     /// Validates a deposed key.
     ///
     /// # Errors
-    /// If the text breaks the grammar.
+    /// If the text is empty, too long or contains another character.
     pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
@@ -108,9 +108,9 @@ checked_text!(DeposedKey);
 /// The unique key of an entry in its snapshot. Sorts by address, with the live entry first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntryKey {
-    /// The address of the entry, shared by its live and deposed objects.
+    /// The address of the entry, which all generations share.
     pub address: Address,
-    /// Deposed key of an object that was replaced and awaits deletion; `None` for the live entry.
+    /// Deposed key of an entry whose resource was replaced and awaits deletion; `None` for the live entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deposed: Option<DeposedKey>,
 }

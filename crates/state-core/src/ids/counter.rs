@@ -41,20 +41,21 @@ macro_rules! endless {
 }
 
 counter! {
-    /// Counts the revisions of a stack.
+    /// Number of a revision in its stack. Later revisions have higher serials.
     Serial
 }
 counter! {
-    /// Counts the frames of a stack's journal.
+    /// Position of a frame in a stack's journal, counted from 0.
     Slot
 }
 counter! {
-    /// Counts the takeovers of a stack's writer lock; serves as the fencing token.
+    /// Counts the takeovers of a stack's writer lock. The epoch is the fencing token: writes of a lock holder with a
+    /// lower epoch than the current one are refused.
     Epoch
 }
 counter! {
-    /// Counts how often the lock of a stack on a filesystem was taken from its holder by force. Each such break switches to
-    /// a new lock file.
+    /// Counts how often the lock of a stack on a filesystem was taken from its holder by force. Each such break
+    /// switches to a new lock file.
     Generation
 }
 

@@ -23,7 +23,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// The algorithm with this code in a frame header.
+    /// The algorithm with this code in a frame header; `None` for an unknown code.
     pub const fn from_code(code: u8) -> Option<Self> {
         match code {
             1 => Some(Self::Blake3),
@@ -121,7 +121,8 @@ impl FromStr for Digest {
 
 serde_as_text!(Digest);
 
-/// Identifies a data key without revealing it: a commitment to the key. All zeros mean "no key".
+/// Identifies a data key without revealing it. Finding two keys with the same id is infeasible. In a frame, all zeros
+/// mean "no key".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 16]);
 

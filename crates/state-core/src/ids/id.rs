@@ -1,6 +1,6 @@
-//! Identities: 128 random bits each, written as UUIDs.
+//! Identities: random UUIDs.
 //!
-//! This module never generates randomness: the caller supplies it as an [`Entropy`].
+//! This module never generates randomness: the caller passes a source of random bits, an [`Entropy`].
 
 use super::ParseIdError;
 use crate::environment::Entropy;

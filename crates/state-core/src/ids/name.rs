@@ -31,7 +31,7 @@ impl StackName {
     /// Validates and joins the two parts.
     ///
     /// # Errors
-    /// If a part breaks the grammar.
+    /// If a part has other characters or another length, ends in a dot, or is the name of a Windows device.
     pub fn new(project: &str, stack: &str) -> Result<Self, ParseIdError> {
         for part in [project, stack] {
             check_part(part)?;

@@ -1,4 +1,4 @@
-//! Names of the objects of one stack, and parsing of these names. All backends use the same names.
+//! Names of the objects of one stack: the files beside its head and journal. All backends use the same names.
 
 use crate::counter::{Serial, Slot};
 use crate::digest::KeyId;
@@ -134,6 +134,7 @@ impl ObjectName {
             (ObjectKind::Outputs, "json") => Self::Outputs(Serial(number)),
             _ => return None,
         };
+        // Another spelling of a name, such as `7.jsonl.zst` without leading zeros, isn't an object of the stack.
         (name.file_name() == file).then_some(name)
     }
 }

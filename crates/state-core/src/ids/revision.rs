@@ -6,7 +6,8 @@ use crate::digest::Digest;
 use std::fmt;
 use std::str::FromStr;
 
-/// A committed point of a stack's journal that ends an update: `<serial>-<first 16 hex digits of the chain digest>`.
+/// A committed point of a stack's journal: the end of an update, or a snapshot that was stored as a detached revision.
+/// Written as `<serial>-<first 16 hex digits of the chain digest>`.
 ///
 /// The digits come from the digest chain over the whole journal. Two stores with the same revision id therefore have
 /// the same history up to that revision.
@@ -17,8 +18,8 @@ pub struct RevisionId {
 }
 
 impl RevisionId {
-    /// Creates the id of the revision with this serial; `chain` is the chain digest of the frame that ends its
-    /// update.
+    /// Creates the id of the revision with this serial; `chain` is the chain digest after the frame that creates the
+    /// revision.
     pub fn new(serial: Serial, chain: &Digest) -> Self {
         Self {
             serial,

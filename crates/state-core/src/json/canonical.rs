@@ -14,7 +14,7 @@ use super::write::write_string;
 /// as few escapes as JSON allows (`\"`, `\\`, `\n`, `\r`, `\t`, `\b`, `\f`, other control characters as `\u001f`),
 /// numbers as they are written (`1.0` and `1` differ).
 ///
-/// A canonical text is its own canonical text, and it is never longer than the original text.
+/// The canonical text of a canonical text is this text itself. It is never longer than the original text.
 pub fn canonical(view: View<'_>, out: &mut String) {
     if is_canonical(view) {
         out.push_str(view.text());
@@ -69,7 +69,8 @@ fn separate(out: &mut String, is_first: bool) {
     }
 }
 
-/// Writes a scalar as a whole, or the opening bracket of a container, whose remaining values it returns.
+/// Writes a scalar as a whole. For a container, writes the opening bracket and returns the values that remain to be
+/// written.
 fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
     match view.kind() {
         Kind::Null | Kind::Bool | Kind::Number => out.push_str(view.text()),
@@ -90,7 +91,7 @@ fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
 
 /// Returns whether a value is written canonically. Takes one pass, and allocates only keys with escapes.
 pub fn is_canonical(view: View<'_>) -> bool {
-    // The last key of every open container. The entry of an array stays `None`.
+    // The last key of every open container; `None` for an array.
     let mut last_keys: Vec<Option<Cow<'_, str>>> = Vec::new();
     let mut length = 0;
     let mut tokens = Tokens::of(view).peekable();
@@ -127,6 +128,7 @@ pub fn is_canonical_text(text: &str) -> bool {
     document.is_ok_and(|document| document.root().text() == text && is_canonical(document.root()))
 }
 
+/// Whether the text between the quotes of a string has only the escapes that [`canonical`] writes.
 fn has_minimal_escapes(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     let mut at = end_of_plain(bytes, 0);

@@ -102,8 +102,8 @@ fn located(fault: Fault, bytes: &[u8]) -> JsonError {
     JsonError::new(Position::of(bytes, fault.offset), fault.path, fault.message)
 }
 
-/// Returns the error for a text that is not UTF-8 from `end` on. An earlier JSON error takes
-/// precedence.
+/// Returns the error for a text that is not UTF-8 from `end` on. If the text before `end` is invalid JSON, returns the
+/// error for that text instead.
 fn not_utf8(bytes: &[u8], end: usize, limits: &Limits) -> JsonError {
     let valid = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
     let path = match scan(valid, limits) {

@@ -1,4 +1,5 @@
-//! A compact map of JSON values. A state may contain a million entries, each with maps of a few values.
+//! A compact map of JSON values. A state may contain a million entries, each with maps of a few values, for which a
+//! `BTreeMap` would use several times the memory.
 
 use super::Json;
 use std::collections::BTreeMap;

@@ -37,6 +37,7 @@ pub(super) fn scan(text: &str, limits: &Limits) -> Result<usize, Fault> {
     })
 }
 
+/// A [`Fault`] without the path, which [`scan`] adds.
 struct Refusal {
     offset: usize,
     message: Cow<'static, str>,
@@ -126,6 +127,8 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
+    /// Reads the opening bracket of a container. Reads an empty container completely and returns `false`; otherwise
+    /// returns `true` at the first value.
     fn open(&mut self, frame: Frame<'a>, close: u8) -> ScanResult<bool> {
         if self.frames.len() >= self.limits.max_depth {
             return refuse(
@@ -208,6 +211,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Adds a key to the innermost object; returns `false` if the object already has the key.
     fn is_new_key(&mut self, raw: &'a str) -> bool {
         let Some(Frame::Object { key, first_key, many }) = self.frames.last_mut() else {
             return true;
@@ -280,6 +284,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Returns the code unit of the `\u` escape that begins at `at`.
     fn unicode_escape(&self, at: usize) -> ScanResult<u32> {
         match code_unit(self.bytes, at + 2) {
             Some(unit) => Ok(unit),
@@ -311,6 +316,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Reads one or more digits. `otherwise` is the error message if there is none.
     fn digits(&mut self, otherwise: &'static str) -> ScanResult {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
@@ -346,6 +352,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
+    /// Returns the error for a text that is valid up to its end, but incomplete.
     fn cut_short<T>(&self, message: &'static str) -> ScanResult<T> {
         Err(Refusal {
             offset: self.bytes.len(),
@@ -354,6 +361,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
+    /// Returns the path from the root to the value that is being read.
     fn steps(&self) -> impl Iterator<Item = Step<'a>> {
         self.frames.iter().filter_map(|frame| match frame {
             Frame::Array { index } => Some(Step::Index(*index)),

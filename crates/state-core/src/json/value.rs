@@ -21,7 +21,8 @@ use super::write::{Style, write, write_string};
 /// value.
 ///
 /// `serde_json` embeds the text verbatim and parses it strictly; positions in errors count from the start of the
-/// embedded value. The type can't be used in `flatten`ed or untagged types, nor with formats other than JSON.
+/// embedded value. The type can't be used in `flatten`ed or untagged types, where serde discards the text, nor with
+/// formats other than JSON.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Json(Arc<str>);
 

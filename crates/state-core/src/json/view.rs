@@ -153,6 +153,7 @@ pub fn child_pointer(pointer: &str, step: &str) -> String {
     format!("{pointer}/{step}")
 }
 
+/// Decodes `~0` and `~1` in a step of a JSON pointer; `None` for any other `~`.
 fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
     let mut parts = token.split('~');
     let first = parts.next()?;
@@ -172,6 +173,7 @@ fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(plain))
 }
 
+/// Parses an array index of a JSON pointer, which must not have leading zeros.
 fn parse_index(token: &str) -> Option<usize> {
     let is_canonical =
         token == "0" || !token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit());
@@ -209,6 +211,7 @@ impl<'a> Cursor<'a> {
         if bytes.get(self.at) == Some(&b',') {
             self.at = skip_space(bytes, self.at + 1);
         }
+        // The last byte is the closing bracket of the container.
         (self.at + 1 < bytes.len()).then_some(())
     }
 

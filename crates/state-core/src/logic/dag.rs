@@ -6,12 +6,13 @@
 //! group, and from the node to its entries. A group of N members with M dependents therefore has only N + M edges.
 //! References to missing targets are ignored here; [`verify`](crate::verify) reports them.
 //!
-//! These functions find an order if and only if one exists. When an address has several generations (a live entry and
-//! deposed ones), a dependent waits for *all* of them, so that the reverse order deletes the dependent before each
-//! generation. Only if no other entry can be placed, an address is *opened early*: its dependents may then be placed
-//! although some of its generations are not. Addresses whose live entry has been placed are opened before addresses of
-//! which only deposed entries have been placed; among these, the placed entry with the smallest key comes first (in
-//! [`stable_order`], the one with the smallest position).
+//! These functions find an order if and only if one exists. They place the entries one by one. When an address has
+//! several generations (a live entry and deposed ones), a dependent waits until *all* of them are placed: deletions run
+//! in the reverse order, and so delete the dependent before each generation. If no entry can be placed under this rule,
+//! one address is *opened early*: its dependents then no longer wait for its remaining generations. An address whose
+//! live entry has been placed is opened before an address of which only deposed entries have been placed. Of several
+//! such addresses, the one whose placed entry has the smallest key is opened first (in [`stable_order`], the smallest
+//! position).
 //!
 //! All functions are linear in the number of entries and references, apart from sorting by key.
 
@@ -27,8 +28,8 @@ pub(crate) use cycle::format_cycle;
 use graph::Graph;
 
 /// Returns the positions of the entries in canonical order, which depends only on keys and references and not on the
-/// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is taken.
-/// (Equal keys, invalid in a snapshot, keep their given order.)
+/// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is next.
+/// Entries with equal keys, which are invalid in a snapshot, keep their given order.
 ///
 /// # Errors
 /// A smallest [`Cycle`] if no order exists.

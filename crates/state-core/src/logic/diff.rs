@@ -53,8 +53,10 @@ use pairs::Pairs;
 use serde::Serialize;
 use sides::Side;
 
-/// The differences between two snapshots. The keys of the new snapshot are those of the old one without `removed` and
-/// the origins of `moved`, plus `added` and the targets of `moved`.
+/// The differences between two snapshots.
+///
+/// The keys of the new snapshot are the keys of the old one after two steps: remove the keys of `removed` and the
+/// `from` of each move; then add the keys of `added` and the `to` of each move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotDiff {
     /// Entries that only the old snapshot contains, in its order.
@@ -167,7 +169,7 @@ pub fn entry_changes(old: &Entry, new: &Entry) -> Vec<Change> {
     changes
 }
 
-/// Returns an entry's name as a property with the pointer `/address`.
+/// Returns an entry's key, as text, as a property with the pointer `/address`.
 pub fn address_property(entry: &Entry) -> Property {
     Property {
         pointer: "/address".to_owned(),
@@ -191,6 +193,7 @@ pub fn properties(entry: &Entry) -> Vec<Property> {
     all
 }
 
+/// Compares the stack's own outputs.
 fn output_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.outputs == new.outputs {

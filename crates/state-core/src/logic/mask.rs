@@ -1,7 +1,7 @@
 //! Masks for output: entries, outputs and snapshots with their secrets replaced, or shown on request.
 //!
-//! [`sensitive`](crate::sensitive) finds secrets by their marks. A [`Mask`] also hides values that are still
-//! encrypted, and the parts of `extensions` that may contain unmarked secrets.
+//! [`sensitive`](crate::sensitive) finds secrets by their marks. A [`Mask`] also hides values that are still encrypted,
+//! and [`mask_snapshot`] omits the parts of `extensions` that may contain unmarked secrets.
 //!
 //! ```
 //! use state_core::mask::Mask;
@@ -43,7 +43,8 @@ impl Mask {
         }
     }
 
-    /// Creates a mask that shows secrets. Only values that are still encrypted are replaced by `placeholder`.
+    /// Creates a mask that shows secrets. [`Mask::sides`] replaces values that are still encrypted by `placeholder`;
+    /// the other methods show them in their encrypted form.
     pub const fn reveal(placeholder: &'static str) -> Self {
         Self {
             placeholder,
@@ -56,7 +57,8 @@ impl Mask {
         self.reveals
     }
 
-    /// Returns the id that the provider assigned to the object, masked if it is secret; `None` if the entry has no id.
+    /// Returns the id that the provider assigned to the resource, masked if the id is secret; `None` if the entry has
+    /// no id.
     pub fn id(self, entry: &Entry) -> Option<String> {
         let id = entry.id.as_ref()?;
         let is_secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();
@@ -88,7 +90,8 @@ impl Mask {
         (json(inputs), json(outputs))
     }
 
-    /// Returns the stack's own outputs, masked. The flag of each output is true if it contains a sensitive value.
+    /// Returns the stack's own outputs, masked. The flag of each output is true if the output contains a sensitive or
+    /// encrypted value.
     pub fn outputs(self, snapshot: &Snapshot) -> BTreeMap<String, (Json, bool)> {
         let masked = mask_outputs(snapshot, self.placeholder);
         let shown = masked.into_iter().filter_map(|(name, masked)| {
@@ -102,8 +105,8 @@ impl Mask {
     }
 }
 
-/// Values in `extensions` that may contain unmarked secrets, as JSON pointers into the extension of each system. Only
-/// the first name of a pointer counts: the whole member of the extension is omitted.
+/// JSON pointers to values in `extensions` that may contain unmarked secrets. A pointer begins within the extension of
+/// a system. Only its first name counts: [`mask_snapshot`] omits the whole member of the extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpaquePointers<'a> {
     /// Pointers in the `extensions` of an entry.
@@ -113,7 +116,8 @@ pub struct OpaquePointers<'a> {
 }
 
 /// Returns a copy of a sealed snapshot with the placeholder in place of secrets and encrypted values. The copy has no
-/// pending operations, unknown fields, or values of `opaque`. It is for reading only and can't be stored again.
+/// pending operations, no unknown fields, and no members of extensions that `opaque` names. It is for reading only: a
+/// store with this copy would have lost the secrets.
 pub fn mask_snapshot(snapshot: &Snapshot, placeholder: &'static str, opaque: OpaquePointers<'_>) -> Snapshot {
     let mask = Mask::hide(placeholder);
     let entries = snapshot.entries.iter().map(|entry| {
@@ -140,6 +144,7 @@ pub fn mask_snapshot(snapshot: &Snapshot, placeholder: &'static str, opaque: Opa
     }
 }
 
+/// Returns the placeholder if the text is encrypted, else the text.
 fn hidden_text(text: &str, placeholder: &str) -> String {
     let shown = sealed::key_of_text(text).map_or(text, |_| placeholder);
     shown.to_owned()

@@ -1,4 +1,5 @@
-//! Merges the entries that an update has recorded (`new`) with the rest of the snapshot on which it began (`base`).
+//! Merges the entries that an update has recorded (`new`) with the rest of the snapshot on which it began (`base`). The
+//! keys in `done` are those of base entries that the update has recorded again or deleted.
 //!
 //! Pulumi's snapshot manager identifies entries by pointer. Here an [`EntryKey`] identifies them, so lists can be
 //! copied, stored and replayed.

@@ -1,5 +1,4 @@
-//! Repair of snapshots that violate integrity rules: deterministic, with few changes, and with a description of every
-//! step.
+//! Repairs snapshots that violate integrity rules. A repair is deterministic, changes little, and describes every step.
 //!
 //! | violation | repair |
 //! |---|---|
@@ -7,12 +6,12 @@
 //! | duplicate uid | the first entry keeps the uid, later entries lose it |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
 //! | a reference to a missing target | the reference is dropped; a child of a missing parent gets no other parent, because the ancestors are unknown |
-//! | a dependency cycle | the references of one entry to the next in the cycle are dropped; preferred are dependencies over a parent, references to later entries over references to earlier ones, and few references over many |
+//! | a dependency cycle | the references of one entry to the next in the cycle are dropped. Dependencies are dropped rather than a parent, references to later entries rather than to earlier ones, few references rather than many |
 //! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
 //! | no earlier entry of the provider has the referenced id | the provider entry with that id moves before the referring entry if possible; otherwise the reference gets the id of an earlier entry with the provider's address |
 //! | two pending operations have the same id | the later one gets another id, derived from it |
-//! | the highest foreign serial is lower than the imported one | the highest serial is raised |
-//! | the number of recorded entries is greater than the number of entries | the number of recorded entries is lowered |
+//! | the highest serial of another tool is lower than the serial of its last import | the highest serial is raised |
+//! | the open update's number of recorded entries exceeds the number of all entries | the former number is lowered |
 //!
 //! Repair can't supply unknown information, such as a missing kind or the missing entry of a pending operation.
 //! [`RepairResult::remaining`] lists these violations. Repair never removes an entry, a pending operation or a value.
@@ -121,6 +120,7 @@ fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
+/// Returns the first of `repair01`, `repair02`, … that no entry with this address has.
 fn free_key(address: &Address, taken: &HashSet<EntryKey>) -> Option<DeposedKey> {
     (1..=taken.len() + 1)
         .filter_map(|number| DeposedKey::new(format!("repair{number:02}")).ok())
@@ -190,6 +190,7 @@ fn repair_header(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     }
 }
 
+/// Assigns another id to each pending operation that has the same id as an earlier one.
 fn unique_operations(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
     let mut taken: BTreeSet<MutationId> = snapshot.pending_operations.iter().map(|p| p.id).collect();
     let mut seen = BTreeSet::new();

@@ -1,16 +1,19 @@
-//! Detection of secret values, and copies without them.
+//! Finds secret values, and makes copies of entries and outputs without them.
 //!
 //! Entries and snapshots mark secrets by path: the name of a top-level field, or a JSON pointer (which begins with
 //! `/`). In case of doubt, more is hidden rather than less:
 //!
-//! - A path that doesn't exist covers the nearest existing ancestor, if necessary the whole object.
+//! - A path that doesn't exist marks the nearest existing ancestor, if necessary the whole object.
 //! - Terraform wraps values of dynamic types as `{"value": …, "type": …}`: a missing path segment is looked up in
 //!   `value`.
-//! - A string of at least [`MIN_SECRET_CHARS`] characters that equals a marked one is secret as well, anywhere in the
-//!   inputs and outputs of the same entry, or in the outputs of the stack. So is a longer string that contains a marked
-//!   one of at least [`MIN_PART_CHARS`] characters, in plain, JSON or URL spelling, unless the marked one is a common
-//!   value: a word, a cloud region, an address range, a time. A nested object with such a string as a key is secret as a whole. A number is treated as
-//!   the string of its digits.
+//! - A copy of a marked string of at least [`MIN_SECRET_CHARS`] characters is secret too, anywhere in the inputs and
+//!   outputs of the same entry, or in the outputs of the stack.
+//! - A longer string is secret if it contains a marked string of at least [`MIN_PART_CHARS`] characters, in plain, JSON
+//!   or URL spelling.
+//! - A marked string that is a common value (a word, a cloud region, an address range, a time) hides no other strings,
+//!   because many unrelated values equal it.
+//! - A nested object with a secret string as a key is secret as a whole. A number is treated as the string of its
+//!   digits.
 //!
 //! Names of top-level fields and of outputs are never secret. An import also searches for copies in other entries, with
 //! [`find_copies`].
@@ -135,7 +138,7 @@ impl SecretStrings {
         secrets
     }
 
-    /// Adds other secret strings, such as those of another version of the same object.
+    /// Adds other secret strings, such as those of another version of the same entry.
     pub fn extend(&mut self, other: Self) {
         self.parts = OnceLock::new();
         self.strings.extend(other.strings);
@@ -146,8 +149,8 @@ impl SecretStrings {
         self.strings.contains(text)
     }
 
-    /// Whether a text equals one of the strings, or contains one of at least [`MIN_PART_CHARS`] characters. Common values
-    /// are left out: many unrelated values equal them.
+    /// Whether a text equals one of the strings, or contains one of at least [`MIN_PART_CHARS`] characters. Ignores
+    /// strings that are common values, such as cloud regions: many unrelated values equal them.
     pub fn cover(&self, text: &str) -> bool {
         let parts = || self.parts.get_or_init(|| Parts::of(self.strings.iter()));
         !self.is_empty() && ((self.contains(text) && !is_common(text)) || parts().occur_in(text))
@@ -210,8 +213,8 @@ pub fn covered_spans(object: &Json, paths: &[String], also: &SecretStrings) -> V
     spans(covered(object.view(), &Path::all(paths), also))
 }
 
-/// Returns the spans of the values that the secret strings cover, in a document without marked paths. All keys of the
-/// document may be secret too.
+/// Returns the spans of the values that the secret strings cover, in a document without marked paths. Unlike in
+/// [`covered_spans`], top-level keys of the document may be secret too.
 pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan> {
     spans(cover::covered_below(value.view(), &[], also))
 }
@@ -309,6 +312,7 @@ pub fn entry_has_sensitive(entry: &Entry) -> bool {
     sides.any(|(side, paths)| side.is_some() && !paths.is_empty())
 }
 
+/// Returns an entry's inputs and outputs, each with its marked paths.
 const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
     [
         (&entry.inputs, &entry.sensitive_inputs),

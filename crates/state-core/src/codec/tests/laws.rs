@@ -42,6 +42,7 @@ fn json() -> impl Strategy<Value = Json> {
     .prop_map(|text| Json::parse(&text).unwrap())
 }
 
+/// Returns the text of an object in a layout that isn't canonical: keys in descending order, spaces around colons.
 fn object_text(members: &BTreeMap<String, String>) -> String {
     let mut members: Vec<String> = members
         .iter()
@@ -75,6 +76,7 @@ fn timestamp() -> impl Strategy<Value = Timestamp> {
     text().prop_map(Timestamp::new)
 }
 
+/// Fills the uid, the type and all fields that are texts or lists of texts.
 fn named(entry: Entry) -> impl Strategy<Value = Entry> {
     let names = (
         option::of(any::<[u8; 16]>().prop_map(Uid::from_bits)),
@@ -106,6 +108,7 @@ fn named(entry: Entry) -> impl Strategy<Value = Entry> {
     })
 }
 
+/// Fills all fields that refer to other entries or groups.
 fn linked(entry: Entry) -> impl Strategy<Value = Entry> {
     let links = (
         vec(option::of(address()), 3),
@@ -131,6 +134,7 @@ fn linked(entry: Entry) -> impl Strategy<Value = Entry> {
     )
 }
 
+/// Fills inputs, outputs, flags, times, extensions and unknown fields.
 fn filled(entry: Entry) -> impl Strategy<Value = Entry> {
     let contents = (
         option::of(properties()),
@@ -268,7 +272,8 @@ proptest! {
         prop_assert_eq!(by_line(&lines).unwrap(), snapshot);
         let at = which.index(lines.len());
         match damage {
-            // Only the first or last line: a missing line between them is detected by the digest, not by the reader.
+            // Remove only the first or last line: without an entry's line, the text is another valid snapshot, which
+            // only the digest of the snapshot reveals.
             0 => drop(lines.remove(if at % 2 == 0 { 0 } else { lines.len() - 1 })),
             1 => lines.insert(at, lines[at].clone()),
             2 => drop(lines[at].pop()),
@@ -309,6 +314,7 @@ proptest! {
         for mut bytes in [encode_stored(&snapshot), UNOBIN.as_bytes().to_vec()] {
             let whole = bytes.len();
             let end = cut.index(whole);
+            // Both forms end with a newline, the only byte that can be cut off without an error.
             prop_assert_eq!(decode("cut", &bytes[..end]).is_ok(), end == whole - 1);
             let at = change.0.index(whole);
             bytes[at] = change.1;
@@ -319,6 +325,7 @@ proptest! {
     }
 }
 
+/// Decodes a stored snapshot with a [`StoredReader`].
 fn by_line(lines: &[Vec<u8>]) -> crate::Result<Snapshot> {
     let mut reader = StoredReader::new("stored");
     for line in lines {

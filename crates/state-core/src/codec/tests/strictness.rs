@@ -134,6 +134,7 @@ fn malformed_or_incomplete_snapshot_is_refused() {
     assert!(refusal(&UNOBIN[..UNOBIN.len() / 2]).contains("line"));
 }
 
+/// Returns an object with this many levels of nesting, the object itself included.
 fn nested(levels: usize) -> String {
     format!("{{\"a\":{}{}}}", "[".repeat(levels - 1), "]".repeat(levels - 1))
 }
@@ -169,8 +170,8 @@ fn value_deeper_than_64_levels_is_refused() {
     )));
 }
 
-/// The depth limit counts from each value, not from the document. Otherwise an entry that is valid in `entries` would
-/// be too deep in the result of a pending operation, and no reader would accept the snapshot.
+/// The depth of a value counts from the value itself, not from the start of the document. Otherwise an entry that is
+/// valid in `entries` would be too deep in the result of a pending operation, and no reader would accept the snapshot.
 #[test]
 fn value_of_64_levels_is_accepted_in_a_pending_result() {
     let mut entry = Entry::leaf(Address::new("a").unwrap(), "k");

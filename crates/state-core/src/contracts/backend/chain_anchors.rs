@@ -1,4 +1,5 @@
-//! Points of a journal at which the head records the digest chain. Stores check them while they read a journal.
+//! Points of a journal at which the head records the digest chain. Stores check these points while they read a journal,
+//! so that a reader notices a journal that was truncated or replaced.
 
 use super::Tail;
 use crate::counter::Slot;

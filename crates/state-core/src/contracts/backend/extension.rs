@@ -1,7 +1,7 @@
 //! Optional capabilities of a store: additional traits, offered through [`Backend::extensions`].
 //!
-//! A store implements the traits of its capabilities and adds itself to [`Extensions`] for each. A request for another
-//! capability returns `Unsupported`.
+//! A store implements the trait of each capability that it has, and adds itself to [`Extensions`]. A request for a
+//! missing capability returns `Unsupported`.
 //!
 //! ```
 //! use state_core::{Backend, MemoryBackend};
@@ -109,21 +109,21 @@ impl<'a> Extensions<'a> {
         Self::default()
     }
 
-    /// Adds tests of the store's guarantees.
+    /// Adds the capability to test the store's guarantees.
     #[must_use]
     pub const fn with_check(mut self, store: &'a dyn CheckableStore) -> Self {
         self.checkable = Some(store);
         self
     }
 
-    /// Adds copies of stacks from other stores.
+    /// Adds the capability to accept copies of stacks from other stores.
     #[must_use]
     pub const fn with_copies(mut self, store: &'a dyn CopyTarget) -> Self {
         self.copy_target = Some(store);
         self
     }
 
-    /// Adds collection of old history.
+    /// Adds the capability to delete old history.
     #[must_use]
     pub const fn with_collection(mut self, store: &'a dyn CollectableStore) -> Self {
         self.collectable = Some(store);
@@ -137,7 +137,7 @@ impl<'a> Extensions<'a> {
         self
     }
 
-    /// Adds management of credentials.
+    /// Adds the capability to delete stored credentials.
     #[must_use]
     pub const fn with_credentials(mut self, store: &'a dyn CredentialStore) -> Self {
         self.credentials = Some(store);

@@ -18,8 +18,8 @@ pub struct NamePointer {
     pub target: NameTarget,
     /// Makes the bytes of the pointer unique.
     pub nonce: Nonce,
-    /// Tags of the pointer by data key: see [`NamePointer::sign`]. Empty for a stack without a data key. While a key is
-    /// being replaced, the pointer has a tag under both keys.
+    /// Tags (MACs) of the pointer by data key: see [`NamePointer::sign`]. Empty for a stack without a data key. While a
+    /// key is being replaced, the pointer has a tag under both keys.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<KeyId, Tag>,
 }
@@ -76,7 +76,8 @@ impl NamePointer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NameTarget {
-    /// A stack. The pointer is valid only while that stack's head is not removed and contains this name.
+    /// A stack. The pointer is valid only while the head of this stack isn't removed, and has the pointer's name or
+    /// records an unfinished rename with the pointer's nonce.
     Lineage(Lineage),
     /// No stack, because the stack with this lineage was removed.
     Removed(Lineage),

@@ -19,7 +19,7 @@ pub struct StoredItem {
 pub enum StoredItemName {
     /// An object of the stack.
     Object(ObjectName),
-    /// A part of the journal, by its name in the store.
+    /// A part of the journal, such as a segment or a frame, by its name in the store.
     Journal(String),
 }
 

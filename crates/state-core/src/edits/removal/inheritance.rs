@@ -1,4 +1,5 @@
-//! Dependencies that an entry inherits from removed entries. They keep orderings that only a removed entry implied.
+//! Dependencies that an entry inherits from removed entries. If `a` depends on `b` and `b` on `c`, and `b` is removed,
+//! then `a` inherits the dependency on `c`: otherwise a later update could delete `c` before `a`.
 
 use super::RemovalSet;
 use crate::address::{Address, Dependency, EntryKey};
@@ -117,8 +118,8 @@ fn remaining_members<'a>(
     members.filter(|member| !removal.keys.contains(&member.key()))
 }
 
-/// Returns the dependencies that the remaining members of those groups declare on which the entry depends. The entry waits for them through
-/// the group, so they need not be added to the entry.
+/// Returns the dependencies of the remaining members of each group on which the entry depends. The entry comes after
+/// these members, and so after their dependencies: it needn't inherit them.
 fn declared_by_members(
     removal: &RemovalSet<'_>,
     entry: &Entry,

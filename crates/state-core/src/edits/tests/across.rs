@@ -36,7 +36,7 @@ fn peer(state: &State) -> Peer {
     }
 }
 
-/// Returns the list with a prefix on all names.
+/// Returns the list with a prefix on all addresses and groups.
 fn named(list: Vec<SharedEntry>, name: &str) -> Vec<SharedEntry> {
     let other = |address: &Address| Address::new(format!("{name}.{address}")).unwrap();
     let rename = |entry: SharedEntry| {
@@ -83,8 +83,8 @@ fn is_bound(list: &[SharedEntry], moved: &BTreeSet<Address>) -> bool {
     })
 }
 
-/// The journal of one stack. Each batch is a frame; after each frame, replay and a checkpoint must yield the same
-/// state.
+/// The journal of one stack. Each call of [`Side::write`] appends a frame, and checks that a replay of the journal and
+/// a decoded checkpoint yield the same state.
 struct Side {
     base: State,
     state: State,
@@ -147,6 +147,8 @@ impl Side {
     }
 }
 
+/// Returns the key and digest of every entry in both stacks. The list is the same before and after a move if no entry
+/// was lost, duplicated or changed.
 fn digests_by_key(states: [&State; 2]) -> Vec<(String, Digest)> {
     let all = states.into_iter().flat_map(State::entries);
     let mut digests_by_key: Vec<_> = all
@@ -161,7 +163,7 @@ fn digests_by_key(states: [&State; 2]) -> Vec<(String, Digest)> {
     digests_by_key
 }
 
-/// Writes the records of a move to both stacks in the order of the manager.
+/// Writes the records of a move to both stacks, in the order in which `state-manager` writes them.
 fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestCaseError> {
     let (mut out, mut into) = (Side::new(source), Side::new(destination));
     let id = MutationId::from_bits([5; 16]);

@@ -58,12 +58,14 @@ fn rm(names: &[&str], cascade: bool, force: bool) -> Operation {
     }
 }
 
+/// Performs an operation that must succeed.
 fn done(state: &State, operation: &Operation) -> StateEditor {
     let mut edits = StateEditor::on(state);
     edits.perform(operation).unwrap();
     edits
 }
 
+/// Performs an operation that must be refused without any change.
 fn refused(state: &State, operation: &Operation) -> Refusal {
     let mut edits = StateEditor::on(state);
     let refusal = edits.perform(operation).unwrap_err();

@@ -1,4 +1,4 @@
-//! The payload of a fence frame: the new lock holder, and the end of the previous segment.
+//! The payload of a fence frame: the new lock holder, and the end of the previous segment (journal file).
 
 use crate::counter::Slot;
 use crate::digest::Digest;
@@ -6,11 +6,15 @@ use crate::error::{Error, Result};
 use crate::model::lock::Holder;
 use serde::{Deserialize, Serialize};
 
-/// The first frame of a segment. Bytes of the previous segment beyond the length in the fence are ignored.
+/// The payload of a fence. A fence is the first frame of a segment; in an object store, it is the first frame of a lock
+/// holder.
+///
+/// Readers ignore the bytes of the previous segment beyond the length in the fence. A previous holder that hasn't
+/// noticed the takeover may have appended them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Fence {
-    /// End of the previous segment; `None` for the first segment of a stack.
+    /// End of the previous segment; `None` for the first segment of a stack, and in an object store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<Previous>,
     /// Digest chain before this frame.

@@ -1,19 +1,19 @@
-//! Encoding of journal frames. A frame has the same bytes in a file and in an object.
+//! Encodes and parses journal frames. A frame has the same bytes in a file and in an object.
 //!
 //! | bytes | field | |
 //! |---|---|---|
 //! | 4 | magic | `SJF1` |
-//! | 1 | version | 1 |
+//! | 1 | version | 1, of the frame format |
 //! | 1 | kind | 1 data, 2 fence |
 //! | 1 | digest algorithm | 1 BLAKE3 |
 //! | 1 | flags | bit 0: a MAC follows the chain |
 //! | 8 | epoch | big-endian, as all numbers |
 //! | 8 | slot | |
 //! | 4 | length | of the payload |
-//! | 16 | key id | zeros: not sealed |
+//! | 16 | key id | zeros: no key |
 //! | 16 | nonce | |
 //! | 4 | header CRC-32C | over the 60 bytes before |
-//! | length | payload | JSON lines, no NUL |
+//! | length | payload | JSON lines without NUL, so that a sector of zeros reveals an interrupted write |
 //! | 32 | chain | BLAKE3(previous chain ‖ header ‖ payload) |
 //! | 16 | MAC | sealed stacks only |
 
@@ -149,7 +149,8 @@ impl Frame {
         self.header.slot
     }
 
-    /// The id of the data key of the frame's sealed values and of its MAC.
+    /// The id of the data key that sealed the frame's values and made its MAC. `None` for a fence, and on a stack
+    /// without a key.
     pub const fn key_id(&self) -> Option<KeyId> {
         self.header.key_id
     }
@@ -172,7 +173,7 @@ impl Frame {
             && self.bytes.last_chunk().is_some_and(|mac| tag.begins_with(mac))
     }
 
-    /// The payload: records as JSON lines.
+    /// The payload as JSON lines: the records of a data frame, or one [`Fence`](super::Fence).
     pub fn payload(&self) -> &[u8] {
         &self.bytes[HEADER..HEADER + self.header.length]
     }
@@ -248,7 +249,8 @@ impl Frame {
             .any(|(at, window)| window == MAGIC && Header::read(&bytes[at..]).is_ok())
     }
 
-    /// Whether these bytes may be an incomplete header of a frame. False if they are at least as long as a header.
+    /// Whether these bytes may be the beginning of an incomplete header. False if they are as long as a header or
+    /// longer.
     pub fn is_header_prefix(bytes: &[u8]) -> bool {
         let known = bytes.len().min(MAGIC.len());
         bytes.len() < HEADER && bytes[..known] == MAGIC[..known]

@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record {
-    /// An update begins: all entries become the base, and none is recorded yet.
+    /// An update begins. The current entries become the base of the [`merge`](crate::merge), to which the update then
+    /// adds the entries that it records.
     UpdateStart(UpdateInfo),
-    /// A mutation begins: its intent is recorded.
+    /// A mutation begins: the tool is about to change a resource.
     Begin(Begin),
     /// A mutation ends: its result is recorded.
     End(End),
@@ -93,7 +94,7 @@ pub enum CompletionReason {
     Resolved,
 }
 
-/// Replaces all entries by those of a stored snapshot. Pending operations stay.
+/// Replaces all entries by those of a stored snapshot. Operations that are already pending stay pending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ResetBase {
@@ -178,7 +179,7 @@ pub struct DetachedRevision {
     pub entries: u64,
 }
 
-/// A completed checkpoint. It is recorded after the head swap, so the head has named its base.
+/// A completed checkpoint. The record is written after the head swap, so the head already names the base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct CheckpointNote {

@@ -3,6 +3,7 @@
 use super::super::{Document, Json, Limits};
 use super::parse;
 
+/// Checks that the parser refuses a text with this error.
 #[track_caller]
 fn refused(text: &str, expected: &str) {
     match parse(text) {
@@ -11,6 +12,7 @@ fn refused(text: &str, expected: &str) {
     }
 }
 
+/// Checks that the parser refuses bytes, which needn't be UTF-8, with this error.
 #[track_caller]
 fn refused_bytes(bytes: &[u8], expected: &str) {
     let error = Document::parse(bytes, &Limits::default()).expect_err("must be refused");

@@ -49,10 +49,14 @@ impl Cycle {
     }
 }
 
-/// The part of a graph that can't be ordered. Its entries are numbered in the order of their keys.
+/// The part of a graph that can't be ordered. Its entries are numbered in the order of their keys; its nodes (addresses
+/// and groups) have the same numbers as in the graph.
 struct CyclicSubgraph {
+    /// Position of each entry in the graph.
     positions: Vec<u32>,
+    /// Nodes that each entry refers to, except those that were opened before the traversal was blocked.
     needs: Lists,
+    /// Entries of the subgraph in each node.
     members: Lists,
     /// Whether an entry may be part of a cycle.
     alive: Vec<bool>,
@@ -140,6 +144,7 @@ impl CyclicSubgraph {
     }
 }
 
+/// Breadth-first searches for cycles, one from each start.
 struct Search<'t> {
     subgraph: &'t CyclicSubgraph,
     /// For each node, the last start from which it was reached.
@@ -187,6 +192,7 @@ impl Search<'_> {
         None
     }
 
+    /// Returns the entries on the search path from `start` to `end`.
     fn path(&self, start: u32, end: u32) -> Vec<u32> {
         let mut path = vec![end];
         let mut at = end;

@@ -1,4 +1,4 @@
-//! The dependency graph as arrays of numbers.
+//! The dependency graph as arrays of numbers, so that a graph of a million entries needs only a few allocations.
 
 use crate::address::Dependency;
 use crate::entry::SharedEntry;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// Marks the absence of a node number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A list of lists of numbers in two arrays.
+/// A list of lists of numbers in two arrays: list `n` is `items[starts[n]..starts[n + 1]]`.
 #[derive(Debug)]
 pub(super) struct Lists {
     starts: Vec<u32>,
@@ -156,11 +156,13 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// Returns the number of a name. A new name gets the next number.
 fn number<'a>(numbers: &mut HashMap<&'a str, u32>, name: &'a str) -> u32 {
     let next = numbers.len() as u32;
     *numbers.entry(name).or_insert(next)
 }
 
+/// Collects the nodes to which each entry refers. `node` returns `None` for a dependency without an existing target.
 fn needs(entries: &[SharedEntry], node: impl Fn(&Dependency) -> Option<u32>) -> Lists {
     let mut starts = Vec::with_capacity(entries.len() + 1);
     let mut items = Vec::new();

@@ -12,11 +12,11 @@ pub(super) struct Traversal {
     pub(super) first: Vec<u32>,
 }
 
-/// The state of a traversal that could not continue.
+/// The state of a traversal that could not place all entries, because the remaining ones depend on a cycle.
 pub(super) struct Blocked {
     /// Entries that were not placed.
     pub(super) entries: Vec<u32>,
-    /// Whether each node was opened.
+    /// Whether each node was opened, so that its dependents no longer waited for it.
     pub(super) open: Vec<bool>,
 }
 
@@ -28,8 +28,8 @@ pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocke
         while let Some(Reverse(rank)) = walk.ready.pop() {
             walk.place(walk.by_rank[rank as usize]);
         }
-        // Early opening is the last resort: without it, the reverse order deletes a dependent before all generations
-        // of its dependency.
+        // An address is opened early only when no entry can be placed otherwise. A dependent that is placed before some
+        // generation of its dependency is deleted after this generation in the reverse order.
         let Some(Reverse((_, _, node))) = walk.half_open.pop() else {
             break;
         };
@@ -50,9 +50,12 @@ pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocke
     })
 }
 
+/// A traversal in progress.
 struct Walk<'g> {
     graph: &'g Graph<'g>,
+    /// Rank of each entry.
     ranks: &'g [u32],
+    /// Entry with each rank.
     by_rank: Vec<u32>,
     /// Entries that refer to each node.
     dependents: Lists,
@@ -60,8 +63,11 @@ struct Walk<'g> {
     unmet: Vec<u32>,
     /// Number of entries of each node that are not placed.
     absent: Vec<u32>,
+    /// Whether each node is open: references to the node are satisfied.
     open: Vec<bool>,
+    /// The entry of each address that [`Traversal::first`] returns, or [`NONE`].
     first: Vec<u32>,
+    /// Ranks of the entries that can be placed next.
     ready: BinaryHeap<Reverse<u32>>,
     /// Addresses of which only some generations are placed. The fields of an item are: whether the placed entry is
     /// deposed, the rank of the placed entry, and the node of the address.
@@ -104,6 +110,7 @@ impl<'g> Walk<'g> {
         }
     }
 
+    /// Appends an entry to the order, and opens its group and address if all their entries are placed.
     fn place(&mut self, entry: u32) {
         self.order.push(entry);
         let group = self.graph.group_of[entry as usize];
@@ -127,12 +134,14 @@ impl<'g> Walk<'g> {
         }
     }
 
+    /// Counts an entry of the node as placed; returns how many are not placed yet.
     fn remove_member(&mut self, node: u32) -> u32 {
         let absent = &mut self.absent[node as usize];
         *absent -= 1;
         *absent
     }
 
+    /// Opens a node: marks the references to it as satisfied.
     fn open(&mut self, node: u32) {
         if std::mem::replace(&mut self.open[node as usize], true) {
             return;
@@ -171,16 +180,20 @@ pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
     pull.order
 }
 
+/// A step of [`pulled`]: places an entry, or all members of a group, after their dependencies.
 #[derive(Clone, Copy)]
 enum Visit {
     Entry(u32),
     Group(u32),
 }
 
+/// The state of [`pulled`].
 struct Pull<'g> {
     graph: &'g Graph<'g>,
     first: &'g [u32],
+    /// Whether each entry is part of the order.
     placed: Vec<bool>,
+    /// Whether each node is open: references to the node are satisfied.
     open: Vec<bool>,
     order: Vec<u32>,
 }

@@ -32,6 +32,7 @@ fn list(entries: impl IntoIterator<Item = Entry>) -> Vec<SharedEntry> {
     entries.into_iter().map(Into::into).collect()
 }
 
+/// Returns the entries in an order that is given by positions.
 fn arranged(entries: &[SharedEntry], order: &[usize]) -> Vec<SharedEntry> {
     order.iter().map(|&position| entries[position].clone()).collect()
 }
@@ -44,7 +45,7 @@ fn names(entries: &[SharedEntry], order: Result<Vec<usize>, Cycle>) -> Vec<Strin
         .collect()
 }
 
-/// Graphs with short names and one dependency per edge.
+/// Generates graphs of at most `most` entries with short names, and one dependency per edge.
 fn graphs(most: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
     let edges = prop::collection::vec((0..most, 0..most), 0..most * 2);
     (1..=most, edges).prop_map(|(count, edges)| {
@@ -150,6 +151,8 @@ fn shortest_cycle(entries: &[SharedEntry]) -> Option<usize> {
     None
 }
 
+/// Checks that each entry of the witness refers to the next one, the last to the first, and that the smallest key comes
+/// first.
 fn assert_is_cycle(entries: &[SharedEntry], cycle: &Cycle) {
     let find = |key: &EntryKey| entries.iter().find(|entry| entry.key() == *key).unwrap();
     let next = cycle.witness.iter().cycle().skip(1);

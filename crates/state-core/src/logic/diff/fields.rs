@@ -1,5 +1,5 @@
-//! Comparison of the fields of entries and snapshot headers by their JSON, so that new fields are included
-//! automatically.
+//! Compares the fields of entries and of snapshot headers. The fields of an entry come from its JSON, so that a field
+//! that is added to the model is compared without a change of this file.
 
 use super::{Change, Property, Value};
 use crate::codec::entry_text;
@@ -9,7 +9,7 @@ use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// Fields that this comparison omits: the entry's name and modification time, and the inputs and outputs, which
+/// Fields that this comparison omits: the entry's key and modification time, and the inputs and outputs, which
 /// `sides.rs` compares.
 const APART: [&str; 5] = ["address", "deposed", "inputs", "modified", "outputs"];
 
@@ -87,8 +87,8 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
     fields
 }
 
-/// Adds extensions and unknown fields as secrets, because they may contain unmarked ones. If an unknown field has the
-/// name of a known one, it is omitted.
+/// Adds extensions and unknown fields as secret values, because they may contain unmarked secrets. Omits an unknown
+/// field with the name of a known one.
 fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     for (system, value) in extensions.iter() {
         fields.insert(child_pointer("/extensions", system), Value::secret(value.clone()));
@@ -100,6 +100,7 @@ fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     }
 }
 
+/// Returns the fields that only one version has, or whose values differ, sorted by pointer.
 fn compare(old: Fields, mut new: Fields) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for (pointer, before) in old {

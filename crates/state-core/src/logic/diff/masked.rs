@@ -38,7 +38,7 @@ impl Sign {
 pub struct DiffLine {
     /// Kind of change that the line describes.
     pub sign: Sign,
-    /// Whether the line describes a property. The entry is named in a line above.
+    /// Whether the line describes a property. If so, a line above names the entry.
     pub is_property: bool,
     /// Text of the line without its sign.
     pub text: String,
@@ -76,7 +76,7 @@ pub struct EntryName {
     /// Key of the entry.
     #[serde(flatten)]
     pub key: EntryKey,
-    /// Type of the resource or of the composite.
+    /// Kind of the resource, or the library type of a library call; `None` for an entry without either.
     pub kind: Option<String>,
 }
 
@@ -210,6 +210,7 @@ impl MaskedChange {
     /// Returns the line of the change with `name` as its label.
     pub fn line_as(&self, name: &str) -> DiffLine {
         let (sign, text) = match (&self.old, &self.new) {
+            // The values differ only in their secrets, which the mask hides.
             (Some(old), Some(new)) if old == new => (Sign::Changed, "(sensitive, changed)".to_owned()),
             (Some(old), Some(new)) => (Sign::Changed, transition(old, new)),
             (Some(old), None) => (Sign::Removed, short_text(old)),
@@ -227,7 +228,7 @@ impl MaskedChange {
 const LONGEST: usize = 160;
 /// Number of unchanged characters that are shown around a difference in a long text.
 const AROUND: usize = 16;
-/// Strings up to this length are shown whole.
+/// Changed strings of at most this number of characters are shown completely.
 const SHORT: usize = 60;
 
 /// Formats a change as `old → new`. Of long strings, shows only the part that differs: `…same [-old-]{+new+} same…`.
@@ -246,6 +247,7 @@ pub fn short_text(value: &Json) -> String {
     cut(value.as_str())
 }
 
+/// Truncates a text after [`LONGEST`] characters.
 fn cut(text: &str) -> String {
     if text.chars().count() <= LONGEST {
         return text.to_owned();
@@ -263,6 +265,7 @@ fn words(old: &str, new: &str) -> Option<String> {
     let mut head = same(&mut old.iter().zip(&new));
     let mut tail = same(&mut old.iter().rev().zip(new.iter().rev())).min(both - head);
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    // Extend the difference at both ends to whole words.
     while head > 0 && is_word(old[head - 1]) {
         head -= 1;
     }

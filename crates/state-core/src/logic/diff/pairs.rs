@@ -1,4 +1,4 @@
-//! Matches the entries of two lists that describe the same object.
+//! Matches the entries of an old and a new list that record the same resource.
 
 use crate::address::EntryKey;
 use crate::entry::SharedEntry;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Two lists of entries, matched by position.
 pub(super) struct Pairs {
-    /// Positions of the same object in both lists, in the order of the new list.
+    /// Old and new position of each entry that both lists contain, in the order of the new list.
     pub(super) kept: Vec<(usize, usize)>,
     /// Positions of entries that only the old list contains, in its order.
     pub(super) removed: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Comparison of two JSON objects down to the values that differ.
+//! Compares two JSON objects down to the values that differ.
 
 use super::{Change, Property, Value};
 use crate::json::{Json, Properties, View, child_pointer};
@@ -7,7 +7,8 @@ use crate::sensitive::{SecretStrings, secret_ranges};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// An object whose keys are field names, with the ranges of its secrets.
+/// The old or new version of an object to compare (an entry's inputs, its outputs, or the stack's outputs), with the
+/// ranges of its secrets.
 pub(super) struct Side {
     object: Json,
     /// Whether the object exists; otherwise it is empty.
@@ -17,7 +18,8 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Creates a side; `own` and `foreign` are the marked paths of this version and of the other one.
+    /// Creates a side. `own` contains the paths that this version marks as secret, `foreign` those that the other
+    /// version marks: a value that is secret in one version is secret in both.
     pub(super) fn new(
         properties: Option<&Properties>,
         own: &[String],
@@ -31,6 +33,7 @@ impl Side {
         }
     }
 
+    /// Like [`Side::new`], for an object that exists.
     pub(super) fn of_object(
         object: Json,
         own: &[String],
@@ -56,10 +59,12 @@ impl Side {
         }
     }
 
+    /// Whether the value itself is a secret, rather than only a part of it.
     fn is_secret(&self, view: View<'_>) -> bool {
         self.secret.contains_key(&view.offset())
     }
 
+    /// Returns a copy of a value, with the ranges of the secrets in it.
     fn value(&self, view: View<'_>) -> Value {
         let from = view.offset();
         let inside = self.secret.range(view.range());
@@ -68,6 +73,7 @@ impl Side {
     }
 }
 
+/// A JSON pointer, and the old and the new value at this location.
 type PairedViews<'a> = (String, Option<View<'a>>, Option<View<'a>>);
 
 /// Adds the changes between two sides. Objects are compared by key and arrays by index, down to the values that

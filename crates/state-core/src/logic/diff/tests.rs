@@ -20,7 +20,8 @@ fn keys(entries: &[SharedEntry]) -> BTreeSet<EntryKey> {
     entries.iter().map(|entry| entry.key()).collect()
 }
 
-/// Derives a list from another one: some entries dropped, moved, changed or added.
+/// Returns `old` and a list derived from it: depending on `choices`, each entry is dropped, moved, changed or kept, and
+/// entries of `new` are added.
 fn successors(
     old: Vec<SharedEntry>,
     new: Vec<SharedEntry>,
@@ -53,6 +54,7 @@ fn successors(
     (old, next)
 }
 
+/// Generates two snapshots, the second of which has some of the entries of the first.
 fn pairs() -> impl Strategy<Value = (Snapshot, Snapshot)> {
     let lists = (entries_in_order(8), entries_in_order(8), vec(any::<u8>(), 1..8));
     lists.prop_map(|(old, new, choices)| {
@@ -204,6 +206,8 @@ proptest! {
     }
 }
 
+/// Compares two inputs with their marked paths. Each change is returned as pointer, old and new value, with `*` for
+/// secrets and `-` for a missing value.
 fn changes(old: &str, new: &str, old_marks: &[&str], new_marks: &[&str]) -> Vec<String> {
     let [mut a, mut b] = [(); 2].map(|()| Entry::leaf("a".parse().unwrap(), "k"));
     (a.inputs, b.inputs) = (object(old), object(new));

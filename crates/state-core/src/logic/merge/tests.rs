@@ -83,6 +83,7 @@ fn simulate_update(base: Vec<SharedEntry>, choices: &[(bool, bool)], created: us
     update
 }
 
+/// Returns the entries of the base that are neither visited nor deleted.
 fn left(update: &Update) -> Vec<SharedEntry> {
     let is_left = |entry: &&SharedEntry| !update.done.contains(&entry.key());
     update.base.iter().filter(is_left).cloned().collect()

@@ -55,11 +55,12 @@ pub(super) fn break_cycles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
     }
 }
 
-/// The cost of dropping an edge of a cycle. The fields are compared in this order: a dependency is cheaper than a
-/// structural reference such as the parent; a reference to a later entry is cheaper than one to an earlier entry; few
-/// references are cheaper than many.
+/// The cost of dropping an edge of a cycle: all references from one entry to the next. The fields are compared in this
+/// order: a dependency is cheaper than a structural reference such as the parent; a reference to a later entry is
+/// cheaper than one to an earlier entry; few references are cheaper than many.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
+    /// The largest [`weight`] of the references.
     field: u8,
     /// Whether the target comes earlier in the list.
     is_satisfied: bool,
@@ -68,6 +69,7 @@ struct Cost {
     index: usize,
 }
 
+/// Drops the references of the cheapest edge of a cycle.
 fn break_one(entries: &mut [SharedEntry], cycle: &Cycle, steps: &mut Vec<Step>) {
     let wanted: HashMap<&EntryKey, usize> = cycle.witness.iter().zip(0..).collect();
     let mut positions = vec![None; cycle.witness.len()];
@@ -98,6 +100,7 @@ fn break_one(entries: &mut [SharedEntry], cycle: &Cycle, steps: &mut Vec<Step>) 
     );
 }
 
+/// Returns the cost of dropping all references from one entry to another; `None` if there are none.
 fn cost(from: &Entry, to: &Entry, is_satisfied: bool, index: usize) -> Option<Cost> {
     let fields: Vec<u8> = from
         .references()
@@ -113,6 +116,7 @@ fn cost(from: &Entry, to: &Entry, is_satisfied: bool, index: usize) -> Option<Co
     })
 }
 
+/// Whether a dependency is on this entry's address, or on the group of which the entry is a live member.
 fn leads_to(dependency: &Dependency, entry: &Entry) -> bool {
     match dependency {
         Dependency::Entry(address) => *address == entry.address,
@@ -120,6 +124,7 @@ fn leads_to(dependency: &Dependency, entry: &Entry) -> bool {
     }
 }
 
+/// How structural a reference in this field is: dropping a reference with a higher weight loses more.
 const fn weight(field: ReferenceField) -> u8 {
     match field {
         ReferenceField::DependsOn | ReferenceField::PropertyDependencies => 0,
@@ -139,8 +144,8 @@ pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step
     }
 }
 
-/// Returns a step for each entry that moved ahead of an entry which came before it in the old order. The steps are in the
-/// new order.
+/// Returns a step for each entry that moved ahead of an entry which came before it in the old order. The steps are in
+/// the new order.
 fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
     let mut moves = Vec::new();
     // The loop runs backwards through the new order, and `lowest` is the lowest old position so far. An entry with a

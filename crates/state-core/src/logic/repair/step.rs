@@ -72,7 +72,7 @@ pub enum Step {
         /// Name of the other system.
         system: String,
     },
-    /// The number of recorded entries was lowered to the number of all entries.
+    /// The number of entries that the open update has recorded was lowered to the number of all entries.
     LowerRecorded,
 }
 
