@@ -12,10 +12,11 @@ use crate::journal::{Fence, Frame, FrameKind, ParsedFrame, genesis};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
+/// The stored documents of one stack, and the holder of its writer lock.
 pub(super) struct StoredStack {
     pub(super) head: Head,
     pub(super) objects: BTreeMap<ObjectName, Bytes>,
-    /// The journal by slot, without collected frames.
+    /// The frames of the journal by slot, without those that a collection of old history deleted.
     frames: BTreeMap<Slot, Frame>,
     /// Epoch and holder of the writer lock, if it is held.
     held: Option<(Epoch, Holder)>,
@@ -142,7 +143,7 @@ impl StoredStack {
         self.view(None)
     }
 
-    /// Appends a fence of the current epoch.
+    /// Appends a fence of the current epoch: a frame without records, which begins the segment of a new writer.
     fn fence(&mut self, nonce: Nonce, holder: &Holder) -> Result<()> {
         let tail = self.tail();
         let fence = Fence {
@@ -246,8 +247,8 @@ impl StoredStack {
         if self.chain_before(base.start) != Some(base.chain) {
             return corrupt(format!("it doesn't match the base at slot {}", base.start));
         }
-        // A watermark before the floor refers to a collected frame, which can't be checked any more. The collection's
-        // base is checked instead.
+        // The watermark is the slot and chain at which the journal ended at the last clean close. If its slot is before
+        // the floor, a collection has deleted that frame, so the collection's base is checked instead.
         let floor = self.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
         if let Some(watermark) = &self.head.watermark
             && watermark.slot.next() >= floor

@@ -1,4 +1,4 @@
-//! The writer lock of a stack in memory.
+//! The writer of a stack in memory, which holds the stack's writer lock until it is released or dropped.
 
 use super::MemoryBackend;
 use super::store::StoredStack;
@@ -45,7 +45,7 @@ impl MemoryWriter {
         })
     }
 
-    /// Extends the journal. After a failure, this writer refuses all further appends.
+    /// Runs `act`, which extends the journal. After a failure, this writer refuses all further appends.
     fn extend<T>(&self, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
         // After a failed append, the caller's next frame would leave a gap in the chain or repeat a slot.
         if self.state.load(Ordering::Acquire) == POISONED {

@@ -1,5 +1,8 @@
 //! The steps that change a stack, and the effect of each record in the journal.
 //!
+//! A *tombstone* is the entry of a resource that was deleted and whose replacement is not created yet; it is marked as
+//! `pending-replacement`. *Reasons* are the provider's error messages, stored in [`Entry::init_errors`](crate::Entry).
+//!
 //! | op | begin | success | partial | failure |
 //! |---|---|---|---|---|
 //! | same | – | the new entry replaces the old one | – | – |
@@ -51,13 +54,13 @@ named! {
         Discard = "discard",
         /// A tombstone that is no longer needed is removed.
         RemovePendingReplace = "remove-pending-replace",
-        /// Outputs are registered after the step.
+        /// The program registers outputs of an entry after the entry's step.
         Outputs = "outputs",
     }
 }
 
 impl Op {
-    /// Whether the step calls a provider, so that its intent must be recorded first.
+    /// Whether the step may change or read a real resource, so that its intent must be recorded first.
     pub const fn has_begin(self) -> bool {
         matches!(
             self,
