@@ -29,8 +29,8 @@ impl StackOwner {
 }
 
 impl State {
-    /// Returns the owner of the resources. A recorded program is the owner even if the state was imported from a tool,
-    /// because the program has adopted the stack.
+    /// Returns the owner of the resources. If an update of a program was recorded, this program is the owner, even if
+    /// the state was imported from a tool before: the program took over the imported resources.
     pub fn owner(&self) -> StackOwner {
         if self.is_empty() && self.pending.is_empty() && self.incoming.is_empty() {
             return StackOwner::None;

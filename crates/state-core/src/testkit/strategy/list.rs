@@ -38,6 +38,7 @@ struct Draft {
     uid: [u8; 12],
     group: Option<u8>,
     parent: Option<Index>,
+    /// Selects the provider; the flag is true if the reference contains the provider's id.
     provider: Option<(Index, bool)>,
     depends_on: Vec<Pick>,
     property_dependencies: BTreeMap<String, Vec<Pick>>,
@@ -46,6 +47,7 @@ struct Draft {
     content: Content,
 }
 
+/// A dependency that is not resolved yet: an entry of the list, or a group by its number.
 #[derive(Clone, Debug)]
 enum Pick {
     Entry(Index),
@@ -95,6 +97,7 @@ fn picks() -> impl Strategy<Value = Pick> {
     ]
 }
 
+/// A list under construction.
 #[derive(Default)]
 struct List {
     entries: Vec<SharedEntry>,
@@ -131,7 +134,7 @@ impl List {
         self.entries.push(entry.into());
     }
 
-    /// Returns an unused key: one with a new address, or another one of an existing address.
+    /// Returns an unused key for a draft: one with a new address or, for a twin, another key of an existing address.
     fn name(&self, draft: &Draft) -> (Address, Option<DeposedKey>) {
         let place = self.entries.len();
         let deposed_key = || DeposedKey::new(format!("d{place}")).ok();
