@@ -317,6 +317,8 @@ impl State {
         Arc::make_mut(&mut self.header)
     }
 
+    /// Copies metadata and outputs from a snapshot. Keeps the foreign serials, which must not decrease when an earlier
+    /// snapshot is restored.
     fn take_header(&mut self, snapshot: &Snapshot) {
         let header = self.header_mut();
         header.factory.clone_from(&snapshot.factory);

@@ -100,6 +100,7 @@ impl StoredStack {
         })
     }
 
+    /// Frees the lock if the writer of this epoch holds it.
     pub(super) fn free(&mut self, mine: Epoch) {
         if self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine) {
             self.held = None;
@@ -114,6 +115,7 @@ impl StoredStack {
         }
     }
 
+    /// Gives the lock to a new writer at the next epoch, and appends its fence.
     pub(super) fn acquire(&mut self, request: &Acquire) -> Result<JournalView> {
         if self.head.removed {
             return Err(Error::conflict(self.name(), "the stack was removed"));
@@ -215,6 +217,7 @@ impl StoredStack {
         ))
     }
 
+    /// Returns the head and the frames from a slot on; `None` means the slot of the base.
     pub(super) fn view(&self, from: Option<Slot>) -> Result<JournalView> {
         let from = from.unwrap_or(self.head.base.start);
         if self.head.is_collected(from) {
@@ -288,6 +291,7 @@ impl StoredStack {
         Err(Error::invalid(self.name(), reason))
     }
 
+    /// Lists all objects, and the frames before a slot.
     pub(super) fn stored_items(&self, before: Slot) -> Vec<StoredItem> {
         let objects = self.objects.iter().map(|(name, bytes)| StoredItem {
             name: StoredItemName::Object(name.clone()),

@@ -13,8 +13,11 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+/// The writer holds the lock, as far as it knows.
 const OPEN: u8 = 0;
+/// An append failed, so the writer refuses further appends.
 const POISONED: u8 = 1;
+/// The lock was released, so the writer refuses all calls.
 const RELEASED: u8 = 2;
 
 pub(super) struct MemoryWriter {

@@ -1,7 +1,8 @@
 //! The steps that change a stack, and the effect of each record in the journal.
 //!
 //! A *tombstone* is the entry of a resource that was deleted and whose replacement is not created yet; it is marked as
-//! `pending-replacement`. *Reasons* are the provider's error messages, stored in [`Entry::init_errors`](crate::Entry).
+//! `pending-replacement`. *Reasons* are the provider's error messages, stored in
+//! [`Entry::init_errors`](crate::Entry::init_errors).
 //!
 //! | op | begin | success | partial | failure |
 //! |---|---|---|---|---|

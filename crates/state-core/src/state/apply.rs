@@ -48,6 +48,7 @@ impl State {
         self.change(record, loaded)
     }
 
+    /// Applies one record without a check of the reservations for incoming entries.
     fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Checked<ApplyReport> {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
@@ -156,6 +157,7 @@ impl State {
         Ok(())
     }
 
+    /// Replaces all entries, metadata and outputs by those of a stored snapshot, as an import or a rollback does.
     fn reset(&mut self, reset: &ResetBase, loaded: &LoadedSnapshots) -> Checked {
         self.require_update()?;
         let Some(snapshot) = loaded.get(&reset.snapshot.digest) else {

@@ -107,6 +107,7 @@ impl Entries {
         self.at(self.position(key)?)
     }
 
+    /// The entry with this uid.
     pub(super) fn holder_of(&self, uid: Uid) -> Option<&SharedEntry> {
         self.at(*self.uids.get(&uid)?)
     }

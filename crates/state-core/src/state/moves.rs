@@ -120,6 +120,7 @@ impl State {
         Ok(())
     }
 
+    /// Records a move that took effect, in the recent mutations and in the metadata of the open update.
     fn moved(&mut self, id: MutationId, moved: StackMove) {
         self.recent.push(id, true);
         if let Some(update) = self.update_mut() {
@@ -132,6 +133,7 @@ impl State {
         place.ok_or_else(|| no_such_move(id))
     }
 
+    /// Refuses an id that another move or mutation has used.
     fn refuse_known(&self, id: MutationId) -> Checked {
         let is_known = self.recent.get(id).is_some()
             || self.incoming().any(|incoming| incoming.id == id)
@@ -142,6 +144,7 @@ impl State {
         Ok(())
     }
 
+    /// Refuses to move entries on which an operation is pending.
     fn refuse_pending(&self, keys: impl Iterator<Item = EntryKey>) -> Checked {
         if self.pending.is_empty() {
             return Ok(());

@@ -42,6 +42,7 @@ impl State {
         outcome.err().unwrap_or_default()
     }
 
+    /// Returns the violations of the begin record itself, without a look at the result that the step would have.
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
         let Begin {
             id,
@@ -342,6 +343,7 @@ impl State {
         Ok(())
     }
 
+    /// Moves an entry that needs no change from the base to the recorded entries.
     fn same(&mut self, entry: &SharedEntry, touched: &mut TouchedEntries) {
         let target = entry.key();
         if self.is_recorded(&target) {

@@ -32,6 +32,8 @@ pub fn matching_pointers(value: &Json, pattern: &str) -> Vec<String> {
     with_content.map(|(pointer, _)| pointer).collect()
 }
 
+/// Returns the values that the first step of a pattern selects, with their pointers. Handles the flat fields of
+/// Terraform 0.11.
 fn fields<'a>(root: View<'a>, name: &str) -> Vec<(String, View<'a>)> {
     let named = children("", root, name);
     if !named.is_empty() {

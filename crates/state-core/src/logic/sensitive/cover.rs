@@ -13,7 +13,7 @@ const FEW: usize = 3;
 pub(super) struct Path(VecDeque<String>);
 
 impl Path {
-    /// Parses a JSON pointer if the text begins with `/`, and otherwise the name of a field.
+    /// Parses a marked path: a JSON pointer if the text begins with `/`, or else the name of a top-level field.
     pub(super) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             None => VecDeque::from([text.to_owned()]),
@@ -228,7 +228,8 @@ fn find<'a>(
         let elements = elements.filter(|(_, element)| matters(element));
         open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
         let members = view.members().into_iter().flatten();
-        // The description of a type holds no secrets, unless it is marked.
+        // The member `type` of a dynamic value is searched only if it is marked: the name of a type, such as `string`,
+        // may equal a secret by chance.
         let is_dynamic = is_dynamic_value(view);
         let is_marked = |view: &View<'a>| marked.range(view.range()).next().is_some();
         let members = members

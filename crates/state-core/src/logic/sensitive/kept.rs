@@ -75,6 +75,7 @@ impl<'s> OldEntries<'s> {
         }
     }
 
+    /// Returns the old entry for the same resource as a new entry.
     fn same(&self, entry: &Entry) -> Option<&'s SharedEntry> {
         let by_key = self.by_key.get(&entry.key()).copied();
         by_key.or_else(|| *self.moved.get(&identity(entry)?)?)
@@ -134,6 +135,7 @@ impl Kept {
         self.inputs.is_empty() && self.outputs.is_empty()
     }
 
+    /// Marks the entry, and records the paths in its [`AddedMarks`]. Returns the number of new marks.
     fn add_to_entry(&mut self, entry: &mut Entry) -> usize {
         let mut all = AddedMarks::of_entry(entry);
         all.kept_inputs.append(&mut self.inputs);
@@ -170,6 +172,7 @@ fn chosen(
     paths
 }
 
+/// Marks the outputs of the new state that the old one marks. Returns the number of new marks.
 fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize {
     let before = AddedMarks::of_snapshot(old);
     let (old_map, new_map) = (output_map(old), output_map(new));
@@ -202,6 +205,7 @@ fn pointer(path: &str) -> String {
     }
 }
 
+/// Returns the outputs of a stack as one JSON object.
 fn output_map(snapshot: &Snapshot) -> Json {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);

@@ -37,6 +37,7 @@ fn ensure_whole(view: &JournalView) -> Verdict {
     )
 }
 
+/// Appends frames to a journal. Returns them and the new end of the journal.
 async fn append_some(bench: &Bench<'_>, to: &Acquired, count: usize) -> Result<(Vec<Frame>, Tail)> {
     let (mut frames, mut tail) = (Vec::new(), to.tail);
     for index in 0..count {

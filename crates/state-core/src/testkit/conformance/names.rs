@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::id::Lineage;
 use crate::name::StackName;
 
+/// Returns a pointer from a name to a new lineage, without storing it.
 fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
     Ok(NamePointer::new(
         name.parse()?,

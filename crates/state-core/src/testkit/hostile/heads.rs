@@ -170,6 +170,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
 ];
 
+/// Changes the key document of a head, if the stack is sealed.
 fn each_keys(head: &mut Head, change: impl FnOnce(&mut crate::head::Keys)) {
     if let Some(keys) = &mut head.keys {
         change(keys);

@@ -158,12 +158,14 @@ impl List {
         Uid::from_bits(bits)
     }
 
+    /// Returns the address that a pick selects; `None` if the list is empty.
     fn pick(&self, pick: Index) -> Option<Address> {
         (!self.entries.is_empty()).then(|| pick.get(&self.entries).address.clone())
     }
 
     fn provider(&self, pick: Index, with_id: bool, content: &Content) -> Option<Provider> {
         let address = self.pick(pick)?;
+        // No rule checks the provider's id in a tombstone, because the provider may have been replaced since.
         let id = if content.is_pending_replacement() {
             Some("gone".to_owned())
         } else {
