@@ -13,7 +13,7 @@
 //! | 3 | a name is not empty | [`Address`] can't be empty |
 //! | 4 | a type is not empty | [`Rule::TypeFields`] |
 //! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has no id |
-//! | 6 | a referenced provider has an id | [`Rule::ProviderId`], where an id is referred to |
+//! | 6 | a referenced provider has an id | [`Rule::ProviderId`], if the reference contains an id |
 //! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
 //! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | [`Rule::ReferenceExists`] (the parent is missing), [`Rule::ReferenceEarlier`] (it comes later); an address is opaque and contains no type |
 //! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`], and [`Rule::Acyclic`] if no order exists |

@@ -233,6 +233,7 @@ pub enum Resolution {
     /// The resource was not changed: the pending operation is removed.
     NotDone,
     /// The step took effect, and this entry describes the resource (`None` for deletions). The entry gets the position
-    /// of the entry that it replaces, or is appended, because its dependencies may not have been recorded.
+    /// of the entry that it replaces, or is appended to the list. Unlike the result of a step, it doesn't become one of
+    /// the entries that the open update has recorded, because its dependencies may not be among them.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -53,7 +53,7 @@ impl Target {
     }
 }
 
-/// Finds the targets of an engine.
+/// Finds the stacks that an engine works on.
 #[async_trait]
 pub trait TargetProvider: fmt::Debug + Send + Sync {
     /// Returns the target with this name.
@@ -82,7 +82,7 @@ pub trait SnapshotProvider: fmt::Debug + Send + Sync {
     async fn begin_mutation(&self, name: &StackName) -> Result<Box<dyn SnapshotMutation>>;
 }
 
-/// A mutation in progress. Dropping it without an end leaves the stack marked as unreliable.
+/// A mutation in progress. If it is dropped before [`end`](Self::end) succeeds, the stack stays marked as invalidated.
 #[async_trait]
 pub trait SnapshotMutation: fmt::Debug + Send {
     /// Stores the resulting snapshot. When the call returns, the snapshot is durable and the mark is cleared. The stack

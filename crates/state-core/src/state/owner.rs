@@ -9,7 +9,7 @@ use crate::sensitive::ADDED_MARKS;
 /// The program or tool whose resources a state contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackOwner {
-    /// No owner: the state is empty, or no program was recorded.
+    /// No owner: the state is empty, or neither a program nor an import from another tool was recorded.
     None,
     /// The program with this name; empty for programs without a name.
     Program(String),

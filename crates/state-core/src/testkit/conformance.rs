@@ -49,7 +49,7 @@ impl RuleViolation {
         }
     }
 
-    /// Creates a violation for a call that failed when it should not have, or failed with another error than expected.
+    /// Creates a violation for a call that failed unexpectedly, or with another error than expected.
     fn failed(message: &str, error: &Error) -> Self {
         Self {
             message: format!("{message}: {error}"),

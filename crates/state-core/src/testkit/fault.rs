@@ -134,7 +134,7 @@ impl Operation {
 /// A call to the wrapped backend, which can be repeated and delayed.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
-/// A function that the plan calls before each operation (`true`) and after it (`false`).
+/// The function of [`FaultPlan::watch`].
 type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
 
 /// A delayed call, which runs when it is awaited.
@@ -164,8 +164,8 @@ impl FaultPlan {
         planned.faults.insert((operation, next + after), fault);
     }
 
-    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, for tests that kill a
-    /// process at one of these points.
+    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, except for head swaps. For
+    /// tests that stop a process at one of these points.
     pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
         self.planned().watcher = Some(Arc::new(watcher));
     }

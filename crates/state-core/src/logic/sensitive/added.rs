@@ -6,7 +6,8 @@ use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Name of the extension that records the added marks of an entry or a snapshot. It holds paths only, no values.
+/// Key in the field `extensions` of an entry or a snapshot, under which its added marks are stored as paths, without
+/// values.
 pub const ADDED_MARKS: &str = "statectl";
 
 /// The marks that statectl added to an entry, or to the outputs of a snapshot. An export to the system from which the

@@ -1,5 +1,5 @@
-//! Rules of the capabilities that a store claims. A store must have exactly these capabilities. With a false claim,
-//! callers rely on a property that the store doesn't have; with a missing one, they do unnecessary work.
+//! Rules of capabilities: a store must have exactly the capabilities that it claims. With a false claim, callers rely
+//! on a property that the store doesn't have; with a missing one, they do unnecessary work.
 //!
 //! These rules need several handles to one store, as several processes would have.
 

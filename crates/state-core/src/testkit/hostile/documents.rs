@@ -1,5 +1,5 @@
 //! Forgeries of all stored objects except heads and journals: names, metadata, leases, pages of the history, snapshots.
-//! Each function returns the edits of one forgery, and no edits if the store has no suitable object.
+//! A function that returns edits makes one forgery; the edits are empty if the store has no suitable object.
 
 use super::image::head_of;
 use super::loot::{Loot, MARKER};

@@ -1,9 +1,10 @@
 //! The catalogue of forgeries that an attacker without the data key can make of each kind of stored object.
 //!
-//! A row of the catalogue is a function from the content of the whole store to edits. The rows recompute every digest
-//! and chain that needs no key. A client can therefore detect a forgery only by a tag (a MAC under the data key), by a
-//! digest in an object that has a tag, or by a pin (the last state of the stack that this client has seen). A forgery
-//! with content that no client wrote contains the text [`MARKER`].
+//! A row of the catalogue is a function from the content of the whole store to edits. Except for simple damage (an
+//! object is deleted, emptied, or has one flipped bit), the rows recompute every digest and chain that needs no key. A
+//! client can detect such a forgery only by a tag (a MAC under the data key), by a digest in an object that has a tag,
+//! or by a pin (the last state of the stack that this client has seen). A forgery with content that no client wrote
+//! contains the text [`MARKER`].
 //!
 //! A backend outside of this repository runs the catalogue over its own adapter: see [`schedule`](super::schedule).
 

@@ -4,8 +4,8 @@ use super::image::StoreImage;
 use crate::journal::{Fence, Frame, ParsedFrame, genesis};
 use crate::{Digest, Head, Lineage, Slot};
 
-/// Returns the frames of a journal, each with the path of its object and the chain before it. Omits frames that don't
-/// continue the chain.
+/// Returns the frames of a journal, each with the path of its object and the chain before it. In each object, reading
+/// stops at the first frame that doesn't continue the chain.
 pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Digest, Frame)> {
     let (mut frames, head) = (Vec::new(), store.head(lineage));
     let mut chain = genesis(lineage);
