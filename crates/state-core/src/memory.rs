@@ -56,8 +56,8 @@ impl MemoryBackend {
         Self::default()
     }
 
-    /// A lock is never poisoned by a partial change, because no code in this module panics while it changes the
-    /// contents.
+    /// Locks the contents. Ignores poisoning: no code in this module panics while it changes the contents, so they are
+    /// complete even if a thread panicked with the lock.
     fn contents(&self) -> MutexGuard<'_, Contents> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! A macro for enums whose variants have names.
+//! A macro for enums whose variants have stored names, such as the kinds of steps and updates.
 
 /// Declares an enum together with the name of each variant, as it is stored and displayed.
 macro_rules! named {

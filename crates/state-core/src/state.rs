@@ -5,9 +5,10 @@
 //! shares both with its original. The cost of a mutation therefore depends only on the references of its own entry,
 //! not on the number of entries, readers or checkpoints.
 //!
-//! Entries are ordered by position. The entries that the open update has recorded come first, in recording order; the
-//! remaining base follows: `new ++ (base − done)`. Starting an update turns all existing entries into the base by
-//! opening a new block of positions in front of them.
+//! Entries are ordered by position. The start of an update turns all existing entries into its *base*, and reserves a
+//! block of positions in front of them. An entry that the update records leaves the base and gets the next position of
+//! this block. The list is therefore `new ++ (base − done)`: first the recorded entries in recording order, then the
+//! entries of the base that are not recorded yet.
 
 mod apply;
 mod check;
@@ -65,11 +66,12 @@ pub struct State {
     forgotten: OrdSet<RevisionId>,
     incoming: Vector<Arc<MoveIn>>,
     departed: Vector<Arc<MoveOut>>,
-    /// Set between the end of an update or a detached revision and [`State::settle`], which completes its revision
-    /// id.
+    /// The revision that the last record created, until [`State::settle`] completes its id.
     unsettled: Option<UnsettledRevision>,
 }
 
+/// A revision with an incomplete id: the id contains the chain digest of the frame, which [`State::apply`] doesn't
+/// know. `Current` is the end of an update, `Detached` a [`DetachedRevision`](crate::journal::DetachedRevision).
 #[derive(Clone, Copy, Debug)]
 enum UnsettledRevision {
     Current(Serial),
@@ -315,6 +317,8 @@ impl State {
         Arc::make_mut(&mut self.header)
     }
 
+    /// Copies metadata and outputs from a snapshot. Keeps the foreign serials, which must not decrease when an earlier
+    /// snapshot is restored.
     fn take_header(&mut self, snapshot: &Snapshot) {
         let header = self.header_mut();
         header.factory.clone_from(&snapshot.factory);
@@ -345,8 +349,9 @@ impl State {
         self.front = self.base.block_before();
     }
 
-    /// Returns a position after all entries that is not before `base`. Otherwise, if the update has recorded all
-    /// entries, an appended entry would get the position of the next recorded entry.
+    /// Returns a position after all entries, and not before `base`. If the update has recorded all entries, the
+    /// position after the last entry is `front`: an appended entry there would block the next entry that the update
+    /// records.
     fn end_position_after_base(&self) -> Position {
         self.entries.end_position().max(self.base)
     }

@@ -183,7 +183,7 @@ const NAMES: [&str; 14] = [
     "adminpass",
 ];
 
-/// Last words of the names of fields that describe a secret without containing it.
+/// Last words of the names of fields that describe a secret without containing it: `secret_arn`, `password_length`.
 const OTHER_NAMES: [&str; 16] = [
     "arn", "id", "ids", "name", "names", "length", "version", "versions", "type", "enabled", "policy", "url",
     "uri", "endpoint", "expiry", "path",
@@ -214,8 +214,8 @@ const DIGEST_NAMES: [&str; 7] = [
     "sha256",
 ];
 
-/// Whether the name of a field announces a digest: `sourceCodeHash` or `output_base64sha256`. A digest of a password is
-/// reported by the name of its field.
+/// Whether the name of a field announces a digest: `sourceCodeHash` or `output_base64sha256`. A field `password_hash`
+/// is reported nevertheless, because [`suspicion`] checks [`is_secret_name`] first.
 fn is_digest_name(field: &str) -> bool {
     let field = field.to_ascii_lowercase();
     DIGEST_NAMES.iter().any(|name| field.ends_with(name))

@@ -1,8 +1,8 @@
 //! The verifier: all integrity rules in one place. It reports all violations.
 //!
-//! [`verify`] checks a whole snapshot in one pass over its references, without looking at property values. [`State`](crate::State)
-//! rechecks only the entries that a mutation changed, with the same functions. The rules about mutations, such as
-//! [`Rule::StillReferenced`] and [`Rule::Size`], are checked where mutations are applied.
+//! [`verify`] checks a whole snapshot in one pass over its references, without looking at property values.
+//! [`State`](crate::State) rechecks only the entries that a mutation changed, with the same functions. The rules about
+//! mutations, such as [`Rule::StillReferenced`] and [`Rule::Size`], are checked where mutations are applied.
 //!
 //! # Pulumi's fifteen rules
 //!
@@ -12,11 +12,11 @@
 //! | 2 | the manifest's magic matches its version | not applicable: digests of the stored bytes protect the content |
 //! | 3 | a name is not empty | [`Address`] can't be empty |
 //! | 4 | a type is not empty | [`Rule::TypeFields`] |
-//! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has none |
-//! | 6 | a referenced provider has an id | [`Rule::ProviderId`], where an id is referred to |
+//! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has no id |
+//! | 6 | a referenced provider has an id | [`Rule::ProviderId`], if the reference contains an id |
 //! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
-//! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | the same two rules, which distinguish "missing" from "later"; an address is opaque and contains no type |
-//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | the same two rules, and [`Rule::Acyclic`] if no order exists |
+//! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | [`Rule::ReferenceExists`] (the parent is missing), [`Rule::ReferenceEarlier`] (it comes later); an address is opaque and contains no type |
+//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`], and [`Rule::Acyclic`] if no order exists |
 //! | 14 | of the entries that share a name, all but one are marked for deletion | [`Rule::UniqueKey`]: all but one are deposed, each under its own key |
 //! | 15 | snippets have unique ids | not applicable: there are no snippets |
 //!
@@ -77,7 +77,7 @@ pub struct Report {
     /// All violations: first those of entries, in the snapshot's order and by rule within an entry, then those of the
     /// snapshot as a whole.
     pub violations: Vec<Violation>,
-    /// Legal peculiarities, in the snapshot's order.
+    /// Valid but unusual facts, in the snapshot's order.
     pub notes: Vec<Note>,
 }
 
@@ -88,13 +88,13 @@ impl Report {
     }
 }
 
-/// A legal peculiarity that users may want to know.
+/// A valid but unusual fact about a snapshot, which users may want to know.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Note {
-    /// An entry depends on a group without live members. Terraform keeps dependencies on resources that are no longer
-    /// in the state.
+    /// An entry depends on a group without live members. States of Terraform contain such dependencies: Terraform keeps
+    /// a dependency when the resource that it names is removed from the state.
     DanglingGroup {
         /// Entry with the dependency.
         entry: EntryKey,

@@ -12,10 +12,11 @@ use crate::journal::{Fence, Frame, FrameKind, ParsedFrame, genesis};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
+/// The stored documents of one stack, and the holder of its writer lock.
 pub(super) struct StoredStack {
     pub(super) head: Head,
     pub(super) objects: BTreeMap<ObjectName, Bytes>,
-    /// The journal by slot, without collected frames.
+    /// The frames of the journal by slot, without those that a collection of old history deleted.
     frames: BTreeMap<Slot, Frame>,
     /// Epoch and holder of the writer lock, if it is held.
     held: Option<(Epoch, Holder)>,
@@ -99,6 +100,7 @@ impl StoredStack {
         })
     }
 
+    /// Frees the lock if the writer of this epoch holds it.
     pub(super) fn free(&mut self, mine: Epoch) {
         if self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine) {
             self.held = None;
@@ -113,6 +115,7 @@ impl StoredStack {
         }
     }
 
+    /// Gives the lock to a new writer at the next epoch, and appends its fence.
     pub(super) fn acquire(&mut self, request: &Acquire) -> Result<JournalView> {
         if self.head.removed {
             return Err(Error::conflict(self.name(), "the stack was removed"));
@@ -142,7 +145,7 @@ impl StoredStack {
         self.view(None)
     }
 
-    /// Appends a fence of the current epoch.
+    /// Appends a fence of the current epoch: a frame without records, which begins the segment of a new writer.
     fn fence(&mut self, nonce: Nonce, holder: &Holder) -> Result<()> {
         let tail = self.tail();
         let fence = Fence {
@@ -214,6 +217,7 @@ impl StoredStack {
         ))
     }
 
+    /// Returns the head and the frames from a slot on; `None` means the slot of the base.
     pub(super) fn view(&self, from: Option<Slot>) -> Result<JournalView> {
         let from = from.unwrap_or(self.head.base.start);
         if self.head.is_collected(from) {
@@ -246,8 +250,8 @@ impl StoredStack {
         if self.chain_before(base.start) != Some(base.chain) {
             return corrupt(format!("it doesn't match the base at slot {}", base.start));
         }
-        // A watermark before the floor refers to a collected frame, which can't be checked any more. The collection's
-        // base is checked instead.
+        // The watermark is the slot and chain at which the journal ended at the last clean close. If its slot is before
+        // the floor, a collection has deleted that frame, so the collection's base is checked instead.
         let floor = self.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
         if let Some(watermark) = &self.head.watermark
             && watermark.slot.next() >= floor
@@ -287,6 +291,7 @@ impl StoredStack {
         Err(Error::invalid(self.name(), reason))
     }
 
+    /// Lists all objects, and the frames before a slot.
     pub(super) fn stored_items(&self, before: Slot) -> Vec<StoredItem> {
         let objects = self.objects.iter().map(|(name, bytes)| StoredItem {
             name: StoredItemName::Object(name.clone()),

@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
+/// Wakes the thread that waits in [`block_on`].
 struct Unpark(Thread);
 
 impl Wake for Unpark {

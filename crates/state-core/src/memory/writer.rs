@@ -1,4 +1,4 @@
-//! The writer lock of a stack in memory.
+//! The writer of a stack in memory, which holds the stack's writer lock until it is released or dropped.
 
 use super::MemoryBackend;
 use super::store::StoredStack;
@@ -13,8 +13,11 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+/// The writer holds the lock, as far as it knows.
 const OPEN: u8 = 0;
+/// An append failed, so the writer refuses further appends.
 const POISONED: u8 = 1;
+/// The lock was released, so the writer refuses all calls.
 const RELEASED: u8 = 2;
 
 pub(super) struct MemoryWriter {
@@ -45,7 +48,7 @@ impl MemoryWriter {
         })
     }
 
-    /// Extends the journal. After a failure, this writer refuses all further appends.
+    /// Runs `act`, which extends the journal. After a failure, this writer refuses all further appends.
     fn extend<T>(&self, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
         // After a failed append, the caller's next frame would leave a gap in the chain or repeat a slot.
         if self.state.load(Ordering::Acquire) == POISONED {

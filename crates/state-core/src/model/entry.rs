@@ -1,4 +1,5 @@
-//! One entry of a snapshot: a resource, a call of a composite, or an action.
+//! One entry of a snapshot: a resource, a call of a composite, or an action. A composite is a group of resources that a
+//! library defines, like a Terraform module or a Pulumi component.
 
 mod boxed_field;
 
@@ -57,7 +58,7 @@ pub struct Entry {
     pub library_type: BoxedField<Option<String>>,
     /// Named library configuration, if it is not the default.
     pub configuration: BoxedField<Option<String>>,
-    /// Hash of the trigger of an action's last run.
+    /// Hash of the trigger values with which an action last ran.
     pub trigger_hash: BoxedField<Option<String>>,
     /// Property values that the program requested.
     pub inputs: Option<Properties>,
@@ -71,7 +72,7 @@ pub struct Entry {
     pub parent: Option<Address>,
     /// Provider that manages the object.
     pub provider: BoxedField<Option<Provider>>,
-    /// Dependencies from which the value of each input was computed, by input.
+    /// Dependencies from which the value of each input was computed, by name of the input.
     pub property_dependencies: BoxedField<BTreeMap<String, Vec<Dependency>>>,
     /// Entry whose deletion also deletes this object, so that it needs no deletion of its own.
     pub deleted_with: BoxedField<Option<Address>>,
@@ -181,8 +182,8 @@ impl Entry {
         .collect()
     }
 
-    /// Whether recording `self` in place of `old` would change nothing: all fields are equal except `modified`, and
-    /// the uid if it isn't set.
+    /// Whether recording `self` in place of `old` would change nothing: all fields are equal, except that `modified`
+    /// may differ and `self` may have no uid.
     pub fn is_unchanged_from(&self, old: &Self) -> bool {
         // Compares whole entries, so that a field that is added later is compared too.
         let as_old = Self {
@@ -270,7 +271,8 @@ impl Entry {
         Some(changed)
     }
 
-    /// The group of a live entry. A deposed entry belongs to no group: dependents of the group don't wait for it.
+    /// The group of a live entry; `None` for a deposed entry. An entry that depends on a group must come after its live
+    /// members, but may come before deposed ones.
     pub(crate) fn live_group(&self) -> Option<&Address> {
         self.group.as_ref().filter(|_| self.is_live())
     }

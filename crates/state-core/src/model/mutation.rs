@@ -1,5 +1,9 @@
 //! The steps that change a stack, and the effect of each record in the journal.
 //!
+//! A *tombstone* is the entry of a resource that was deleted and whose replacement is not created yet; it is marked as
+//! `pending-replacement`. *Reasons* are the provider's error messages, stored in
+//! [`Entry::init_errors`](crate::Entry::init_errors).
+//!
 //! | op | begin | success | partial | failure |
 //! |---|---|---|---|---|
 //! | same | – | the new entry replaces the old one | – | – |
@@ -51,13 +55,13 @@ named! {
         Discard = "discard",
         /// A tombstone that is no longer needed is removed.
         RemovePendingReplace = "remove-pending-replace",
-        /// Outputs are registered after the step.
+        /// The program registers outputs of an entry after the entry's step.
         Outputs = "outputs",
     }
 }
 
 impl Op {
-    /// Whether the step calls a provider, so that its intent must be recorded first.
+    /// Whether the step may change or read a real resource, so that its intent must be recorded first.
     pub const fn has_begin(self) -> bool {
         matches!(
             self,
@@ -229,6 +233,7 @@ pub enum Resolution {
     /// The resource was not changed: the pending operation is removed.
     NotDone,
     /// The step took effect, and this entry describes the resource (`None` for deletions). The entry gets the position
-    /// of the entry that it replaces, or is appended, because its dependencies may not have been recorded.
+    /// of the entry that it replaces, or is appended to the list. Unlike the result of a step, it doesn't become one of
+    /// the entries that the open update has recorded, because its dependencies may not be among them.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -17,8 +17,8 @@ pub const CURRENT_FORMAT_VERSION: u64 = 1;
 
 /// All entries of a stack in topological order, with the stack's metadata.
 ///
-/// JSON keys are kebab-case. Snapshots of unobin 0.4.0 decode without conversion. (There, `stack` is the factory and
-/// `deployment-id` the stack.)
+/// JSON keys are kebab-case. Snapshots of unobin 0.4.0 decode without conversion. The JSON names are those of unobin:
+/// `stack` is the field `factory`, and `deployment-id` is the field `stack`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Identity of the stack. `None` in a document of another tool.
@@ -47,11 +47,11 @@ pub struct Snapshot {
     pub outputs: BTreeMap<String, Json>,
     /// Secret outputs: names, or JSON pointers into the map of outputs (which begin with `/`).
     pub sensitive_outputs: Vec<String>,
-    /// Serials of other tools that the stack was imported from, by system.
+    /// Serials of the states that were imported from other tools, by system: `terraform`, `pulumi`.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
     /// Fields of another tool's state that have no counterpart in this format, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
-    /// Additional state from which replay continues; `None` except in checkpoints.
+    /// Additional state that replay needs to continue from this snapshot; `None` except in checkpoints.
     pub continuation: Option<Continuation>,
     /// Fields that this build doesn't know. They are written back unchanged.
     pub unknown: JsonMap,

@@ -54,7 +54,8 @@ pub struct UpdateInfo {
     /// Move of entries from or to another stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved: Option<StackMove>,
-    /// Whether the user requested to override rules.
+    /// Whether the user overrode the rules that refuse risky changes, such as the import of a state with a lower
+    /// serial.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
 }
@@ -111,7 +112,8 @@ named! {
 }
 
 impl UpdateKind {
-    /// Whether a tool ran the update: then the snapshot's manifest describes that tool and its plugins.
+    /// Whether the update works on real resources, not only on the recorded state. The snapshot's manifest describes
+    /// the tool and the plugins of the last such update.
     pub const fn is_driven(self) -> bool {
         matches!(self, Self::Update | Self::Refresh | Self::Destroy)
     }

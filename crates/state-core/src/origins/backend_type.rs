@@ -40,7 +40,7 @@ pub trait BackendFactory: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` if the store does not exist and must not be created; `Invalid` if the configuration is
-    /// inconsistent; `Unavailable` or `Denied`.
+    /// inconsistent; `Unavailable` if the store can't be reached; `Denied` if it refuses access.
     fn open(&self, request: OpenRequest) -> Result<Arc<dyn Backend>>;
 }
 
@@ -50,7 +50,7 @@ impl<F: Fn(OpenRequest) -> Result<Arc<dyn Backend>> + Send + Sync> BackendFactor
     }
 }
 
-/// The arguments of a factory.
+/// The arguments of [`BackendFactory::open`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OpenRequest {
@@ -156,7 +156,7 @@ impl BackendType {
     /// Opens a store of this kind from configuration values as text. If a key occurs again, the last value applies.
     ///
     /// # Errors
-    /// `Invalid` with all values that don't match the schema; errors of the factory.
+    /// `Invalid` with all values that don't match the schema; otherwise the errors of [`BackendFactory::open`].
     pub fn open<K: AsRef<str>, V: AsRef<str>>(
         &self,
         given: impl IntoIterator<Item = (K, V)>,

@@ -116,7 +116,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the field as a mandatory one.
+    /// Returns the field, marked as mandatory.
     #[must_use]
     pub fn required(self) -> Self {
         Self {
@@ -134,7 +134,7 @@ impl FieldType {
         }
     }
 
-    /// Returns the field as a secret one, whose value is never shown.
+    /// Returns the field, marked as secret: its value is never shown.
     #[must_use]
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }

@@ -20,7 +20,7 @@ impl UntypedDeployment {
     /// Encodes a snapshot as a document.
     ///
     /// # Errors
-    /// `Malformed` if the snapshot can't be decoded again, because a field contains a value that the format can't
+    /// `Malformed` if the encoded snapshot is not valid JSON, because a field contains a value that the format can't
     /// represent.
     pub fn of(snapshot: &Snapshot) -> Result<Self> {
         let text = codec::encode_pretty(snapshot);

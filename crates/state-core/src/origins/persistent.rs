@@ -64,7 +64,7 @@ pub trait PersistentMeta {
     fn snapshot_meta(&self) -> Option<SnapshotMeta>;
 }
 
-/// The traits for a snapshot in the store.
+/// All traits of the persistent snapshot: reading it into memory, storing a new one, and reading its outputs.
 pub trait Persistent: Refresher + Persister + OutputReader {}
 
 impl<T: Refresher + Persister + OutputReader + ?Sized> Persistent for T {}
@@ -78,7 +78,7 @@ impl<T: Transient + Persistent + PersistentMeta + Send + Sync + ?Sized> Full for
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotMeta {
-    /// Lineage of the stack, compared byte by byte. Empty in old documents of other tools.
+    /// Lineage of the stack. Empty in old documents of other tools.
     pub lineage: String,
     /// Number of the persistent snapshot within its lineage.
     pub serial: u64,

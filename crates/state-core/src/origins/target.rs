@@ -1,8 +1,8 @@
 //! The contracts of Pulumi's engine and snapshot manager, for tools that work with whole snapshots.
 //!
-//! A tool announces a mutation before it changes resources. From then on every reader of the stack sees that the
-//! stored state may be outdated. When the tool knows the state of the resources again, it stores the snapshot, which
-//! clears the mark. If the tool crashes in between, the mark stays:
+//! A tool announces a mutation before it changes resources. This marks the stack as invalidated: every reader sees that
+//! the stored state may be outdated. After the changes, the tool stores a snapshot of the resources, which clears the
+//! mark. If the tool crashes in between, the mark stays:
 //!
 //! ```text
 //!  begin_mutation ──durable──► invalidated ──► change resources ──► end(snapshot) ──durable──► reliable
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A tool that records each step is more precise: the intent of each step is recorded as a pending operation. An
-//! update may use both mechanisms. A stack is reliable if it is neither marked nor has pending operations.
+//! update may use both mechanisms. A stack is reliable if it isn't marked as invalidated and has no pending operation.
 
 use crate::crypter::Crypter;
 use crate::error::Result;
@@ -53,7 +53,7 @@ impl Target {
     }
 }
 
-/// Finds the targets of an engine.
+/// Finds the stacks that an engine works on.
 #[async_trait]
 pub trait TargetProvider: fmt::Debug + Send + Sync {
     /// Returns the target with this name.
@@ -82,11 +82,11 @@ pub trait SnapshotProvider: fmt::Debug + Send + Sync {
     async fn begin_mutation(&self, name: &StackName) -> Result<Box<dyn SnapshotMutation>>;
 }
 
-/// A mutation in progress. Dropping it without an end leaves the stack marked as unreliable.
+/// A mutation in progress. If it is dropped before [`end`](Self::end) succeeds, the stack stays marked as invalidated.
 #[async_trait]
 pub trait SnapshotMutation: fmt::Debug + Send {
-    /// Stores the resulting snapshot. When the call returns, the snapshot is durable and the stack is reliable again,
-    /// except for pending operations.
+    /// Stores the resulting snapshot. When the call returns, the snapshot is durable and the mark is cleared. The stack
+    /// is then reliable, unless operations are pending.
     ///
     /// If the snapshot violates integrity rules, records the result of its [`repair`](crate::repair), because the
     /// resources have already changed. In this case, returns the violations and keeps the mark.
@@ -98,7 +98,7 @@ pub trait SnapshotMutation: fmt::Debug + Send {
     async fn end(&mut self, snapshot: Snapshot) -> Result<Vec<Violation>>;
 }
 
-/// The storage of a snapshot manager.
+/// The storage of Pulumi's snapshot manager, for one stack.
 #[async_trait]
 pub trait SnapshotPersister: fmt::Debug + Send + Sync {
     /// Marks the stored snapshot as invalid, as the first step of a mutation. Durable when the call returns.

@@ -48,6 +48,7 @@ impl State {
         self.change(record, loaded)
     }
 
+    /// Applies one record without a check of the reservations for incoming entries.
     fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Checked<ApplyReport> {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
@@ -72,8 +73,8 @@ impl State {
             }
             Record::Invalidate(invalidation) => {
                 self.require_update()?;
-                // The first mark stays, because a later update can't determine whether the changes before it were
-                // recorded.
+                // A mark of an earlier update is kept: that update changed resources, and this one can't determine
+                // whether all of these changes were recorded.
                 let mark = || Arc::new(invalidation.clone());
                 self.invalidated.get_or_insert_with(mark);
             }
@@ -156,6 +157,7 @@ impl State {
         Ok(())
     }
 
+    /// Replaces all entries, metadata and outputs by those of a stored snapshot, as an import or a rollback does.
     fn reset(&mut self, reset: &ResetBase, loaded: &LoadedSnapshots) -> Checked {
         self.require_update()?;
         let Some(snapshot) = loaded.get(&reset.snapshot.digest) else {
@@ -184,7 +186,8 @@ impl State {
                 }
             }
         }
-        // A repeated import contains operations that are already pending; their ids must stay unique.
+        // If the same state is imported twice, the second import contains operations that are already pending. They are
+        // skipped, because the ids of pending operations must be unique.
         let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
         for operation in &reset.pending {
             if known.insert(operation.id) {
@@ -196,7 +199,8 @@ impl State {
         Ok(())
     }
 
-    /// Counts the differences between the entries of `before` and of this state as steps of the open update.
+    /// Counts the entries that differ between `before` and this state as steps of the open update: new ones as imports,
+    /// changed ones as updates, missing ones as discards.
     fn count_differences(&mut self, before: &Self) {
         let mut counts = BTreeMap::from([(Op::Import, 0), (Op::Update, 0), (Op::Discard, 0)]);
         for entry in self.entries.iter() {

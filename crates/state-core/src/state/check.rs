@@ -56,7 +56,7 @@ impl TouchedEntries {
         Some((position, entry))
     }
 
-    /// Inserts an entry into `entries`. Instead, adds a violation if another entry has its key or uid.
+    /// Inserts an entry into `entries`. If another entry has its key or uid, adds a violation and inserts nothing.
     pub(super) fn put(&mut self, entries: &mut Entries, position: Position, entry: crate::SharedEntry) {
         let key = entry.key();
         if entries.position(&key).is_some() {
@@ -94,7 +94,8 @@ impl TouchedEntries {
             }
         }
         // The inserted entries have been checked above. Of the other entries, only those that refer to a changed
-        // target can be affected. They are selected before the limit: inserted entries must not hide them.
+        // target can be affected. Inserted entries are skipped before the limit `NAMED` applies, so that they don't use
+        // it up.
         let others = |position| {
             let entry = entries.at(position)?;
             (!self.put.contains(&entry.key())).then_some((entry, position))

@@ -16,7 +16,7 @@ impl Position {
     pub(super) const ZERO: Self = Self(0);
     const FIRST: Self = Self(i64::MIN);
     const LAST: Self = Self(i64::MAX);
-    /// The number of entries that one update can record before it would reach the positions of the previous update.
+    /// Number of positions in the block of one update, and so the maximum number of entries that an update can record.
     const BLOCK: i64 = 1 << 32;
 
     pub(super) const fn next(self) -> Self {
@@ -107,6 +107,7 @@ impl Entries {
         self.at(self.position(key)?)
     }
 
+    /// The entry with this uid.
     pub(super) fn holder_of(&self, uid: Uid) -> Option<&SharedEntry> {
         self.at(*self.uids.get(&uid)?)
     }
@@ -225,7 +226,7 @@ impl Lookup for Entries {
     }
 }
 
-/// Returns the range that contains a key with every position.
+/// Returns the range of index items that begin with `key`, at any position.
 fn everywhere<K: Clone>(key: &K) -> RangeInclusive<(K, Position)> {
     (key.clone(), Position::FIRST)..=(key.clone(), Position::LAST)
 }

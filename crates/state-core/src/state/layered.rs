@@ -1,7 +1,7 @@
 //! A sorted map in two layers: an immutable base, and the changes since it was loaded.
 //!
-//! Copies share the base and most of the changes. A change costs time logarithmic in the number of changes since the
-//! base was loaded. The size of the base adds no allocations, only a few comparisons.
+//! Copies share the base and most of the changes. A change takes time logarithmic in the number of changes since the
+//! base was loaded. The base is only searched, by bisection, and never copied.
 
 use imbl::OrdMap;
 use std::cmp::Ordering;
@@ -127,8 +127,8 @@ impl<K: Ord + Clone> Layered<K> {
     }
 }
 
-/// Iterates over both layers as one map; a changed item hides the item of the base. Both must be in the order of
-/// `compare`.
+/// Iterates over both layers as one map; a changed item hides the base item with the same key. Both iterators must
+/// yield their items in the order of `compare`.
 fn merged<'a, K: 'a, V: 'a>(
     base: impl Iterator<Item = &'a (K, V)>,
     changed: impl Iterator<Item = (&'a K, &'a Option<V>)>,

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl State {
-    /// Pending moves from other stacks, oldest first. Their entries are not part of this state yet, but no other change
-    /// may use their keys and uids or remove entries to which they refer.
+    /// Pending moves from other stacks, oldest first. Their entries are not part of this state yet, but they reserve
+    /// their place in it: no other change may use their keys or uids, or remove entries to which they refer.
     pub fn incoming(&self) -> impl Iterator<Item = &MoveIn> {
         self.incoming.iter().map(|incoming| &**incoming)
     }
@@ -22,10 +22,11 @@ impl State {
         self.departed.iter().map(|leaving| &**leaving)
     }
 
-    /// Whether a record has to respect the reservations for incoming entries. Three kinds of records are exempt:
+    /// Whether a record must be refused if it prevents incoming entries from being added to the state later. Three
+    /// kinds of records are exempt:
     ///
     /// - the result of a mutation, because the resource has already changed;
-    /// - [`MoveIn`], which checks the reservations itself, and [`MoveEnd`], which fulfils or releases one;
+    /// - [`MoveIn`], which checks the reservations itself, and [`MoveEnd`], which ends a reservation;
     /// - records without a mutation id, which change no entry.
     ///
     /// If the reservations are already violated, all records are exempt, so that the stack stays usable.
@@ -37,7 +38,8 @@ impl State {
             && self.check_reservations().is_ok()
     }
 
-    /// Checks that all incoming entries can still be added to the state.
+    /// Checks that all incoming entries can still be added to the state, and that no operation is pending on their
+    /// keys.
     pub(super) fn check_reservations(&self) -> Checked {
         let mut after = self.clone();
         for incoming in &self.incoming {
@@ -105,7 +107,7 @@ impl State {
             MoveOutcome::Withdrawn => {
                 let place = self.index_of_incoming(*id)?;
                 self.incoming.remove(place);
-                // The move had no effect. Its id is remembered, so that no other move can use the id.
+                // The move had no effect. Its id is kept in `recent`, so that no other move can use the id.
                 self.recent.push(*id, false);
             }
             MoveOutcome::Confirmed => {
@@ -118,6 +120,7 @@ impl State {
         Ok(())
     }
 
+    /// Records a move that took effect, in the recent mutations and in the metadata of the open update.
     fn moved(&mut self, id: MutationId, moved: StackMove) {
         self.recent.push(id, true);
         if let Some(update) = self.update_mut() {
@@ -130,6 +133,7 @@ impl State {
         place.ok_or_else(|| no_such_move(id))
     }
 
+    /// Refuses an id that another move or mutation has used.
     fn refuse_known(&self, id: MutationId) -> Checked {
         let is_known = self.recent.get(id).is_some()
             || self.incoming().any(|incoming| incoming.id == id)
@@ -140,6 +144,7 @@ impl State {
         Ok(())
     }
 
+    /// Refuses to move entries on which an operation is pending.
     fn refuse_pending(&self, keys: impl Iterator<Item = EntryKey>) -> Checked {
         if self.pending.is_empty() {
             return Ok(());

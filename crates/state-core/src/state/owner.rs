@@ -9,7 +9,7 @@ use crate::sensitive::ADDED_MARKS;
 /// The program or tool whose resources a state contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StackOwner {
-    /// No owner: the state is empty, or no program was recorded.
+    /// No owner: the state is empty, or neither a program nor an import from another tool was recorded.
     None,
     /// The program with this name; empty for programs without a name.
     Program(String),
@@ -29,8 +29,8 @@ impl StackOwner {
 }
 
 impl State {
-    /// Returns the owner of the resources. A recorded program is the owner even if the state was imported from a tool,
-    /// because the program has adopted the stack.
+    /// Returns the owner of the resources. If an update of a program was recorded, this program is the owner, even if
+    /// the state was imported from a tool before: the program took over the imported resources.
     pub fn owner(&self) -> StackOwner {
         if self.is_empty() && self.pending.is_empty() && self.incoming.is_empty() {
             return StackOwner::None;

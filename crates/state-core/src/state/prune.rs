@@ -1,4 +1,4 @@
-//! Pruning of references to an entry whose resource no longer exists.
+//! Removal of an entry whose resource no longer exists, as a refresh found out, and of the references to this entry.
 
 use super::check::TouchedEntries;
 use super::index::{Entries, Position};
@@ -8,10 +8,11 @@ use crate::verify::entry_rules::Lookup;
 
 /// Removes an entry whose resource no longer exists, and repairs the references to it:
 ///
-/// - An entry that comes before all remaining entries of the removed address loses its references to that address. If
-///   the removed entry was its parent, the parent of the removed entry becomes its parent.
-/// - An entry whose provider was the removed entry loses its provider reference, unless an earlier entry has the same
-///   address and id.
+/// - An entry that refers to the removed address loses this reference, except if an earlier entry still has this
+///   address (a deposed one, for example). If the reference was that to its parent, it gets the removed entry's parent
+///   instead.
+/// - An entry whose provider was the removed entry loses its provider reference, except if an earlier entry has the
+///   same address and id.
 pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut TouchedEntries) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;

@@ -1,4 +1,4 @@
-//! The mutation table of [`crate::mutation`], implemented cell by cell.
+//! How records of mutations change a state: the table of [`crate::mutation`], implemented cell by cell.
 
 use super::apply::ApplyReport;
 use super::check::{self, TouchedEntries};
@@ -12,7 +12,8 @@ use crate::verify::{Rule, Violation};
 use std::sync::Arc;
 
 impl State {
-    /// Records intent, after checking every rule that could make the result invalid.
+    /// Records the intent of a mutation as a pending operation. Refuses a step whose success would violate a rule,
+    /// because after the provider has changed the resource it is too late to refuse.
     pub(super) fn begin(&mut self, begin: &Begin) -> Checked {
         self.require_update()?;
         let mut found = self.begin_violations(begin);
@@ -41,6 +42,7 @@ impl State {
         outcome.err().unwrap_or_default()
     }
 
+    /// Returns the violations of the begin record itself, without a look at the result that the step would have.
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
         let Begin {
             id,
@@ -94,7 +96,7 @@ impl State {
         found
     }
 
-    /// Records the provider's result. A result that violates a rule stays on the pending operation, because the
+    /// Records the provider's result. A result that violates a rule is stored in the pending operation, because the
     /// resource has changed and the result must not be lost.
     pub(super) fn end(&mut self, end: &End) -> Checked<ApplyReport> {
         let place = self.pending_index(end.id)?;
@@ -166,8 +168,9 @@ impl State {
         Ok(())
     }
 
-    /// Like [`State::outcome`], but doesn't put the entry among those that the update has recorded: its dependencies
-    /// may not have been recorded. The entry gets the position of the entry that it replaces, or is appended.
+    /// Like [`State::outcome`], but the entry gets the position of the entry that it replaces, or is appended to the
+    /// list. The entries that the update has recorded come first in the list; among them, the entry could come before a
+    /// dependency that the update hasn't recorded yet.
     fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();
@@ -187,7 +190,7 @@ impl State {
         )
     }
 
-    /// Returns the state after the outcome in `end`, which still contains the pending operation.
+    /// Returns the state after the outcome in `end`. The returned state still contains the pending operation.
     fn outcome(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let deletes = matches!(operation.op, Op::Delete | Op::Discard);
         let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
@@ -203,6 +206,8 @@ impl State {
         }
     }
 
+    /// Returns the state after a step that failed halfway, with the reasons of the failure in the entry's
+    /// `init_errors`.
     fn partial_outcome(
         &self,
         operation: &PendingOperation,
@@ -211,7 +216,7 @@ impl State {
     ) -> Checked<Self> {
         let old = self.entries.get(&operation.target);
         let Some(entry) = entry else {
-            // The resource still exists, so its entry stays, with the reasons of the failure in `init_errors`.
+            // A deletion failed halfway. The resource still exists, so its entry stays.
             let mut next = self.clone();
             let mut touched = TouchedEntries::default();
             touched.replace(&mut next.entries, &operation.target, |old| Entry {
@@ -230,6 +235,8 @@ impl State {
         self.outcome_of(operation, Some(&Arc::new(partial)), reasons)
     }
 
+    /// Returns the state after `operation` took effect. `entry` is the resulting entry, `None` for a deletion;
+    /// `reasons` are empty if the step succeeded.
     fn outcome_of(
         &self,
         operation: &PendingOperation,
@@ -336,6 +343,7 @@ impl State {
         Ok(())
     }
 
+    /// Moves an entry that needs no change from the base to the recorded entries.
     fn same(&mut self, entry: &SharedEntry, touched: &mut TouchedEntries) {
         let target = entry.key();
         if self.is_recorded(&target) {
@@ -354,7 +362,7 @@ impl State {
     }
 }
 
-/// Returns the entry of a result as the state stores it. `uid` is the uid of the replaced entry, which the entry keeps;
+/// Returns the entry of a result as the state stores it. `uid` is the uid of the updated entry, which stays the same;
 /// `None` for a new resource.
 fn as_recorded(entry: &Entry, uid: Option<Uid>, reasons: &[String]) -> Entry {
     Entry {

@@ -76,11 +76,13 @@ impl Bench {
         bench
     }
 
+    /// Returns a new mutation id.
     fn mutation(&mut self) -> MutationId {
         self.count += 1;
         MutationId::from_bits([self.count; 16])
     }
 
+    /// Applies a record, and asserts that a refused record leaves the state unchanged.
     fn try_apply(&mut self, record: &Record) -> Result<ApplyReport, Vec<Violation>> {
         let before = self.state.clone();
         let result = self.state.apply(record, &LoadedSnapshots::new());
@@ -118,6 +120,7 @@ impl Bench {
         self.try_apply(&Record::Begin(begin)).map(|_| id)
     }
 
+    /// Returns a begin record with a new id, without applying it.
     fn intent(&mut self, op: Op, target: EntryKey, entry: Option<Entry>) -> Begin {
         let id = self.mutation();
         Begin {
@@ -136,6 +139,7 @@ impl Bench {
         self.begin(begin)
     }
 
+    /// Applies an end record. Returns the violations because of which the result was refused.
     fn end(
         &mut self,
         id: MutationId,
@@ -176,6 +180,7 @@ impl Bench {
         self.step(StepChange::Same(Arc::new(entry)))
     }
 
+    /// Returns the keys of the entries, in the order of the list.
     fn order(&self) -> Vec<String> {
         self.state
             .entries()
@@ -188,6 +193,7 @@ impl Bench {
     }
 }
 
+/// Returns the rules that a refused record violated.
 fn rules(result: Result<impl Sized, Vec<Violation>>) -> Vec<Rule> {
     result
         .err()

@@ -1,4 +1,4 @@
-//! The most recent mutations and their outcomes, which `lookup` reads.
+//! The most recent mutations and their outcomes, which [`State::lookup`](crate::State::lookup) reads.
 
 use crate::id::MutationId;
 use imbl::{OrdMap, Vector};

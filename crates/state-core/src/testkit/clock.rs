@@ -27,7 +27,7 @@ impl ManualClock {
         *elapsed = elapsed.saturating_add(by);
     }
 
-    /// Sets the time since the start. The time may go back, as a wall clock may.
+    /// Sets the time since the start. The new time may be before the old one, as when a wall clock is corrected.
     pub fn set(&self, elapsed: Duration) {
         *lock(&self.elapsed) = elapsed;
     }

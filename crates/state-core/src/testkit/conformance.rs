@@ -8,7 +8,8 @@
 //! # }
 //! ```
 //!
-//! [`capabilities::run_all`] tests the claimed capabilities of a store; it opens one store more than once.
+//! [`capabilities::run_all`] tests the claimed capabilities of a store. It is separate, because it needs several
+//! handles to one store.
 
 pub mod capabilities;
 pub mod collection;
@@ -40,7 +41,7 @@ pub struct RuleViolation {
 }
 
 impl RuleViolation {
-    /// Creates a violation, for additional rules in other crates.
+    /// Creates a violation with a message. Crates with additional rules use it too.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -48,7 +49,7 @@ impl RuleViolation {
         }
     }
 
-    /// Creates a violation for a call that failed when it should not have, or failed with another error than expected.
+    /// Creates a violation for a call that failed unexpectedly, or with another error than expected.
     fn failed(message: &str, error: &Error) -> Self {
         Self {
             message: format!("{message}: {error}"),
@@ -56,8 +57,9 @@ impl RuleViolation {
         }
     }
 
-    /// Returns the kind of the unexpected error that a call returned; `None` if the violation is not about an error. A
-    /// test with injected faults uses it: there, a call that truthfully reports a fault violates no rule.
+    /// Returns the kind of the unexpected error that a call returned; `None` if the violation is not about an error.
+    /// Tests with injected faults use it to ignore the violations of calls that failed because of a fault and reported
+    /// this.
     pub const fn error(&self) -> Option<ErrorKind> {
         self.error
     }

@@ -1,4 +1,5 @@
-//! A backend with injected faults: calls fail before their effect, after it, take effect late, or take effect twice.
+//! A backend with injected faults: a call fails before its effect or after it, takes effect late, or takes effect
+//! twice.
 //!
 //! A [`FaultyBackend`] wraps any backend. Without a plan, it behaves like the wrapped backend. Code above a backend
 //! must survive each of these faults with a consistent state and a truthful error.
@@ -130,12 +131,13 @@ impl Operation {
     }
 }
 
-/// A call that can be repeated and delayed.
+/// A call to the wrapped backend, which can be repeated and delayed.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
-/// A function that the plan calls before each operation (`true`) and after it (`false`).
+/// The function of [`FaultPlan::watch`].
 type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
 
+/// A delayed call, which runs when it is awaited.
 type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The planned faults of a backend. Clones share the plan.
@@ -162,8 +164,8 @@ impl FaultPlan {
         planned.faults.insert((operation, next + after), fault);
     }
 
-    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, for tests that kill a
-    /// process at one of these points.
+    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, except for head swaps. For
+    /// tests that stop a process at one of these points.
     pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
         self.planned().watcher = Some(Arc::new(watcher));
     }
@@ -197,6 +199,7 @@ impl FaultPlan {
         planned.faults.remove(&(operation, this))
     }
 
+    /// Runs a call with the fault that is planned for it.
     async fn run<T: Send + 'static>(&self, operation: Operation, call: Call<T>) -> Result<T> {
         match self.next(operation) {
             None => {
@@ -242,6 +245,7 @@ impl fmt::Debug for FaultPlan {
     }
 }
 
+/// Returns the error of a call that failed before its effect.
 fn before(operation: Operation) -> Error {
     let object = format!("{operation:?}");
     let source = "an injected fault before the effect".into();
@@ -252,6 +256,7 @@ fn before(operation: Operation) -> Error {
     }
 }
 
+/// Returns the error of a call whose answer was lost.
 fn after(operation: Operation) -> Error {
     let object = format!("{operation:?}");
     let source = "an injected fault after the effect".into();

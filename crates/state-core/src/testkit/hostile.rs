@@ -1,13 +1,13 @@
-//! Models an attacker who can read and write every object of a store between any two requests of its user.
+//! Models an attacker who can read and write every object of a store between any two requests of a client.
 //!
 //! An attack is plain data that works for all backends: the number of a request, an object, and an action. An adapter
 //! between a backend and its store (`state-backend-fs` and `state-backend-object-store` have one each) reports every
 //! request to an [`Attacker`] before it executes the request, and performs the planned edits. It also reports the
 //! content of the object after every write, so that the attacker can restore any earlier version.
 //!
-//! [`forgeries`] lists what an attacker makes of each kind of stored object, with every public digest and chain
-//! recomputed; [`schedule`] derives the interventions to try from the requests of an undisturbed run. Both work for any
-//! backend that has an adapter.
+//! [`forgeries`] is a catalogue of forged contents for each kind of stored object, in which every digest and chain that
+//! needs no key is recomputed. [`schedule`] selects the interventions to try: it reads the requests of a run without an
+//! attacker, and returns forgeries to make before these requests. Both work for any backend that has an adapter.
 //!
 //! ```
 //! use state_core::testkit::hostile::{Action, Attacker, Intervention, Verb};
@@ -49,7 +49,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Intervention {
     /// The number of a request; the change happens right before it. The first request is number 0.
     pub at: usize,
-    /// The path of the object, from the root of the store; none: the object of that request, whichever it is.
+    /// The path of the object, from the root of the store. `None` means the object of the request.
     pub object: Option<String>,
     /// The action on the object.
     pub action: Action,
@@ -65,8 +65,8 @@ impl Intervention {
         }
     }
 
-    /// Creates an intervention right before a request, on the object of that request. Names of new objects contain
-    /// random bits, so only the request identifies them in advance.
+    /// Creates an intervention right before a request, on the object of that request. A plan can't contain the paths of
+    /// objects that the run creates, because they contain random bits; the number of the request identifies the object.
     pub const fn on_request(at: usize, action: Action) -> Self {
         Self {
             at,
@@ -89,7 +89,7 @@ pub enum Action {
     BringBack(usize),
     /// Computes new content from the current one. An attacker can recompute digests and chains, which need no key.
     Forge(Forgery),
-    /// Computes edits of any objects from the whole store.
+    /// Computes edits of several objects from the content of the whole store.
     Rewrite(Rewrite),
 }
 
@@ -97,8 +97,9 @@ type Forge = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
 type RewriteStore = dyn Fn(&StoreImage, &str) -> Vec<Edit> + Send + Sync;
 
-/// A function from the content of the store and the path of an object to edits of any objects, with a name. For
-/// forgeries that must agree with each other, such as a frame, the chain of all later frames, and the head.
+/// A function with a name, from the content of the store and the path of an object to edits of any objects. It is used
+/// for forgeries of several objects that must agree: a forged frame changes the chain of all later frames, to which the
+/// head refers.
 #[derive(Clone)]
 pub struct Rewrite {
     name: Arc<str>,
@@ -117,7 +118,7 @@ impl Rewrite {
         }
     }
 
-    /// Returns the edits for a store, with the attention on one object.
+    /// Returns the edits for a store. `object` is the path of the object of the intervention.
     pub fn apply(&self, store: &StoreImage, object: &str) -> Vec<Edit> {
         (self.rewrite)(store, object)
     }
@@ -129,7 +130,7 @@ impl fmt::Debug for Rewrite {
     }
 }
 
-/// A function from the bytes of an object to other bytes, with a name.
+/// A function with a name, from the bytes of an object to forged bytes.
 #[derive(Clone)]
 pub struct Forgery {
     name: &'static str,
@@ -172,7 +173,7 @@ pub enum Verb {
     Sync,
 }
 
-/// A request of the store's user.
+/// A request that a client sends to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The kind of the request.
@@ -208,7 +209,8 @@ impl Edit {
     }
 }
 
-/// Plans interventions, counts requests, and records every version of every object. Clones share their state.
+/// The attacker: holds the planned interventions, counts requests, and records every version of every object. Clones
+/// share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Attacker {
     knowledge: Arc<Mutex<AttackerState>>,
@@ -331,7 +333,7 @@ impl Attacker {
         edits
     }
 
-    /// For adapters: records the content of an object after a write by the store's user; `None` after a deletion.
+    /// For adapters: records the content of an object after a write by the client; `None` after a deletion.
     pub fn record(&self, object: &str, content: Option<Bytes>) {
         let mut knowledge = self.lock();
         let versions = knowledge.versions.entry(object.to_owned()).or_default();

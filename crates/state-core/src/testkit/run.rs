@@ -25,7 +25,7 @@ pub fn scaled(usual: u32) -> u32 {
 ///
 /// # Panics
 ///
-/// Panics when the file can't be written: an unreported skip would count as a passed test.
+/// Panics when the file can't be written, because the test run would then count the skipped test as passed.
 #[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 pub fn skip(missing: &str, untested: &str) {
     eprintln!("SKIP: {missing} is missing: {untested}");

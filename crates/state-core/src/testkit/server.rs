@@ -1,10 +1,10 @@
-//! A server on loopback that hears requests and answers all of them alike.
+//! An HTTP server on loopback for tests of clients. It records all requests and gives each the same answer.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
-/// A server for the rest of the process: each connection is one request, which gets the given answer.
+/// A server that runs until the process ends. It reads one request per connection and sends the given answer.
 #[derive(Debug)]
 pub struct CannedServer {
     port: u16,

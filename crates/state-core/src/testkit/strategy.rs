@@ -1,5 +1,5 @@
-//! Proptest strategies for snapshots and their parts. They generate unusual but valid values, unless documented
-//! otherwise.
+//! Proptest strategies for snapshots and their parts. They generate valid values, including unusual ones; only
+//! [`corrupted`] generates invalid ones.
 
 mod corrupt;
 mod entry;

@@ -1,4 +1,4 @@
-//! The marks that statectl added to those of the original system.
+//! The marks (paths to secret values) that statectl added to those that an imported state declares.
 
 use crate::entry::Entry;
 use crate::json::{Json, JsonMap};
@@ -6,11 +6,12 @@ use crate::snapshot::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Name of the extension that records the added marks of an entry or a snapshot. It holds paths only, no values.
+/// Key in the field `extensions` of an entry or a snapshot, under which its added marks are stored as paths, without
+/// values.
 pub const ADDED_MARKS: &str = "statectl";
 
-/// The marks that statectl added to an entry, or to the outputs of a snapshot. An export to the original system doesn't
-/// contain them.
+/// The marks that statectl added to an entry, or to the outputs of a snapshot. An export to the system from which the
+/// state was imported (such as Terraform) leaves them out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct AddedMarks {
@@ -45,8 +46,8 @@ impl AddedMarks {
             .unwrap_or_default()
     }
 
-    /// Stores the marks in the extensions of an entry or a snapshot, each list sorted and without duplicates. Empty marks
-    /// change nothing.
+    /// Stores the marks in the extensions of an entry or a snapshot, each list sorted and without duplicates. Empty
+    /// marks change nothing.
     pub fn store(mut self, extensions: &mut JsonMap) {
         if self == Self::default() {
             return;
@@ -68,7 +69,7 @@ impl AddedMarks {
     }
 }
 
-/// Returns the marks without those that were added.
+/// Returns the items of `marks` that are not in `added`: the marks that the imported state itself declares.
 pub fn without_added(marks: &[String], added: &[String]) -> Vec<String> {
     let added: BTreeSet<&String> = added.iter().collect();
     let declared = marks.iter().filter(|mark| !added.contains(mark));

@@ -1,4 +1,4 @@
-//! Selection of values by a pattern of a JSON pointer.
+//! Selection of values by a JSON pointer with wildcards, as in tables of the known secret attributes of resource types.
 
 use crate::json::{Json, Kind, View, child_pointer};
 
@@ -6,8 +6,8 @@ use crate::json::{Json, Kind, View, child_pointer};
 /// of a list and any member of an object. Values that can't hold a secret are left out: null, booleans, and empty
 /// strings, lists and objects.
 ///
-/// Terraform 0.11 stored nested attributes as fields such as `data.password`. If the first name of the pattern is no
-/// field, it selects the fields that begin with it and a dot.
+/// Terraform 0.11 stored nested attributes as fields such as `data.password`. If the value has no field with the first
+/// name of the pattern, the pattern selects all fields whose names begin with this name and a dot.
 ///
 /// ```
 /// use state_core::{Json, sensitive::matching_pointers};
@@ -32,6 +32,8 @@ pub fn matching_pointers(value: &Json, pattern: &str) -> Vec<String> {
     with_content.map(|(pointer, _)| pointer).collect()
 }
 
+/// Returns the values that the first step of a pattern selects, with their pointers. Handles the flat fields of
+/// Terraform 0.11.
 fn fields<'a>(root: View<'a>, name: &str) -> Vec<(String, View<'a>)> {
     let named = children("", root, name);
     if !named.is_empty() {

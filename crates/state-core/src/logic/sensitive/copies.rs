@@ -45,9 +45,10 @@ impl Marks {
 /// that equals a secret, or that contains a secret of at least [`super::MIN_PART_CHARS`] characters. Runs in time
 /// proportional to the size of the snapshot.
 ///
-/// A user often marks a whole object of settings, of which only a few are secret. Therefore a value that is marked only as a part
-/// of an object or a list is no secret if it looks like a name, a version or a host, unless its field announces a
-/// secret, or a pointer that `known` returns for its entry covers it.
+/// A user often marks a whole object of settings, of which only a few are secret. Therefore a value inside a marked
+/// object or list is a secret only in three cases: it doesn't look like a name, a version or a host; or the name of its
+/// field announces a secret, as `password` does; or a pointer of `known` covers it. `known` returns pointers to values
+/// of an entry that are certainly secret.
 pub fn find_copies(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> Copies {
     copies_of(&secrets_of(snapshot, known), snapshot)
 }
@@ -89,8 +90,9 @@ pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies 
     copies
 }
 
-/// Returns the marked strings of a snapshot that may be searched for elsewhere. A mark whose value is missing covers an
-/// ancestor as a precaution, but adds no strings: the other values of the ancestor need not be secrets.
+/// Returns the marked strings of a snapshot that may be searched for in other entries. A mark whose value is missing
+/// hides the nearest ancestor as a precaution, but adds no strings: the other values of the ancestor need not be
+/// secrets.
 pub(super) fn secrets_of(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> SecretStrings {
     let pending = snapshot.pending_operations.iter();
     let pending = pending.flat_map(PendingOperation::entries);
@@ -190,7 +192,8 @@ fn new_pointers(
         return found;
     }
     let known: BTreeSet<String> = covered_pointers(side.json(), paths, own).into_iter().collect();
-    // The whole side is never marked: names of fields aren't secret.
+    // The empty pointer would mark the whole side with its field names, which aren't secret. If the entry's own marks
+    // already cover the whole side, no new mark is needed.
     let is_new = |pointer: &String| !pointer.is_empty() && !known.contains("") && !known.contains(pointer);
     found.into_iter().filter(is_new).collect()
 }
@@ -200,7 +203,7 @@ fn new_pointers(
 /// has any mark. An address is never sealed.
 fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &SecretStrings) -> bool {
     let id = entry.id.as_deref().filter(|id| {
-        // A copy of the id among the marked values lets the sealer find it.
+        // The sealer also seals an id that equals one of the values that `marks` is about to mark.
         let side = |side: &Option<Properties>, pointers: &[String]| {
             let side = side.as_ref();
             pointers.iter().any(|pointer| {

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The maximum number of paths that are looked up without an index of the root's members.
 const FEW: usize = 3;
 
-/// The path from a value to a nested value.
+/// The path from a value to a nested value: the names and indices to follow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(VecDeque<String>);
 
 impl Path {
-    /// Parses a JSON pointer if the text begins with `/`, and otherwise the name of a field.
+    /// Parses a marked path: a JSON pointer if the text begins with `/`, or else the name of a top-level field.
     pub(super) fn new(text: &str) -> Self {
         Self(match text.strip_prefix('/') {
             None => VecDeque::from([text.to_owned()]),
@@ -87,8 +87,9 @@ pub(super) fn resolve_existing<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'
     existing.collect()
 }
 
-/// Whether the target of a path is missing in an object or null. A path that ends in a list or a scalar may have moved
-/// within it, so that it covers it.
+/// Whether the target of a path no longer exists: the next step is missing in an object or in null. If the step is
+/// missing in a list or a scalar, the target may have moved within this value, so the result is false and the path
+/// covers the value.
 pub(super) fn is_gone(root: View<'_>, path: &Path) -> bool {
     let mut here = root;
     for step in &path.0 {
@@ -128,13 +129,13 @@ fn wrapped(view: View<'_>) -> Option<View<'_>> {
     if is_wrapper { view.get("value") } else { None }
 }
 
-/// Whether a value is Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`, whose member `type` describes the
-/// type of the member `value`: `"string"`, or `["object", {"token": "string"}]`.
+/// Whether a value is Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`, whose member `type` describes
+/// the type of the member `value`: `"string"`, or `["object", {"token": "string"}]`.
 pub fn is_dynamic_value(view: View<'_>) -> bool {
     wrapped(view).is_some() && view.get("type").is_some_and(is_type)
 }
 
-/// Whether a value is a type as Terraform writes it.
+/// Whether a value describes a type in Terraform's notation, like the two examples of [`is_dynamic_value`].
 fn is_type(view: View<'_>) -> bool {
     let mut open = vec![view];
     while let Some(view) = open.pop() {
@@ -168,8 +169,8 @@ pub(super) struct CoveredValue<'a> {
     pub(super) view: View<'a>,
 }
 
-/// Returns all secret values in an object: those at `paths`, and those that `also` covers. The keys of the root are
-/// field names and never secret.
+/// Returns all secret values in an object: those at `paths`, and those that equal or contain a string of `also`. The
+/// keys of the root are field names and never secret.
 pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<CoveredValue<'a>> {
     find(root, &marked(root, paths), also, true)
 }
@@ -202,8 +203,8 @@ fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
     values.into_iter().map(|view| view.offset()).collect()
 }
 
-/// Finds the values at the offsets `marked`, and those that `also` covers. `fields`: whether the keys of the root are
-/// field names, which are never secret.
+/// Finds the values at the offsets `marked`, and those that equal or contain a string of `also`. `fields`: whether the
+/// keys of the root are field names, which are never secret.
 fn find<'a>(
     root: View<'a>,
     marked: &BTreeSet<usize>,
@@ -227,7 +228,8 @@ fn find<'a>(
         let elements = elements.filter(|(_, element)| matters(element));
         open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
         let members = view.members().into_iter().flatten();
-        // The description of a type holds no secrets, unless it is marked.
+        // The member `type` of a dynamic value is searched only if it is marked: the name of a type, such as `string`,
+        // may equal a secret by chance.
         let is_dynamic = is_dynamic_value(view);
         let is_marked = |view: &View<'a>| marked.range(view.range()).next().is_some();
         let members = members

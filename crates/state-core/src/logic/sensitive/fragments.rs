@@ -1,19 +1,21 @@
-//! Masking of parts of secrets in messages.
+//! Masking of parts of secrets in messages, such as the error of a provider.
 //!
-//! A marked command often contains a token at an unknown position. Therefore every part of at least [`LEAST`] bytes
-//! that a message and a secret have in common is hidden: a token of at least this length inside a marked string is
-//! never shown completely. In case of doubt, more is hidden rather than less.
+//! A marked string is often a command with a token at an unknown position, and a message may repeat only the token.
+//! Therefore every part of at least [`LEAST`] bytes that a message and a secret have in common is hidden: a token of at
+//! least this length inside a marked string is never shown completely. In case of doubt, more is hidden rather than
+//! less.
 
 use super::limits::MIN_SECRET_CHARS;
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Minimum number of common bytes that are hidden. The limit in characters serves as a limit in bytes, which hides at
-/// least as much: a character has at least one byte.
+/// Minimum number of common bytes that are hidden. [`MIN_SECRET_CHARS`] counts characters; the same number of bytes is
+/// a stricter limit, because a character has at least one byte.
 const LEAST: usize = MIN_SECRET_CHARS;
 
-/// Bit mask that keeps the last [`LEAST`] bytes of the number that holds a window.
+/// Bit mask that keeps the last [`LEAST`] bytes of a number. A window is a substring of this length, stored as a
+/// number.
 const WINDOW: u64 = (1 << (8 * LEAST)) - 1;
 
 /// Returns the text with a placeholder for every part that it has in common with one of the secrets, in plain or

@@ -1,5 +1,5 @@
-//! Common words, numbers, cloud regions, addresses and times. They are never searched for in other resources, because many unrelated
-//! values equal them.
+//! Common words, numbers, cloud regions, addresses and times. If a marked value is one of them, copies of it are not
+//! searched for in other resources, because many unrelated values equal it.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -11,8 +11,8 @@ fn values() -> impl Iterator<Item = &'static str> {
     LIST.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Whether a text is a common word, a common number, a region, a zone of a region, an IP address or range, a time, or the
-/// name of one of Amazon's own policies.
+/// Whether a text is a common word, a common number, a region, a zone of a region, an IP address or range, a time, or
+/// the ARN of a policy that AWS itself manages.
 pub(super) fn is_common(text: &str) -> bool {
     static COMMON: LazyLock<HashSet<&str>> = LazyLock::new(|| values().collect());
     let text = text.trim().to_lowercase();

@@ -1,5 +1,5 @@
-//! Marks that outlive the replacement of a whole state: a value that was sealed must not return to plain text because
-//! an imported or restored state doesn't mark it.
+//! Marks (paths to secret values) that are kept when an import, an undo or a rollback replaces a whole state. Without
+//! them, a value that was sealed in the old state would be stored in plain text, because the new state doesn't mark it.
 
 use super::added::{AddedMarks, without_added};
 use super::copies::{copies_of, secrets_of};
@@ -17,17 +17,18 @@ use std::sync::Arc;
 pub enum KeptMarks {
     /// Keeps every mark of the old state.
     All,
-    /// Keeps the marks that the original system declared, and those that a user added. The others follow from the values, so
-    /// a caller derives them again.
+    /// Keeps the marks that the original system declared, and those that a user added. Leaves out the marks that an
+    /// import derived from values: the caller derives them again from the values of the new state.
     Chosen,
 }
 
 /// Marks the values of a new state that are marked in the old one: at the same path of the same resource or output, and
 /// wherever a marked value of the old state occurs. Returns the number of new marks.
 ///
-/// A resource is the same if it has the same key. A resource whose key is missing in the old state is the same as the one
-/// with its kind and id. A path whose value is missing in an object of the new state is only recorded, so that a
-/// later state with this value is marked again.
+/// Two resources are the same if they have the same key. A resource whose key is missing in the old state, for example
+/// because it was renamed, is the same as the old resource with its kind and id. If an object of the new state doesn't
+/// contain the value of a path, the path is only recorded in [`AddedMarks`], so that a later state with this value is
+/// marked again.
 pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize {
     let mut marked = 0;
     let known = OldEntries::of(old, new);
@@ -53,7 +54,8 @@ pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize
 /// The entries of the old state, by the properties that identify them.
 struct OldEntries<'s> {
     by_key: BTreeMap<EntryKey, &'s SharedEntry>,
-    /// Entries whose keys are missing in the new state; none for a kind and id that several entries have.
+    /// Entries whose keys are missing in the new state, by kind and id. `None` if several of them have the same kind
+    /// and id, because then it isn't clear which one was renamed.
     moved: BTreeMap<(&'s str, &'s str), Option<&'s SharedEntry>>,
 }
 
@@ -73,6 +75,7 @@ impl<'s> OldEntries<'s> {
         }
     }
 
+    /// Returns the old entry for the same resource as a new entry.
     fn same(&self, entry: &Entry) -> Option<&'s SharedEntry> {
         let by_key = self.by_key.get(&entry.key()).copied();
         by_key.or_else(|| *self.moved.get(&identity(entry)?)?)
@@ -83,7 +86,8 @@ fn identity(entry: &Entry) -> Option<(&str, &str)> {
     Some((entry.kind.as_deref()?, entry.id.as_deref()?))
 }
 
-/// The marks that one entry takes over: new marks, and paths that a later import keeps.
+/// The marks that a new entry takes over from the old one: `added` are marked now; `inputs` and `outputs` are all paths
+/// that later imports keep, including those without a value now.
 #[derive(Default)]
 struct Kept {
     added: Marks,
@@ -131,6 +135,7 @@ impl Kept {
         self.inputs.is_empty() && self.outputs.is_empty()
     }
 
+    /// Marks the entry, and records the paths in its [`AddedMarks`]. Returns the number of new marks.
     fn add_to_entry(&mut self, entry: &mut Entry) -> usize {
         let mut all = AddedMarks::of_entry(entry);
         all.kept_inputs.append(&mut self.inputs);
@@ -145,7 +150,7 @@ impl Kept {
     }
 }
 
-/// The paths of one side of the old state that the new state takes over.
+/// Returns the paths of one side of an old entry (inputs or outputs) that the new state takes over.
 fn chosen(
     side: Option<&Json>,
     marks: &[String],
@@ -156,7 +161,7 @@ fn chosen(
         KeptMarks::All => marks.to_vec(),
         KeptMarks::Chosen => without_added(marks, added),
     };
-    // A kept path that is no mark although its value exists was removed by a user.
+    // If the value of a kept path exists without a mark, a user removed the mark, so the path is no longer kept.
     let is_kept = |path: &&String| {
         let gone = |side: &Json| is_gone(side.view(), &Path::new(path));
         marks.contains(path) || side.is_none_or(gone)
@@ -167,6 +172,7 @@ fn chosen(
     paths
 }
 
+/// Marks the outputs of the new state that the old one marks. Returns the number of new marks.
 fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize {
     let before = AddedMarks::of_snapshot(old);
     let (old_map, new_map) = (output_map(old), output_map(new));
@@ -178,7 +184,7 @@ fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> us
     );
     let mut all = AddedMarks::of_snapshot(new);
     let mut count = 0;
-    // The systems declare marks of outputs as names or as pointers.
+    // Some systems mark outputs by name and others by pointer; both forms are compared as pointers.
     let marked: BTreeSet<String> = new.sensitive_outputs.iter().map(|path| pointer(path)).collect();
     for path in paths.into_iter().filter(|path| !marked.contains(&pointer(path))) {
         if !is_gone(new_map.view(), &Path::new(&path)) {
@@ -199,6 +205,7 @@ fn pointer(path: &str) -> String {
     }
 }
 
+/// Returns the outputs of a stack as one JSON object.
 fn output_map(snapshot: &Snapshot) -> Json {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
@@ -210,7 +217,7 @@ fn output_map(snapshot: &Snapshot) -> Json {
     Json::from_canonical(&text)
 }
 
-/// Marks the values of the new state that repeat secrets of the old one. Returns the number of new marks.
+/// Marks the values of the new state that equal or contain secrets of the old one. Returns the number of new marks.
 fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
     let copies = copies_of(secrets, new);
     let mut count = copies.outputs.len();
@@ -231,8 +238,8 @@ fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
     count
 }
 
-/// Returns the kept marks of an entry whose values exist in new inputs, for a writer that replaces the marks of the
-/// inputs.
+/// Returns those kept input marks of an entry whose values exist in `inputs`. A caller that replaces an entry's inputs
+/// and their marks adds the returned paths, so that a value that a user marked stays secret.
 pub fn kept_inputs(entry: &Entry, inputs: View<'_>) -> Vec<String> {
     let kept = AddedMarks::of_entry(entry).kept_inputs.into_iter();
     kept.filter(|path| !is_gone(inputs, &Path::new(path))).collect()

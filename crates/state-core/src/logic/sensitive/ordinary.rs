@@ -1,4 +1,5 @@
-//! The shape of values that a marked object of settings holds beside its secrets: names, versions, hosts, instance types.
+//! Recognition of values that are no secrets although a marked object contains them: names, versions, hosts, instance
+//! types. A user often marks a whole object of settings, of which only a few are secret.
 
 /// Maximum length of an ordinary value, in bytes.
 const MAX_LENGTH: usize = 48;
@@ -6,19 +7,20 @@ const MAX_LENGTH: usize = 48;
 /// Maximum length of a word.
 const MAX_WORD: usize = 20;
 
-/// Whether a text consists of words, versions and small numbers, as `kube-system`, `RSA_2048`, `db.t3.micro`, `ubuntu-22.04` or
-/// `registry.terraform.io/hashicorp/aws` do.
+/// Whether a text consists of words, versions and small numbers, as `kube-system`, `RSA_2048`, `db.t3.micro`,
+/// `ubuntu-22.04` or `registry.terraform.io/hashicorp/aws` do.
 ///
-/// A password may have this shape too, so the rule decides only about values that no mark names one by one. From
-/// [`MIN_PART_CHARS`](super::MIN_PART_CHARS) characters on, a text with digits must also have the form of a dotted name, a
-/// version, or a constant.
+/// A password may have this shape too. Therefore callers apply this function only to values inside a marked object or
+/// list, never to a value that has a mark of its own. A text with digits and at least
+/// [`MIN_PART_CHARS`](super::MIN_PART_CHARS) characters must also contain a dot, contain no lower-case letter, or end
+/// with a port.
 pub(super) fn is_ordinary(text: &str) -> bool {
     if text.len() > MAX_LENGTH || text.matches(' ').count() > 1 {
         return false;
     }
     let is_separator = |c: char| matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | ' ');
     let parts: Vec<&str> = text.split(is_separator).filter(|part| !part.is_empty()).collect();
-    // The number of an account.
+    // The number of an AWS account.
     if let [only] = parts.as_slice()
         && only.len() == 12
         && is_number(only)

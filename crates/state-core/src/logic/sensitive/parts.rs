@@ -1,15 +1,17 @@
 //! Search for secrets that are a part of a longer string, in linear time.
 //!
-//! Each secret is indexed by one window of [`WINDOW`] bytes. A text is scanned once: each of its windows is looked up, and
-//! a hit is compared with the secrets that have this window. A state can hold thousands of secrets, and a hostile one can
-//! choose them, so the work per text is bounded; a text that exhausts the bound counts as secret.
+//! Each secret is indexed by one window: a substring of [`WINDOW`] bytes. A text is scanned once. Each of its windows
+//! is looked up, and at a hit the text is compared with the secrets that have this window. A state can hold thousands
+//! of secrets, and the author of a hostile state can choose secrets that share one window. Therefore the number of
+//! compared bytes per text is bounded, and a text that exhausts the bound counts as secret.
 
 use super::limits::MIN_PART_CHARS;
 use super::spelling::spellings;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Length of a window. A character has at least one byte, so every secret that is long enough has a window.
+/// Length of a window in bytes. A character has at least one byte, so every secret of [`MIN_PART_CHARS`] characters has
+/// a window.
 const WINDOW: usize = MIN_PART_CHARS;
 
 /// Approximate number of windows of a secret that are compared to choose the indexed one.
@@ -59,8 +61,8 @@ impl Parts {
         parts
     }
 
-    /// Indexes a secret by the window that the fewest other secrets have. Many secrets share windows: PEM keys begin
-    /// and end alike.
+    /// Indexes a secret by one of its windows. Compares about [`CANDIDATES`] windows and chooses the one that has the
+    /// fewest secrets in the index. Many secrets share windows: PEM keys begin and end alike.
     fn add(&mut self, secret: &str) {
         let bytes = secret.as_bytes();
         let last = bytes.len() - WINDOW;

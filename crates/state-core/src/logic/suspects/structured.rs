@@ -3,7 +3,7 @@
 
 use crate::json::{Json, View};
 
-/// Calls `look` with the name and the text of each value, and returns its first result.
+/// Calls `look` with the name and the text of each value, and returns the first result that is not `None`.
 pub(super) fn find_in<T>(text: &str, look: &impl Fn(&str, &str) -> Option<T>) -> Option<T> {
     if text.trim_start().starts_with(['{', '['])
         && let Ok(json) = Json::parse(text)
@@ -54,7 +54,7 @@ fn in_lines<T>(text: &str, look: &impl Fn(&str, &str) -> Option<T>) -> Option<T>
     None
 }
 
-/// Name and value of a line, without quotes.
+/// Splits a line into a name and a value, without quotes; `None` if the line doesn't begin with a name and `:` or `=`.
 fn assignment(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     let line = ["- ", "export ", "set "].iter().fold(line, |line, prefix| {

@@ -1,5 +1,6 @@
-//! The rules about an entry and its place in a list, one function per rule. The full verifier and the incremental
-//! check of a state call the same functions and differ only in the entries that they check.
+//! The rules about an entry and its place in a list, one function per rule. The full verifier
+//! ([`verify`](super::verify())) and the incremental check of a [`State`](crate::State) call the same functions and
+//! differ only in the entries that they check.
 
 use super::{Rule, Violation};
 use crate::address::{Address, Dependency, EntryKey};
@@ -60,7 +61,8 @@ pub(crate) fn reference<L: Lookup>(
             Rule::ReferenceEarlier,
             format!("{to}, to which the resource itself belongs"),
         ),
-        // The last live member must come earlier. A group without live members is satisfied: see `Note::DanglingGroup`.
+        // The last live member must come earlier. A dependency on a group without live members breaks no rule: see
+        // `Note::DanglingGroup`.
         Dependency::Group(group) => {
             let last = list.last_member(group).filter(|last| *last >= position)?;
             let member = list.key_at(last)?;

@@ -100,6 +100,7 @@ fn pending_operation(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
     }
 }
 
+/// Checks that a pending operation has exactly the fields that the kind of its step allows.
 fn incomplete(operation: &PendingOperation, found: &mut dyn FnMut(String)) {
     let op = operation.op;
     if !op.has_begin() {

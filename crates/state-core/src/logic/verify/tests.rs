@@ -72,7 +72,7 @@ proptest! {
             .into_iter()
             .map(|(entry, _)| entry)
             .collect();
-        // An entry may refer to one target twice in a field, which is one violation.
+        // An entry may name the same target twice in one field; the verifier reports one violation, the oracle two.
         found.sort();
         found.dedup();
         expected.sort();

@@ -30,7 +30,7 @@ enum Change {
     Id(Index),
     /// The entry becomes a deposed entry at the address of another entry.
     Deposed(Index),
-    /// A copy under another name is appended.
+    /// A copy of the entry with another address is appended.
     Append,
 }
 

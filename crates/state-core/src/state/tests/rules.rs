@@ -305,7 +305,7 @@ fn resolved_entry_is_kept_when_later_steps_are_recorded() {
 }
 
 #[test]
-fn many_inserted_dependents_do_not_hide_another_one() {
+fn check_reports_dependents_beyond_many_inserted_entries() {
     let names: Vec<String> = (0..30).map(|number| format!("n{number:02}")).collect();
     let mut entries = vec![resource("a", &[])];
     entries.extend(names.iter().map(|name| resource(name, &["a"])));

@@ -302,8 +302,8 @@ fn refresh_of_missing_object_prunes_references_and_reparents() {
     assert_eq!(heir.depends_on, [Dependency::Entry(address("root"))]);
 }
 
-/// The case of Pulumi issue 21386: dependents come between the live and the deposed entry of one address, and the
-/// resource of the live entry, which comes first, no longer exists.
+/// The case of Pulumi issue 21386: the live entry of an address comes first, then its dependents, then a deposed entry
+/// of the same address, and the resource of the live entry no longer exists.
 #[test]
 fn refresh_prunes_only_references_to_the_missing_entry() {
     let provider = |id: &str, deposed: bool| Entry {

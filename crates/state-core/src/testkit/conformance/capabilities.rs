@@ -1,5 +1,5 @@
-//! Rules of the capabilities that a store claims. A store must have exactly these capabilities: a false claim is
-//! dangerous, and a missing claim causes unnecessary work.
+//! Rules of capabilities: a store must have exactly the capabilities that it claims. With a false claim, callers rely
+//! on a property that the store doesn't have; with a missing one, they do unnecessary work.
 //!
 //! These rules need several handles to one store, as several processes would have.
 
@@ -11,8 +11,8 @@ use crate::head::Head;
 use crate::id::Lineage;
 use crate::name::StackName;
 
-/// Runs all rules of capabilities. `open` returns a new handle to the store with the given number. A store must be
-/// empty when it is first opened, and its handles may share nothing but the content of the store.
+/// Runs all rules of capabilities. `open` returns a new handle to the store with the given number, as another process
+/// would open it. A store must be empty when it is first opened, and its handles may share nothing but its content.
 pub async fn run_all<B: Backend>(
     open: impl AsyncFn(u32) -> B,
     entropy: &dyn Entropy,

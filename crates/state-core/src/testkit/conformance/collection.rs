@@ -1,4 +1,5 @@
-//! Rules of garbage collection: which items a writer deletes, and which deletions it refuses.
+//! Rules of garbage collection: which items a writer deletes, and which deletions it refuses. The history floor is a
+//! slot in the head; all frames before it may be deleted.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{Acquired, ObjectName, StoredItem, StoredItemName, Tail};
@@ -26,6 +27,7 @@ struct Segments {
     tail: Tail,
 }
 
+/// Stores a snapshot object whose content is the text of its slot.
 async fn snapshot(held: &Acquired, slot: Slot) -> Result<SnapshotRef> {
     let content = slot.to_string();
     let reference = SnapshotRef {
@@ -39,6 +41,7 @@ async fn snapshot(held: &Acquired, slot: Slot) -> Result<SnapshotRef> {
     Ok(reference)
 }
 
+/// Creates a stack with two segments. The head's floor still permits no deletion: see [`Segments::drop_first`].
 async fn segments(bench: &Bench<'_>) -> Result<Segments> {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -94,6 +97,7 @@ impl Segments {
         self.held.writer.swap_head(bench.nonce(), &change).await
     }
 
+    /// Lists the objects of the stack, and its journal before the second segment.
     async fn stored_items(&self, bench: &Bench<'_>) -> Result<Vec<StoredItem>> {
         bench
             .backend
@@ -224,7 +228,7 @@ pub async fn read_before_the_history_floor_is_not_found(bench: &Bench<'_>) -> Ve
     Ok(())
 }
 
-/// A writer refuses to delete journal objects at or after the history floor, and objects that the head names.
+/// A writer refuses to delete journal objects at or after the history floor, and objects to which the head refers.
 pub async fn items_in_use_are_not_deleted(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());

@@ -136,7 +136,8 @@ pub async fn head_swap_receives_the_latest_head(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A change that fails ends the swap with its error. The stored head stays as it was, and the writer goes on.
+/// If the change returns an error, the swap returns this error. The stored head stays unchanged, and the writer can be
+/// used further.
 pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -167,12 +168,13 @@ pub async fn failing_change_leaves_the_head_unchanged(bench: &Bench<'_>) -> Verd
     Ok(held.writer.check().await?)
 }
 
-/// The head of a removed stack stays as a tombstone with a higher epoch, which fences every writer.
+/// A removal keeps the head, marked as removed and with the next epoch. The writer can't append any more, the lock
+/// can't be acquired, and the lineage can't be used again.
 pub async fn removed_stack_cannot_be_acquired(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
-    // Before a removal, a head swap sets the mark `removed`, which the tag of the head covers. No later swap may clear
-    // the mark.
+    // A session first sets `removed` with a head swap, so that the tag (the MAC) of the head covers it, and then calls
+    // `remove`. No later swap may clear the mark.
     for removed in [true, false] {
         let change = |head: &mut Head| {
             head.removed = removed;

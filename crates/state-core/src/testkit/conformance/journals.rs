@@ -8,7 +8,8 @@ use crate::head::{Base, Watermark};
 use crate::id::Lineage;
 use crate::journal::{Frame, FrameKind, ParsedFrame, genesis};
 
-/// Returns the end of the journal after the frames; `None` if one of them doesn't follow the previous one, or `tail`.
+/// Returns the end of a journal that continues at `tail` with these frames; `None` if a frame doesn't follow its
+/// predecessor.
 fn linked(mut tail: Tail, frames: &[Frame]) -> Option<Tail> {
     for frame in frames {
         let parsed = Frame::parse(frame.bytes(), 0, &tail.chain);
@@ -20,6 +21,7 @@ fn linked(mut tail: Tail, frames: &[Frame]) -> Option<Tail> {
     Some(tail)
 }
 
+/// Returns the slot and the chain at which the journal after a base begins.
 const fn beginning(base: &Base) -> Tail {
     Tail {
         next: base.start,
@@ -27,6 +29,7 @@ const fn beginning(base: &Base) -> Tail {
     }
 }
 
+/// Checks that the frames of a view form a chain from the base of its head to its end.
 fn ensure_whole(view: &JournalView) -> Verdict {
     ensure(
         linked(beginning(&view.head.base), &view.frames) == Some(view.tail),
@@ -34,6 +37,7 @@ fn ensure_whole(view: &JournalView) -> Verdict {
     )
 }
 
+/// Appends frames to a journal. Returns them and the new end of the journal.
 async fn append_some(bench: &Bench<'_>, to: &Acquired, count: usize) -> Result<(Vec<Frame>, Tail)> {
     let (mut frames, mut tail) = (Vec::new(), to.tail);
     for index in 0..count {
@@ -151,8 +155,8 @@ pub async fn reading_from_a_slot_returns_the_later_frames(bench: &Bench<'_>) -> 
     Ok(())
 }
 
-/// The journal continues after a rotation. If the head names the start of the new segment as its base, reads begin
-/// there.
+/// The journal continues after a rotation. After a head swap makes the start of the new segment the base, reads begin
+/// at this base.
 pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -192,7 +196,7 @@ pub async fn rotation_starts_a_segment_for_a_new_base(bench: &Bench<'_>) -> Verd
     )
 }
 
-/// A journal that ends before its watermark has lost acknowledged frames: reading it fails with `Corrupt`.
+/// A journal that ends before the watermark in the head has lost acknowledged frames: reading it fails with `Corrupt`.
 pub async fn journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;

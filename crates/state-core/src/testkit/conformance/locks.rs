@@ -35,7 +35,7 @@ pub async fn second_acquire_is_refused_with_the_lock_holder(bench: &Bench<'_>) -
     Ok(())
 }
 
-/// Every acquire uses the next epoch.
+/// A released lock can be acquired again, and every acquire uses the next epoch. A released writer can't append.
 pub async fn released_lock_is_free_and_epoch_rises(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let mut epoch = bench.backend.read_head(lineage).await?.epoch;
@@ -77,7 +77,8 @@ pub async fn dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
     Ok(())
 }
 
-/// A break must name the current epoch; otherwise it could take the lock from a later lock holder.
+/// A break must name the current epoch. Without this rule, an operator who saw that anna's process hangs could break
+/// the lock of bert, who acquired it in the meantime.
 pub async fn break_requires_the_current_epoch(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -169,7 +170,7 @@ pub async fn stale_writer_cannot_release_the_new_lock(bench: &Bench<'_>) -> Verd
     let stale = bench.acquire(lineage, "anna").await?;
     let request = bench.request("bert", Some(stale.head.epoch));
     let owner = bench.backend.acquire(lineage, &request).await?;
-    // A store may return an error here or not.
+    // The contract leaves open whether a stale writer's release returns an error.
     drop(stale.writer.release().await);
     drop(stale);
     ensure_fails(

@@ -1,4 +1,4 @@
-//! Rules of name pointers.
+//! Rules of name pointers: the documents that map the name of a stack to its lineage.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{NamePointer, NameTarget};
@@ -6,6 +6,7 @@ use crate::error::{ErrorKind, Result};
 use crate::id::Lineage;
 use crate::name::StackName;
 
+/// Returns a pointer from a name to a new lineage, without storing it.
 fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
     Ok(NamePointer::new(
         name.parse()?,
@@ -73,7 +74,7 @@ pub async fn names_are_case_insensitive(bench: &Bench<'_>) -> Verdict {
     )
 }
 
-/// The list contains all pointers, including tombstones, sorted by name.
+/// The list contains all pointers, sorted by name, including those of removed and renamed stacks.
 pub async fn names_are_listed_sorted_with_tombstones(bench: &Bench<'_>) -> Verdict {
     let store = bench.backend;
     ensure(store.names().await?.is_empty(), "an empty store has names")?;

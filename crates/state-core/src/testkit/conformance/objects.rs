@@ -7,6 +7,7 @@ use crate::digest::{Digest, KeyId};
 use crate::error::ErrorKind;
 use bytes::Bytes;
 
+/// Returns the name of a snapshot with this content, without storing it.
 fn snapshot(slot: u64, content: &[u8]) -> ObjectName {
     ObjectName::Snapshot {
         slot: Slot(slot),

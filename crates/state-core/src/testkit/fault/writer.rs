@@ -1,4 +1,4 @@
-//! The writer of a backend with injected faults.
+//! The writer of a [`FaultyBackend`](super::FaultyBackend): its calls fail as planned in the same [`FaultPlan`].
 
 use super::{Fault, FaultPlan, Lend, Operation, after, before, call};
 use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer};

@@ -1,4 +1,5 @@
-//! Forged documents and objects beside head and journal: names, metadata, leases, pages of the history, snapshots.
+//! Forgeries of all stored objects except heads and journals: names, metadata, leases, pages of the history, snapshots.
+//! A function that returns edits makes one forgery; the edits are empty if the store has no suitable object.
 
 use super::image::head_of;
 use super::loot::{Loot, MARKER};
@@ -22,7 +23,7 @@ pub(super) fn pointer(store: &StoreImage, object: &str, change: impl FnOnce(&mut
     vec![Edit::put(object, pointer.encode())]
 }
 
-/// A pointer to the attacked stack under a name that doesn't exist, and the name of the stack as a tombstone.
+/// Copies the name pointer of the attacked stack to an unused name, and turns the original into a tombstone.
 pub(super) fn moved_name(store: &StoreImage, object: &str) -> Vec<Edit> {
     let Some(folder) = object.rsplit_once('/').map(|(folder, _)| folder) else {
         return Vec::new();
@@ -37,7 +38,7 @@ pub(super) fn moved_name(store: &StoreImage, object: &str) -> Vec<Edit> {
     std::iter::once(moved).chain(tombstone).collect()
 }
 
-/// Changes the body of any enveloped document as JSON, and recomputes its digest.
+/// Changes the body of any document with an envelope (digest, format, kind, body), and recomputes its digest.
 pub(super) fn body(store: &StoreImage, object: &str, change: impl FnOnce(&mut Value)) -> Vec<Edit> {
     let Some(bytes) = store.get(object) else {
         return Vec::new();
@@ -68,7 +69,7 @@ pub(super) fn set(body: &mut Value, member: &str, value: Value) {
     }
 }
 
-/// A page with a revision that no update made: the last document once more, with another author and serial.
+/// Returns a history page whose last revision names another author; `None` if this changes nothing.
 fn forged_page(bytes: &[u8]) -> Option<Vec<u8>> {
     let page = rewritten(bytes, |body| {
         let Some(revisions) = body.get_mut("revisions").and_then(Value::as_array_mut) else {
@@ -83,7 +84,7 @@ fn forged_page(bytes: &[u8]) -> Option<Vec<u8>> {
     (page != bytes).then_some(page)
 }
 
-/// A forged page of the history in place of a stored one.
+/// Replaces a page of the history by a forged one.
 pub(super) fn page(store: &StoreImage, object: &str) -> Vec<Edit> {
     let forged = store.get(object).and_then(|bytes| forged_page(bytes));
     forged
@@ -91,7 +92,7 @@ pub(super) fn page(store: &StoreImage, object: &str) -> Vec<Edit> {
         .unwrap_or_default()
 }
 
-/// A forged page of the history under a name of its own, and a head that names the page.
+/// Stores a forged page of the history under the name that its digest requires, and makes the head refer to it.
 pub(super) fn named_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
     let forged = store.get(object).and_then(|bytes| forged_page(bytes));
     let (Some(page), Some(mut head)) = (forged, store.head(loot.lineage)) else {
@@ -113,7 +114,7 @@ pub(super) fn named_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<E
     ]
 }
 
-/// A forged page that no head names, later than all others.
+/// Stores a forged page with a higher serial than all others, to which no head refers.
 pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
     let forged = store.get(object).and_then(|bytes| forged_page(bytes));
     let Some(page) = forged else {
@@ -130,7 +131,7 @@ pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec
     vec![Edit::put(object, page)]
 }
 
-/// A snapshot with one resource that no client created, and its digest.
+/// Returns the reference to and the bytes of a snapshot with one resource that no client created.
 fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -148,7 +149,8 @@ fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
     Some((reference, uncompressed(&text)?))
 }
 
-/// A zstd frame with one block that isn't compressed. Every decoder accepts such a frame.
+/// Returns a zstd frame with the text as one uncompressed block, so that this crate needs no compressor. Every decoder
+/// accepts such a frame.
 fn uncompressed(text: &[u8]) -> Option<Vec<u8>> {
     const MAGIC: u32 = 0xFD2F_B528;
     const LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT: u8 = 0xA0;
@@ -164,7 +166,7 @@ fn uncompressed(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A forged snapshot in place of a stored one.
+/// Replaces a stored snapshot by a forged one.
 pub(super) fn snapshot(store: &StoreImage, object: &str) -> Vec<Edit> {
     let is_stored = store.get(object).is_some();
     let forged = forged_snapshot(Slot::ZERO).filter(|_| is_stored);
@@ -173,7 +175,7 @@ pub(super) fn snapshot(store: &StoreImage, object: &str) -> Vec<Edit> {
         .unwrap_or_default()
 }
 
-/// A forged snapshot, and a head that names the snapshot as its base.
+/// Stores a forged snapshot, and makes it the base in the head.
 pub(super) fn named_snapshot(store: &StoreImage, loot: &Loot) -> Vec<Edit> {
     let Some(mut head) = store.head(loot.lineage) else {
         return Vec::new();
@@ -193,7 +195,7 @@ pub(super) fn named_snapshot(store: &StoreImage, loot: &Loot) -> Vec<Edit> {
     ]
 }
 
-/// The content of the neighbour in the same folder: an authentic object under another name.
+/// Replaces an object by the content of another one in the same folder: an authentic object under a wrong name.
 pub(super) fn neighbour(store: &StoreImage, object: &str) -> Vec<Edit> {
     let folder = object.rsplit_once('/').map_or("", |(folder, _)| folder);
     let folder = format!("{folder}/");
@@ -203,7 +205,7 @@ pub(super) fn neighbour(store: &StoreImage, object: &str) -> Vec<Edit> {
         .unwrap_or_default()
 }
 
-/// The object of the same kind of another stack.
+/// Replaces an object by one of the same kind that belongs to another stack.
 pub(super) fn of_other_stack(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
     let Some(other) = loot.other else {
         return Vec::new();
@@ -220,7 +222,7 @@ pub(super) fn of_other_stack(store: &StoreImage, object: &str, loot: &Loot) -> V
         .unwrap_or_default()
 }
 
-/// The name of the object after the greatest one in its folder, with the content of that one.
+/// Copies the object with the highest number in a folder to the next number.
 pub(super) fn later_number(store: &StoreImage, object: &str) -> Vec<Edit> {
     let Some((folder, _)) = object.rsplit_once('/') else {
         return Vec::new();
@@ -237,7 +239,7 @@ pub(super) fn later_number(store: &StoreImage, object: &str) -> Vec<Edit> {
     vec![Edit::put(planted, bytes.clone())]
 }
 
-/// One bit changed, and nothing recomputed.
+/// Flips one bit of an object, and recomputes no digest.
 pub(super) fn flipped(store: &StoreImage, object: &str) -> Vec<Edit> {
     let Some(bytes) = store.get(object) else {
         return Vec::new();

@@ -1,8 +1,10 @@
-//! The catalogue of forgeries: what an attacker without the data key makes of each kind of stored object.
+//! The catalogue of forgeries that an attacker without the data key can make of each kind of stored object.
 //!
-//! A row is a function from the whole store to edits. The rows recompute every public digest and chain, so that only a
-//! tag, a digest in an authenticated object, or the memory of a client can reveal them. A forgery that shows foreign
-//! content contains the text [`MARKER`], which no honest client ever writes.
+//! A row of the catalogue is a function from the content of the whole store to edits. Except for simple damage (an
+//! object is deleted, emptied, or has one flipped bit), the rows recompute every digest and chain that needs no key. A
+//! client can detect such a forgery only by a tag (a MAC under the data key), by a digest in an object that has a tag,
+//! or by a pin (the last state of the stack that this client has seen). A forgery with content that no client wrote
+//! contains the text [`MARKER`].
 //!
 //! A backend outside of this repository runs the catalogue over its own adapter: see [`schedule`](super::schedule).
 
@@ -17,10 +19,10 @@ use bytes::Bytes;
 use serde_json::json;
 use std::sync::Arc;
 
-/// A forgery, with the kind of object before whose requests it is worth trying.
+/// A forgery, and the kind of object that it changes.
 #[derive(Clone, Debug)]
 pub struct CatalogueEntry {
-    /// The kind of object.
+    /// The kind of object. Tests try the forgery before requests for objects of this kind.
     pub kind: StoredKind,
     /// A short description for messages, unique among the forgeries of its kind.
     pub name: String,
@@ -28,7 +30,7 @@ pub struct CatalogueEntry {
     pub action: Action,
 }
 
-/// Every forgery for this attacker.
+/// Returns every forgery that is possible with this loot.
 pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
     let mut rows = Rows {
         loot: Arc::clone(loot),
@@ -51,7 +53,8 @@ pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
     rows.entries
 }
 
-/// An action that chooses one of the forgeries for whatever object it meets. The same `choice` chooses the same one.
+/// Returns an action that chooses a forgery by the kind of the object on which it is performed: see [`choose`]. The
+/// same `choice` and kind give the same forgery.
 pub fn any_of(catalogue: Arc<Vec<CatalogueEntry>>, choice: u64) -> Action {
     Action::Rewrite(Rewrite::new("any forgery", move |store, object| {
         let chosen = choose(&catalogue, choice, object);
@@ -59,7 +62,7 @@ pub fn any_of(catalogue: Arc<Vec<CatalogueEntry>>, choice: u64) -> Action {
     }))
 }
 
-/// The forgery that [`any_of`] chooses for an object; none for an object of an unknown kind.
+/// Returns the forgery that [`any_of`] chooses for an object; `None` for an object of an unknown kind.
 pub fn choose<'a>(catalogue: &'a [CatalogueEntry], choice: u64, object: &str) -> Option<&'a CatalogueEntry> {
     let kind = StoredKind::of(object)?;
     let of_kind: Vec<_> = catalogue.iter().filter(|entry| entry.kind == kind).collect();
@@ -77,6 +80,7 @@ impl CatalogueEntry {
     }
 }
 
+/// Collects the rows of the catalogue.
 struct Rows {
     loot: Arc<Loot>,
     entries: Vec<CatalogueEntry>,
@@ -96,7 +100,7 @@ impl Rows {
         self.entries.push(CatalogueEntry { kind, name, action });
     }
 
-    /// What can be done to an object of any kind.
+    /// Adds the forgeries that are possible with objects of every kind.
     fn any(&mut self, kind: StoredKind) {
         self.add(kind, "deleted", |_, object, _| vec![Edit::delete(object)]);
         self.add(kind, "flipped bit", |store, object, _| {
@@ -281,7 +285,7 @@ impl Rows {
     }
 }
 
-/// Edits a data frame, counted from the end.
+/// Replaces one data frame by a forged one: see [`planted`]. `from_the_end` is 0 for the last data frame.
 fn edit(journal: &mut StoredJournal, from_the_end: usize) {
     if let Some(at) = journal.data().into_iter().rev().nth(from_the_end) {
         let forged: DraftFrame = planted(&journal.frames[at]);

@@ -4,14 +4,15 @@ use super::image::StoreImage;
 use crate::journal::{Fence, Frame, ParsedFrame, genesis};
 use crate::{Digest, Head, Lineage, Slot};
 
-/// The frames of a journal as far as they can be followed, each with its object and the chain before it.
+/// Returns the frames of a journal, each with the path of its object and the chain before it. In each object, reading
+/// stops at the first frame that doesn't continue the chain.
 pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Digest, Frame)> {
     let (mut frames, head) = (Vec::new(), store.head(lineage));
     let mut chain = genesis(lineage);
     for (object, bytes) in store.below(&folder(lineage)) {
         let name = object.rsplit('/').next().unwrap_or_default();
         let is_segment = name.ends_with(".log");
-        // A compaction repeats frames that also exist alone.
+        // A compaction object repeats frames that also exist as single objects.
         if name.len() > 20 && !is_segment {
             continue;
         }
@@ -19,7 +20,8 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
         let last = frames
             .last()
             .map(|(_, _, frame): &(_, _, Frame)| frame.slot().next());
-        // A collection deletes frames before a base of the head, and leaves fences.
+        // A collection deletes frames before a base of the head, and leaves fences. After such a gap, the chain
+        // continues with the value that the base or the fence contains.
         let mut bases = head.iter().flat_map(Head::bases);
         let base = bases.find(|(_, base)| last != slot && Some(base.start) == slot);
         let fence = Frame::unverified_payload(bytes).and_then(fence);
@@ -38,12 +40,12 @@ pub(super) fn frames(store: &StoreImage, lineage: Lineage) -> Vec<(String, Diges
     frames
 }
 
-/// The folder of a stack's journal.
+/// Returns the path of the folder that contains a stack's journal.
 pub(super) fn folder(lineage: Lineage) -> String {
     format!("stacks/{lineage}/journal/")
 }
 
-/// The fence in the payload of a frame.
+/// Decodes the payload of a frame as a fence; `None` if it isn't one.
 pub(super) fn fence(payload: &[u8]) -> Option<Fence> {
     Fence::decode("fence", payload).ok()
 }

@@ -1,4 +1,5 @@
-//! Forged heads: every field that an attacker would like to choose, with the public digest recomputed.
+//! Forged heads: one forgery for each field that an attacker would like to change. The digest of the head needs no key
+//! and is recomputed; its tag is copied, removed or made with a former key.
 
 use super::image::head_of;
 use super::loot::{Loot, MARKER};
@@ -8,10 +9,10 @@ use crate::digest::Digest;
 use crate::head::{Collection, Compaction, PendingRename, SealingPolicy};
 use crate::{Base, Enveloped, Epoch, Generation, Head, Nonce, Serial, Slot, Timestamp};
 
-/// A change of one field or of a few that belong together.
+/// A name, and a change of one field of the head or of a few that belong together.
 pub(super) type HeadForgery = (&'static str, fn(&mut Head, &Loot));
 
-/// All changes of the head, one row for each field that has a meaning for a client.
+/// All changes of the head, at least one for each field that a client uses.
 pub(super) const HEADS: &[HeadForgery] = &[
     ("another recipient", |head, loot| {
         each_keys(head, |keys| keys.recipients.push(loot.recipient.clone()));
@@ -169,13 +170,14 @@ pub(super) const HEADS: &[HeadForgery] = &[
     }),
 ];
 
+/// Changes the key document of a head, if the stack is sealed.
 fn each_keys(head: &mut Head, change: impl FnOnce(&mut crate::head::Keys)) {
     if let Some(keys) = &mut head.keys {
         change(keys);
     }
 }
 
-/// The head with a change.
+/// Replaces the head by a changed copy with a recomputed digest.
 pub(super) fn forged(store: &StoreImage, loot: &Loot, change: fn(&mut Head, &Loot)) -> Vec<Edit> {
     let Some(mut head) = store.head(loot.lineage) else {
         return Vec::new();
@@ -184,7 +186,8 @@ pub(super) fn forged(store: &StoreImage, loot: &Loot, change: fn(&mut Head, &Loo
     vec![Edit::put(head_of(loot.lineage), head.encode())]
 }
 
-/// The head of an earlier moment with the present epoch, which the tag doesn't cover.
+/// Replaces the head by the one of an earlier moment, with the current epoch and lock generation, which the tag doesn't
+/// cover.
 pub(super) fn older_with_epoch(store: &StoreImage, earlier: &StoreImage, loot: &Loot) -> Vec<Edit> {
     let (Some(now), Some(mut head)) = (store.head(loot.lineage), earlier.head(loot.lineage)) else {
         return Vec::new();
@@ -193,7 +196,7 @@ pub(super) fn older_with_epoch(store: &StoreImage, earlier: &StoreImage, loot: &
     vec![Edit::put(head_of(loot.lineage), head.encode())]
 }
 
-/// The head of another stack in place of this one.
+/// Replaces the head by that of another stack, with the lineage and name of the attacked stack.
 pub(super) fn of_other_stack(store: &StoreImage, loot: &Loot) -> Vec<Edit> {
     let Some(mut head) = loot.other.and_then(|other| store.head(other)) else {
         return Vec::new();

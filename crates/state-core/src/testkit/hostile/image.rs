@@ -39,7 +39,7 @@ impl StoreImage {
             .map(|(object, bytes)| (object.as_str(), bytes))
     }
 
-    /// The head of a stack, without any check of its origin.
+    /// The head of a stack, if it can be decoded. Its tag isn't checked, so the head may be forged.
     pub fn head(&self, lineage: Lineage) -> Option<Head> {
         let object = head_of(lineage);
         Head::decode(&object, self.get(&object)?).ok()

@@ -1,5 +1,5 @@
-//! Forged journals: frames are changed, and the chain, the fences and the head are recomputed. Only the tags of frames
-//! and head remain out of reach.
+//! Forged journals: a forgery changes frames, and recomputes the chain, the fences and the head. It can't compute the
+//! tags of frames and head, which need the data key.
 
 use super::frames::{fence, folder, frames};
 use super::image::head_of;
@@ -14,7 +14,7 @@ use crate::{
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What a forged frame shows as its tag.
+/// The tag that forged frames carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForgedTag {
     /// The tag of the original frame, which belongs to another chain.
@@ -44,7 +44,7 @@ pub(super) struct DraftFrame {
     nonce: Nonce,
     key: Option<KeyId>,
     tag: [u8; Tag::SHORT],
-    /// The chain of the stored frame.
+    /// The chain after the stored frame. The head refers to frames by this digest.
     chain: Digest,
     /// The segment, or the slot, that holds the frame.
     object: String,
@@ -69,7 +69,7 @@ impl DraftFrame {
     }
 }
 
-/// A key that repeats a tag without knowing the secret.
+/// A replacement of the data key: it returns a copied tag for all bytes, because the attacker doesn't know the key.
 #[derive(Debug)]
 struct CopiedTag {
     id: KeyId,
@@ -97,7 +97,7 @@ pub(super) struct StoredJournal {
 }
 
 impl StoredJournal {
-    /// Reads the journal as far as it can be followed.
+    /// Reads the journal: see [`frames`]. Returns `None` if the store contains no frame of it.
     pub(super) fn read(store: &StoreImage, lineage: Lineage) -> Option<Self> {
         let stored = frames(store, lineage);
         let (_, before, first) = stored.first()?;
@@ -117,7 +117,8 @@ impl StoredJournal {
         (0..self.frames.len()).filter(is_data).collect()
     }
 
-    /// The edits that turn the stored journal into this one; with `is_head_adapted`, the head names the new chain.
+    /// Returns the edits that turn the stored journal into this one. With `is_head_adapted`, the head is forged too,
+    /// and refers to the new chain.
     pub(super) fn edits(
         &self,
         store: &StoreImage,
@@ -144,7 +145,8 @@ impl StoredJournal {
         edits
     }
 
-    /// The objects of the journal, and for each chain of the stored journal the slot and the chain that replace it.
+    /// Encodes the journal. Returns its objects by path, and a map from the chain after each stored frame to the slot
+    /// and the chain of the frame in this journal.
     fn encode(
         &self,
         loot: &Loot,
@@ -196,17 +198,18 @@ impl StoredJournal {
     }
 }
 
-/// A frame with one more record: an entry that no holder of the key created.
+/// Returns a copy of a frame with another nonce, in which the last entry has the marker as its address: see
+/// [`replaced`].
 pub(super) fn planted(frame: &DraftFrame) -> DraftFrame {
     let mut forged = frame.clone();
     forged.nonce = Nonce::from_bytes([0x66; 16]);
-    // The marker has the form of any text of the payload, so the record stays one that readers know.
+    // The marker is a valid address and a valid user name, so readers can decode the record.
     forged.payload = replaced(&frame.payload);
     forged
 }
 
-/// A frame that is valid after the end of any update: it begins an update and marks the resources as unreliable, on
-/// behalf of the attacker.
+/// Returns a frame that can follow the end of any update: it repeats the last start of an update, and marks the stack
+/// as invalidated.
 pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
     let last = journal.data().pop()?;
     let records = |at: &usize| decode_records("frame", &journal.frames[*at].payload).unwrap_or_default();
@@ -225,18 +228,20 @@ pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
     })
 }
 
-/// The payload with the last address replaced by the attacker's.
+/// Returns the payload with the last address replaced by the marker.
 fn replaced(payload: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(payload);
     let member = "\"address\":\"";
     let Some(at) = text.rfind(member).map(|at| at + member.len()) else {
-        // No entry in this frame: the holder in the metadata of the update.
+        // The frame contains no entry. The marker replaces the user `tester` in the metadata of the update instead.
         return text.replace("\"tester\"", &format!("\"{MARKER}\"")).into_bytes();
     };
     let end = text[at..].find('"').map_or(text.len(), |length| at + length);
     format!("{}{MARKER}{}", &text[..at], &text[end..]).into_bytes()
 }
 
+/// Makes all bases and the watermark of a head refer to the forged journal. `ends` is the map that
+/// [`StoredJournal::encode`] returns. A watermark at a deleted frame is removed.
 fn adapt(head: &mut Head, ends: &BTreeMap<Digest, (Slot, Digest)>) {
     let adapt_base = |base: &mut Base| {
         if let Some((slot, chain)) = ends.get(&base.chain) {

@@ -1,4 +1,5 @@
-//! What an attacker has besides access to the store, and how forged content is recognized.
+//! The keys, names and old copies that an attacker has besides access to the store, and the text that identifies forged
+//! content.
 
 use super::image::StoreImage;
 use crate::sealing::StackKey;
@@ -6,19 +7,20 @@ use crate::{Lineage, StackName};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The text by which forged content is recognized.
+/// A text that forged content contains and that no client writes. A test fails if a client shows this text as content
+/// of the stack.
 pub const MARKER: &str = "mallory";
 
-/// What the attacker has besides access to the store.
+/// The keys, names and old copies that an attacker has besides access to the store.
 #[derive(Clone, Debug)]
 pub struct Loot {
     /// The stack under attack.
     pub lineage: Lineage,
-    /// A recipient of the attacker, in the form of a head.
+    /// A public key of the attacker, as the head stores recipients of the data key.
     pub recipient: String,
     /// Another stack of the same store, with the same recipients.
     pub other: Option<Lineage>,
-    /// The name of that stack.
+    /// The name of the stack `other`.
     pub other_name: Option<StackName>,
     /// Copies of the store at earlier moments, oldest first.
     pub earlier: Vec<StoreImage>,

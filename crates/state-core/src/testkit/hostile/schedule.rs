@@ -1,4 +1,5 @@
-//! The interventions to try: one before each request that can notice it, or random pairs.
+//! Selection of the interventions that a test tries: each forgery before each request that can detect it, or random
+//! pairs.
 //!
 //! ```
 //! use state_core::testkit::hostile::forgeries::{Loot, catalogue};
@@ -22,17 +23,17 @@ use crate::Entropy;
 use crate::testkit::clock::SeededEntropy;
 use std::sync::Arc;
 
-/// Every single intervention that a run with these requests can notice: the number of a request, and the index of a
-/// forgery.
+/// Returns every single intervention that a run with these requests can detect: the number of a request, and the index
+/// of a forgery in the catalogue.
 ///
-/// An edit of an object has the same effect before each request up to the next one for that object or its folder. So it
-/// is enough to edit an object right before the requests for it: that covers every moment of the run.
+/// Between two requests for an object or its folder, it makes no difference when the attacker edits the object. Edits
+/// right before the requests for the object therefore cover every moment of the run.
 pub fn singles(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
     singles_at((0..requests.len()).collect(), requests, catalogue)
 }
 
-/// As [`singles`], but only before the first one of consecutive requests of the same sort for the same kind of object:
-/// one moment instead of many for a journal that is read segment by segment.
+/// Like [`singles`], but of consecutive requests with the same verb and the same kind of object, only the first one
+/// gets interventions. A journal that is read segment by segment thus gets them once, not before every segment.
 pub fn singles_by_phase(requests: &[Request], catalogue: &[CatalogueEntry]) -> Vec<(usize, usize)> {
     let mut before = None;
     let mut phases = Vec::new();
@@ -70,13 +71,13 @@ fn singles_at(
     singles
 }
 
-/// Whether the result of a request can depend on the content of its object.
+/// Whether the result of a request can depend on the content of its object. Only that of a sync can't.
 fn is_noticed(request: &Request) -> bool {
     request.verb != Verb::Sync
 }
 
-/// Two random interventions in a run with about these requests: each the number of a request, and the choice of a
-/// forgery. The same seed gives the same pair.
+/// Returns two random interventions for a run with about these requests: each is the number of a request, and the
+/// `choice` for [`forgeries::choose`]. The same seed gives the same pair.
 pub fn pair(seed: u64, requests: &[Request]) -> Vec<(usize, u64)> {
     let entropy = SeededEntropy::new(seed);
     let draw = || {
@@ -94,7 +95,7 @@ pub fn pair(seed: u64, requests: &[Request]) -> Vec<(usize, u64)> {
     [one(), one()].into_iter().flatten().collect()
 }
 
-/// The interventions of a [`pair`].
+/// Returns the interventions of a [`pair`], for [`Attacker::plan`](super::Attacker::plan).
 pub fn plan(pair: &[(usize, u64)], catalogue: &Arc<Vec<CatalogueEntry>>) -> Vec<Intervention> {
     let intervention = |(at, choice): &(usize, u64)| {
         Intervention::on_request(*at, forgeries::any_of(Arc::clone(catalogue), *choice))

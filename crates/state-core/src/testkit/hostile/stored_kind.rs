@@ -10,11 +10,12 @@ pub enum StoredKind {
     Format,
     /// A pointer from a name to a stack.
     Name,
-    /// The document that says whose folder a folder is.
+    /// The document `meta.json`, which contains the lineage of the stack to which a folder belongs.
     Meta,
     /// The head of a stack.
     Head,
-    /// A lock file, a lease, or the clock of an object store. None of them carries authority.
+    /// A lock file, a lease, or the clock of an object store. Which state of a stack a client accepts doesn't depend on
+    /// their content.
     Lock,
     /// A segment or a slot of a journal, or several frames in one object.
     Journal,
@@ -46,8 +47,8 @@ impl StoredKind {
         Self::Outputs,
     ];
 
-    /// The kind of an object or of the objects in a folder, by its path from the root of the store; none for other
-    /// paths, such as temporary files.
+    /// Returns the kind of an object or of the objects in a folder, by its path from the root of the store; `None` for
+    /// other paths, such as temporary files.
     pub fn of(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').collect();
         let name = parts.last().copied().unwrap_or_default();
@@ -76,7 +77,7 @@ impl StoredKind {
     }
 }
 
-/// The stack whose folder contains a path.
+/// Returns the lineage of the stack whose folder contains a path.
 pub(super) fn lineage_of(path: &str) -> Option<Lineage> {
     let below = path
         .strip_prefix("stacks/")

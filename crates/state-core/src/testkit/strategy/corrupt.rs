@@ -230,6 +230,7 @@ fn picked(entries: &mut Vec<SharedEntry>, at: Index) -> (SharedEntry, usize) {
     (entries[position].clone(), position)
 }
 
+/// Appends the resource `corrupt.NAME` after a change.
 fn append(entries: &mut Vec<SharedEntry>, name: &str, change: impl FnOnce(&mut Entry)) {
     let mut entry = Entry::leaf(address(&format!("corrupt.{name}")), "kind");
     change(&mut entry);

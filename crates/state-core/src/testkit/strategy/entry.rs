@@ -38,6 +38,7 @@ struct Data {
     outputs: Option<(Properties, Vec<String>)>,
 }
 
+/// The boolean flags of an entry.
 #[derive(Clone, Debug)]
 struct Marks {
     protect: bool,
@@ -47,6 +48,7 @@ struct Marks {
     tainted: bool,
 }
 
+/// The remaining fields of an entry: errors, times, and fields of other tools.
 #[derive(Clone, Debug)]
 struct Rest {
     init_errors: Vec<String>,

@@ -38,6 +38,7 @@ struct Draft {
     uid: [u8; 12],
     group: Option<u8>,
     parent: Option<Index>,
+    /// Selects the provider; the flag is true if the reference contains the provider's id.
     provider: Option<(Index, bool)>,
     depends_on: Vec<Pick>,
     property_dependencies: BTreeMap<String, Vec<Pick>>,
@@ -46,6 +47,7 @@ struct Draft {
     content: Content,
 }
 
+/// A dependency that is not resolved yet: an entry of the list, or a group by its number.
 #[derive(Clone, Debug)]
 enum Pick {
     Entry(Index),
@@ -95,6 +97,7 @@ fn picks() -> impl Strategy<Value = Pick> {
     ]
 }
 
+/// A list under construction.
 #[derive(Default)]
 struct List {
     entries: Vec<SharedEntry>,
@@ -131,7 +134,7 @@ impl List {
         self.entries.push(entry.into());
     }
 
-    /// Returns an unused key: one with a new address, or another one of an existing address.
+    /// Returns an unused key for a draft: one with a new address or, for a twin, another key of an existing address.
     fn name(&self, draft: &Draft) -> (Address, Option<DeposedKey>) {
         let place = self.entries.len();
         let deposed_key = || DeposedKey::new(format!("d{place}")).ok();
@@ -155,12 +158,14 @@ impl List {
         Uid::from_bits(bits)
     }
 
+    /// Returns the address that a pick selects; `None` if the list is empty.
     fn pick(&self, pick: Index) -> Option<Address> {
         (!self.entries.is_empty()).then(|| pick.get(&self.entries).address.clone())
     }
 
     fn provider(&self, pick: Index, with_id: bool, content: &Content) -> Option<Provider> {
         let address = self.pick(pick)?;
+        // No rule checks the provider's id in a tombstone, because the provider may have been replaced since.
         let id = if content.is_pending_replacement() {
             Some("gone".to_owned())
         } else {

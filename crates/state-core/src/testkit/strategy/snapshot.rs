@@ -19,8 +19,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::collections::BTreeMap;
 
-/// Generates valid snapshots with up to `max` entries and all other fields, except for a continuation, which only
-/// checkpoints contain.
+/// Generates valid snapshots with up to `max` entries and all other fields, except for a program, and for a
+/// continuation, which only checkpoints contain.
 pub fn snapshots(max: usize) -> impl Strategy<Value = Snapshot> {
     let identity = (
         option::of(any::<[u8; 16]>().prop_map(Lineage::from_bits)),
