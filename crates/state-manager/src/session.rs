@@ -193,8 +193,8 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
-    /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as secret
-    /// now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
+    /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as
+    /// secret now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending. Also `Conflict` when the
@@ -215,8 +215,8 @@ impl Session {
     /// The revision that [`Session::undo`] restores: the parent of the current revision.
     ///
     /// # Errors
-    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed the
-    /// data key or the recipients.
+    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed
+    /// the data key or the recipients.
     pub async fn before_current(&self) -> Result<RevisionId> {
         edits::before_current(&self.locked.stack, &self.state()).await
     }

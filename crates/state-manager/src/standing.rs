@@ -36,8 +36,8 @@ pub struct Standing {
     pub regression: Option<String>,
 }
 
-/// Receives the [`Standing`] of every stack that a [`Stacks`](crate::Stacks) opens, whichever method opens it. A program
-/// that shows stacks to a person reports here, in one place, what its user must know about them.
+/// Receives the [`Standing`] of every stack that a [`Stacks`](crate::Stacks) opens, whichever method opens it. A
+/// program that shows stacks to a person reports here, in one place, what its user must know about them.
 pub trait OpeningObserver: fmt::Debug + Send + Sync {
     /// A stack was opened. Called each time, also for the other stack of a move.
     fn opened(&self, stack: &StackName, standing: &Standing);

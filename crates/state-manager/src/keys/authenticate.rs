@@ -1,6 +1,6 @@
 //! Turns stored heads and journals into values that the crate's logic accepts. No other module can make an
-//! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them authenticated
-//! here, and compares the result with what the client expects and remembers.
+//! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them
+//! authenticated here, and compares the result with what the client expects and remembers.
 //!
 //! ```text
 //!  backend ──► Head, JournalView ──open_head, open_journal──► OpenedHead, OpenedJournal ──► read::open
@@ -128,7 +128,8 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     let (key, unopened) = match head.key_id {
         None => (None, None),
         Some(id) => match wrapped::unwrap(stack, id).await {
-            // A client can read without the key. The pin decides whether this client must have the key.
+            // A client can read without the key. `pinned_key::require` refuses this for a client that had the key
+            // before.
             Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
             other => (Some(other?), None),
         },
@@ -137,7 +138,8 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         head.authenticate(&object, &**key)?;
         stack.keyring().note_authenticated();
     } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
-        // Also for a client without memory: an attacker exchanges the head between two reads of one command.
+        // This check also protects a client without known stacks against an attacker who exchanges the head between two
+        // reads of one command.
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
@@ -149,7 +151,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         (Some(_), None) => Proof::Unchecked,
     };
     let authentic = key.as_ref().map(|key| key.id());
-    // A key that this client made replaces one that met the expectations.
+    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
     if !authentic.is_some_and(|id| stack.keyring().has_made(id)) {
         stack
             .expectations()
@@ -161,7 +163,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     })
 }
 
-/// Authenticates head and frames of one moment, as the store returned them.
+/// Authenticates a head and a journal that the store returned together.
 pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     let JournalView { head, frames, tail } = view;
     let OpenedHead { head, key } = open_head(stack, head).await?;
@@ -187,7 +189,7 @@ pub(crate) struct OpenedJournal {
 }
 
 impl OpenedJournal {
-    /// The frames from the head's base on.
+    /// The frames at or after the start of the head's base, from which the current state is replayed.
     pub(crate) fn live(&self) -> &[Frame] {
         let before = self
             .frames
@@ -233,7 +235,8 @@ impl OpenedJournal {
         copy
     }
 
-    /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state there.
+    /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state
+    /// there.
     pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
         StackPosition {
             journal: Some((&self.head, &self.frames)),

@@ -1,8 +1,8 @@
 //! Settles interrupted moves whenever one of the two stacks is locked.
 //!
 //! The state of the other stack counts only if it is credible: authenticated as well as this stack, and not rolled back
-//! since this client last saw it. Otherwise the move stays unsettled, because a replayed or forged state would settle it
-//! wrongly, and its resources would be in neither stack.
+//! since this client last saw it. Otherwise the move stays unsettled, because a replayed or forged state would settle
+//! it wrongly, and its resources would be in neither stack.
 //!
 //! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
 //! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
@@ -195,8 +195,8 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
         return complete_arrival_at(&destination, *id).await.is_ok();
     }
     // The destination remembers the ids of its last mutations. A state without the id may be one from before the
-    // announcement, which an attacker has put back, so the move stays unconfirmed: that costs only a record. A withdrawal
-    // of a committed move isn't confirmed either: it would hide that the entries are in neither stack.
+    // announcement, which an attacker has put back, so the move stays unconfirmed: that costs only a record. A
+    // withdrawal of a committed move isn't confirmed either: it would hide that the entries are in neither stack.
     tip.state.lookup(*id) == Some(true)
 }
 

@@ -218,8 +218,8 @@ impl LockedStack {
         self.swap_head(&change).await.map(drop)
     }
 
-    /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so that
-    /// clients can distinguish the head from those of earlier sessions.
+    /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so
+    /// that clients can distinguish the head from those of earlier sessions.
     pub(super) fn watermark(&self) -> Option<Watermark> {
         watermark_at(self.published().1)
     }

@@ -33,7 +33,8 @@ pub(crate) async fn create(
         .refuse_creation(&format!("stack {}", name.short()))?;
     let (known, taken_by) = names::resolve(store, name).await?;
     if let Some(named) = taken_by {
-        // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was redirected.
+        // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was
+        // redirected.
         name_memory::check(store, name, Some(named.lineage())).await?;
         return Err(taken(named.name()));
     }
@@ -97,7 +98,8 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         return Err(Error::conflict(object, reason));
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
-    // even if a new stack has the name by then. `swap_head` signs the mark; `Writer::remove`, which follows, signs nothing.
+    // even if a new stack has the name by then. `swap_head` signs the mark; `Writer::remove`, which follows, signs
+    // nothing.
     let end = locked.watermark();
     let mark = |head: &mut Head| {
         head.removed = true;
