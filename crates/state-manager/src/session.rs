@@ -221,8 +221,8 @@ impl Session {
         edits::before_current(&self.locked.stack, &self.state()).await
     }
 
-    /// Reverts the current revision: restores the revision before it, as a new one on top. Undoing an undo therefore
-    /// redoes.
+    /// Reverts the current revision: restores the content of the revision before it, as a new revision on top. A second
+    /// undo therefore restores the content that the first undo reverted.
     ///
     /// # Errors
     /// As [`Session::before_current`] and [`Session::rollback`].
@@ -272,11 +272,12 @@ impl Session {
         moves::move_to(&self.locked, &destination.locked, request, plan).await
     }
 
-    /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack
-    /// settles all of its moves, as far as the other stacks can be read.
+    /// Settles a move whose resources wait at this stack, according to the state of its source. Taking the lock of a
+    /// stack settles all of its moves, as far as the other stacks can be read.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still commit
+    /// `NotFound` when no resources of this move wait here; `Locked` while another writer holds the source and may
+    /// still commit
     /// the move; `Integrity` when the resources no longer fit this stack; any error of reading the source. After an
     /// error the resources keep waiting.
     pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
@@ -288,7 +289,7 @@ impl Session {
     /// them.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Conflict` when the source can be read: then use
+    /// `NotFound` when no resources of this move wait here; `Conflict` when the source can be read: then use
     /// [`Session::settle_move`], which reads the outcome from the source.
     pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettlement> {
         settling::resolve_move(&self.locked, id, left).await

@@ -1,5 +1,5 @@
-//! What a client knows about a stack that it opened, beside the content: whether the content was authenticated, and
-//! whether the stack was rolled back.
+//! The standing of an opened stack: whether its content was authenticated, and whether the stack was rolled back since
+//! this client last saw it.
 
 use crate::keys::proof::Proof;
 use state_core::StackName;
@@ -10,7 +10,7 @@ use std::fmt;
 pub enum Authenticity {
     /// The stack has no data key: anyone who can write to the store can change the stack undetected.
     None,
-    /// No available identity opens the data key. Accidental damage would still have been detected.
+    /// No available identity opens the data key, so forged content isn't detected. Accidental damage is, by digests.
     Unchecked,
     /// Head and journal were authenticated with the data key.
     Checked,

@@ -53,9 +53,9 @@ const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
 
 /// The texts under which a store is remembered.
 ///
-/// A store in files has two: its path as it was named, and the path without symbolic links. Under the first one, the
-/// pins are still found after someone replaced the store, or a folder above it, by a symbolic link to another store.
-/// The second one is equal for all spellings of one store.
+/// A store in files has two texts: its path as the user named it, and the path without symbolic links. Under the first
+/// text, the pins are still found after an attacker replaced the store, or a folder above it, by a symbolic link to
+/// another store. The second text is equal for all spellings of one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     named: String,

@@ -12,8 +12,9 @@ use crate::read::stored;
 use state_core::history::HistoryPageRef;
 use state_core::{Error, Result, RevisionId, Serial};
 
-/// Describes a fork before the base; none if there is none, or if the journal itself shows whether it continues the
-/// pinned position. `serial` and `revision` are those of the state at the end of the journal.
+/// Describes a fork before the base. Returns none if there is no fork, if the pinned revision was collected, or if the
+/// journal itself shows whether it continues the pinned position. `serial` and `revision` are those of the state at the
+/// end of the journal.
 ///
 /// # Errors
 /// When the known stacks or the store can't be read.

@@ -239,7 +239,11 @@ pub(crate) async fn page(
     Ok(page)
 }
 
-/// The document of a revision.
+/// The document of a revision. If its page is damaged, the document is rebuilt from the journal.
+///
+/// # Errors
+/// `Collected` if the revision was collected, `NotFound` if it doesn't exist or was deleted, and `Corrupt` if its page
+/// is damaged and the journal is too.
 pub(crate) async fn document(
     stack: &StackContext,
     tip: &Tip,

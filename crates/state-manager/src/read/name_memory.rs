@@ -17,9 +17,9 @@
 //! position: an older head with another name proves nothing. The head of a plain stack has no tag and is accepted as it
 //! is.
 //!
-//! Another stack under the name of a sealed one is refused also if this client knows that stack: the client may have
-//! seen it under a name that means nothing, and would seal values for another group of recipients. The user accepts it
-//! once.
+//! Another stack under the name of a sealed stack is refused even if this client knows the other stack. The client may
+//! know it from an unimportant name, and under the present name the client would seal values for the wrong recipients.
+//! The user can accept the other stack explicitly.
 
 use crate::context::StoreContext;
 use crate::keys::proof::Proof;

@@ -162,9 +162,9 @@ impl StateEnd {
     }
 }
 
-/// The serial and the revision to compare and to remember when the journal isn't replayed: the remembered ones. The end
-/// of the journal and its chain detect every rollback that the serial would. On first contact the journal is replayed
-/// once.
+/// The serial and the revision to compare and to remember for a journal that isn't replayed. They are taken from the
+/// pin: the pinned end of the journal and its chain detect every rollback that the true serial would reveal. Without a
+/// pin, the journal is replayed once.
 async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<StateEnd> {
     let Some(known_stacks) = stack.known_stacks() else {
         return Ok(StateEnd::UNKNOWN);
@@ -200,8 +200,9 @@ async fn compare(
     Ok(standing)
 }
 
-/// Advances the pin, and reports a change of policy or recipients, for whose origin the journal is replayed unless
-/// `tip` is at hand. Returns a description of the regression if the stack was rolled back.
+/// Advances the pin, and reports a change of policy or recipients with the revisions that made it. If `tip` is none,
+/// the journal is replayed to find these revisions. Returns a description of the regression if the stack was rolled
+/// back.
 async fn advance(
     stack: &StackContext,
     journal: &OpenedJournal,

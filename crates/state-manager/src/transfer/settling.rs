@@ -203,10 +203,10 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
 /// Reads the other stack of a move.
 ///
 /// # Errors
-/// If its state isn't credible: see [`require_credible`].
+/// `Distrusted` if its state isn't credible (see [`require_credible`]) or was rolled back; any error of reading it.
 async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackContext, View)> {
     let (peer, opened) = open::sibling(&locked.stack, lineage).await?;
-    // This check precedes the read of the tip, which would remember a forged stack.
+    // This check precedes the read of the tip, which would pin a forged stack.
     require_credible(locked, &peer, opened.head.proof().into()).await?;
     let tip = view::tip(&peer).await?;
     require_credible(locked, &peer, tip.authenticity).await?;
@@ -216,8 +216,8 @@ async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackConte
     }
 }
 
-/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain one counts only if this
-/// client knows it as plain: anyone with write access can put a plain stack in the place of a sealed one.
+/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain stack is accepted only
+/// if this client remembers it as plain: anyone with write access can put a plain stack in the place of a sealed one.
 async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authenticity) -> Result<()> {
     let is_credible = match is {
         Authenticity::Checked => true,
@@ -231,6 +231,7 @@ async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authent
     Err(Error::distrusted(peer.object(), reason))
 }
 
+/// Whether this client remembers the stack, and has never seen a data key of it.
 async fn is_known_as_plain(stack: &StackContext) -> Result<bool> {
     let Some(known) = stack.known_stacks() else {
         return Ok(false);
@@ -272,6 +273,7 @@ fn has_departed(state: &State, id: MutationId) -> bool {
     state.departed().any(|leaving| leaving.id == id)
 }
 
+/// The move with this id whose entries wait at the stack.
 fn find(state: &State, id: MutationId) -> Result<MoveIn> {
     let found = state.incoming().find(|incoming| incoming.id == id);
     found

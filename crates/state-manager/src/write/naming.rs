@@ -45,7 +45,8 @@ pub(crate) async fn create(
     // The head is created before the name points to it: after a crash between the two an unnamed, empty stack is left,
     // never a name without a stack.
     store.backend().create_stack(&head).await?;
-    // Without a tag: the first session makes the key, and signs the pointer before the head names that key.
+    // The pointer has no tag yet: the first session makes the key, and signs the pointer before the head names that
+    // key.
     let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
     swap_pointer(store.backend(), known, pointer, None).await?;
     names::remember(store, name, Some(lineage)).await;
@@ -110,7 +111,7 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     locked.writer.remove(store.nonce()).await?;
     let lineage = locked.stack.lineage();
     let known = store.backend().read_name(name).await?;
-    // Otherwise another client has given the name to a new stack meanwhile.
+    // If the pointer leads to another stack, another client has given the name to a new stack meanwhile.
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
         swap_pointer(store.backend(), known, tombstone, locked.seal.key()).await?;
@@ -132,8 +133,8 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         name_memory::follow(store, to, None).await?;
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
-    // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
-    // reverts.
+    // takes the new name, (4) the old name's pointer becomes a tombstone, which records the rename. After a crash, the
+    // next lock holder finds the announcement in the head, and finishes or reverts the rename.
     let moving = PendingRename {
         name: to.clone(),
         nonce: store.nonce(),
