@@ -37,7 +37,7 @@ pub struct Standing {
 }
 
 /// Receives the [`Standing`] of every stack that a [`Stacks`](crate::Stacks) opens, whichever method opens it. A
-/// program that shows stacks to a person reports here, in one place, what its user must know about them.
+/// program implements this trait to warn its user about unauthenticated and rolled-back stacks in one place.
 pub trait OpeningObserver: fmt::Debug + Send + Sync {
     /// A stack was opened. Called each time, also for the other stack of a move.
     fn opened(&self, stack: &StackName, standing: &Standing);

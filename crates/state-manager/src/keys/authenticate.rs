@@ -128,8 +128,8 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     let (key, unopened) = match head.key_id {
         None => (None, None),
         Some(id) => match wrapped::unwrap(stack, id).await {
-            // A client can read without the key. `pinned_key::require` refuses this for a client that had the key
-            // before.
+            // A client can read without the key. `pinned_key::require` refuses this for a client that has identities
+            // and opened the key before.
             Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
             other => (Some(other?), None),
         },

@@ -41,6 +41,7 @@ struct StackContents {
     journal: OpenedJournal,
     /// Where the copied journal begins: the slot of its first frame, and the chain digest before that slot.
     before: Tail,
+    /// The digest of each stored object.
     objects: BTreeMap<ObjectName, Digest>,
 }
 
