@@ -82,7 +82,7 @@ pub(crate) async fn status(stack: &StackContext) -> Result<LockStatus> {
 /// Releases the writer lock that is held at the epoch `seen`. From then on, every write of its holder fails.
 pub(crate) async fn force_unlock(stack: &StackContext, seen: Epoch) -> Result<()> {
     let status = stack.backend().lock_status(stack.lineage()).await?;
-    // A lock that is free at this epoch has no holder to fence. Taking it would only raise the epoch once more.
+    // A lock that is free at this epoch has no holder that must be stopped. Taking the lock would only raise the epoch.
     if status.epoch == seen && status.holder.is_none() {
         return Ok(());
     }

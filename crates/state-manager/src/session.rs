@@ -57,7 +57,7 @@ impl Session {
         self.locked.seal.key().is_some()
     }
 
-    /// The fencing token of this lock.
+    /// The epoch of this lock. Each new lock holder gets a higher epoch, and the store refuses writes at a lower one.
     pub fn epoch(&self) -> Epoch {
         self.locked.writer.epoch()
     }
@@ -132,7 +132,8 @@ impl Session {
         edits::mark_reliable(&self.locked, request).await
     }
 
-    /// Records a result that was spooled to a file, as one revision.
+    /// Records, as one revision, a provider result that was saved in a spool file because the store was unavailable.
+    /// See [`Stacks::with_spool`](crate::Stacks::with_spool).
     ///
     /// # Errors
     /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and the file wasn't

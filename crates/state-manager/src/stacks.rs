@@ -376,7 +376,7 @@ impl Stacks {
     /// Replaces the state of a stack by an exported one, as a new revision.
     ///
     /// A document that was exported from this stack, edited or not, is accepted as long as no update ended since.
-    /// Unless `request.forced` is set, these documents are refused: a document with a lower serial than the current
+    /// If `request.forced` isn't set, these documents are refused: a document with a lower serial than the current
     /// revision, a document of another lineage or without one, and a document with pending operations that aren't
     /// pending in the stack. A forced import drops such operations. A stack without a current revision accepts any
     /// lineage and serial.

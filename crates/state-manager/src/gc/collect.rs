@@ -124,11 +124,11 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
 /// Drops the revisions that the retention doesn't keep. Deletes the items that an earlier run dropped, if their grace
 /// period has passed.
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
-    // This lock excludes imports. A snapshot that an import has stored, but no record names yet, would be deleted as
-    // unused.
+    // This lock excludes imports: the collection would delete a snapshot that an import has stored and that no record
+    // names yet.
     let _alone = locked.storing.write().await;
-    // This lock excludes checkpoints. A page that a checkpoint has stored, but the head doesn't name yet, would be
-    // deleted as unused.
+    // This lock excludes checkpoints: the collection would delete a history page that a checkpoint has stored and that
+    // the head doesn't name yet.
     let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;

@@ -55,7 +55,8 @@ impl<T> Deref for Authenticated<T> {
     }
 }
 
-/// A value with a MAC under the stack's data key, and that key. Code that signs or wraps takes this type.
+/// A value with a MAC under the stack's data key, and that key. Functions that sign or wrap with the key take this
+/// type, so they can't be called for a stack without a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed<T> {
     value: T,
@@ -256,8 +257,8 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
     open_journal(stack, view).await
 }
 
-/// Checks that each data frame from the base on is tagged with this key. Fences have no tag: see [`Frame::tagged`].
-/// Frames before the base are linked to the authenticated head by its chain digest.
+/// Checks that each data frame from the base on is tagged with this key. Fences, the first frames of each lock holder,
+/// have no tag: see [`Frame::tagged`]. Frames before the base are linked to the authenticated head by its chain digest.
 fn authenticate_frames(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
     // Frames before this slot were written while the stack had no key, so they have no tag.
     let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);

@@ -1,4 +1,5 @@
-//! The position of a stack at one moment, and its comparison with the position that a client pinned.
+//! The position of a stack at one moment, and its comparison with the position that a client pinned. The journal is a
+//! chain of frames, and a slot is the position of a frame in the journal.
 
 use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingPin, StackPin};

@@ -67,7 +67,8 @@ pub(crate) async fn advance_pin(
     {
         return Ok(PinComparison::RolledBack(regression));
     }
-    // A position that wasn't authenticated isn't remembered: a forged one would make this client refuse the true one.
+    // A position that wasn't authenticated isn't pinned. After a forged position, this client would refuse the true
+    // stack as rolled back.
     let Some(now) = point.to_pin(before.as_ref()) else {
         return Ok(PinComparison::Advanced);
     };

@@ -113,7 +113,8 @@ pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view
         Some(lineage) => known.seen(lineage).await?,
         None => None,
     };
-    // Name and stack are forgotten first: otherwise `require` would refuse a stack that was replaced.
+    // Name and stack are forgotten before the call of `require`, which refuses a stack that replaced the remembered
+    // one.
     known.remember_name(name, None).await;
     if let Some(lineage) = lineage {
         known.remember(lineage, None).await;
