@@ -36,8 +36,8 @@ pub(crate) struct StoreContext {
     /// Receives the [`Standing`](crate::standing::Standing) of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
-    /// How long an operation that takes the writer lock itself, such as a move, waits while another writer holds the
-    /// lock. Without a timeout, the operation fails at once.
+    /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
+    /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
 }
 

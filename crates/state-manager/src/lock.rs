@@ -53,8 +53,8 @@ pub(crate) async fn lock_within(
     }
 }
 
-/// Takes the writer lock for an operation that takes the lock itself instead of using a session of the caller. Waits as
-/// long as the store's lock timeout allows. The error `Locked` names the stack.
+/// Takes the writer lock for an operation that doesn't use a session of the caller. Waits as long as the store's lock
+/// timeout allows. The error `Locked` names the stack.
 pub(crate) async fn lock_patiently(stack: &StackContext, operation: &str) -> Result<LockedStack> {
     let locked = match stack.store().lock_timeout {
         Some(limit) => lock_within(stack, operation, limit).await,

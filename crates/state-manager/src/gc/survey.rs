@@ -165,9 +165,9 @@ impl Survey {
     }
 
     /// The latest slot, at or before `limit`, at which the journal can be cut, and the chain digest before that slot.
-    /// The journal can be cut at a base, which has a snapshot. It can also be cut at a fence (the first frame of each
-    /// lock holder), for which a snapshot can be made. Without either, the result is the present beginning of the
-    /// history.
+    /// The journal can be cut at a base, which has a snapshot. It can also be cut at a fence (a frame without records
+    /// that begins a segment of the journal), for which a snapshot can be made. Without either, the result is the
+    /// present beginning of the history.
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));

@@ -257,8 +257,9 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
     open_journal(stack, view).await
 }
 
-/// Checks that each data frame from the base on is tagged with this key. Fences, the first frames of each lock holder,
-/// have no tag: see [`Frame::tagged`]. Frames before the base are linked to the authenticated head by its chain digest.
+/// Checks that each data frame from the base on is tagged with this key. Fences, the frames without records that begin
+/// the segments of the journal, have no tag: see [`Frame::tagged`]. Frames before the base are linked to the
+/// authenticated head by its chain digest.
 fn authenticate_frames(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
     // Frames before this slot were written while the stack had no key, so they have no tag.
     let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);

@@ -1,6 +1,6 @@
 //! Checks the data key of a head against this client's pin ([`StackPin`]: what this client remembers of the stack). The
 //! head must name the pinned key, or a key that the pinned key endorses directly or through the keys in between. If no
-//! key is pinned, the head must name a first key that this client made.
+//! key is pinned, a client that seals values accepts only a first key that it made itself.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;

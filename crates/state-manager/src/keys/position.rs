@@ -7,8 +7,8 @@ use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind};
 use state_core::{Digest, Epoch, Head, RevisionId, Serial, Slot, State};
 
-/// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. The data key
-/// authenticates all of them except the epoch.
+/// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. On a sealed
+/// stack, the data key authenticates all of them except the epoch.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
     pub(crate) proof: Proof,
@@ -62,7 +62,7 @@ impl StackPosition<'_> {
         }
     }
 
-    /// Returns the pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    /// Returns the pin for this position, based on the previous pin; none for a sealed stack whose key can't be opened.
     pub(crate) fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
         let before = before.cloned().unwrap_or_default();
         let key = match self.proof {

@@ -11,7 +11,8 @@ use state_core::{Error, Head, KeyId, Result, RevisionId, Serial};
 
 /// The position of a stack compared with the pinned one.
 pub(crate) enum PinComparison {
-    /// No rollback was detected. The position is pinned now, if it was authenticated and this client has known stacks.
+    /// No rollback was detected. The position is pinned now. It isn't pinned if this client has no known stacks, or
+    /// can't open the key of a sealed stack.
     Advanced,
     /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
     RolledBack(String),
@@ -67,8 +68,8 @@ pub(crate) async fn advance_pin(
     {
         return Ok(PinComparison::RolledBack(regression));
     }
-    // A position that wasn't authenticated isn't pinned. After a forged position, this client would refuse the true
-    // stack as rolled back.
+    // The position of a sealed stack whose key can't be opened isn't pinned: after a forged position, this client would
+    // refuse the true stack as rolled back.
     let Some(now) = point.to_pin(before.as_ref()) else {
         return Ok(PinComparison::Advanced);
     };
