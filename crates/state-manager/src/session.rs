@@ -278,9 +278,8 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` when no resources of this move wait here; `Locked` while another writer holds the source and may
-    /// still commit
-    /// the move; `Integrity` when the resources no longer fit this stack; any error of reading the source. After an
-    /// error the resources keep waiting.
+    /// still commit the move; `Integrity` when the resources no longer fit this stack; any error of reading the source.
+    /// After an error the resources keep waiting.
     pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
         settling::settle_move(&self.locked, id).await
     }

@@ -10,7 +10,8 @@ use std::fmt;
 pub enum Authenticity {
     /// The stack has no data key: anyone who can write to the store can change the stack undetected.
     None,
-    /// No available identity opens the data key, so forged content isn't detected. Accidental damage is, by digests.
+    /// No available identity opens the data key, so forged content isn't detected. Digests still detect accidental
+    /// damage.
     Unchecked,
     /// Head and journal were authenticated with the data key.
     Checked,
