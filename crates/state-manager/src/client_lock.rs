@@ -1,9 +1,10 @@
-//! Client locks: locks that outlive a process, for an operator's freeze or for a client of a server.
+//! Client locks: locks that outlive the process that set them, for an operator's freeze of a stack or for the remote
+//! client of a server.
 //!
-//! A client lock is a durable record in the head. It is an agreement between people and programs, and doesn't fence: a
-//! writer still needs the writer lock and its epoch, and gets them only while no other client's lock holds (is set and
-//! hasn't expired). Only the holder of the writer lock sets or clears a client lock, so no client lock appears or
-//! disappears during an update.
+//! A client lock is a durable record in the [`Head`], the one mutable document of a stack. The lock *holds* while it is
+//! set and hasn't expired. Another client doesn't get the writer lock while a client lock holds. This is an agreement
+//! between clients: the store doesn't enforce it. Only the holder of the writer lock sets or clears a client lock, so
+//! no client lock appears or disappears during an update.
 //!
 //! # Expiry
 //! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock
@@ -44,7 +45,10 @@ pub(crate) fn gate(stack: &StackContext, head: &Authenticated<Head>) -> Result<(
     }
 }
 
-/// The client lock of the head, if it has this id.
+/// Returns the client lock in the head.
+///
+/// # Errors
+/// `Conflict` if no client lock is set, or if the lock in the head has another id.
 pub(crate) fn require(stack: &StackContext, head: &Authenticated<Head>, id: &str) -> Result<ClientLock> {
     let object = format!("client lock {id} of {}", stack.object());
     match &head.client_lock {

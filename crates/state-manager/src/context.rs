@@ -25,17 +25,19 @@ pub(crate) struct StoreContext {
     pub(crate) client_lock: Option<Arc<str>>,
     /// Provider of the stacks' data keys. Without one, sealed values stay sealed.
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
-    /// Memory of the stacks that this client has seen. Without one, an exchanged stack isn't detected.
+    /// Memory of the stacks that this client has seen. Without one, this client doesn't detect that a stack was rolled
+    /// back or replaced by another.
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
     /// Folder for provider results that can't be recorded. Without one, they aren't saved.
     pub(crate) spool: Option<Arc<Path>>,
     /// Provider of crypters. Without one, a stack's crypter uses its data key.
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
     pub(crate) expectations: Arc<Expectations>,
-    /// Receives the standing of each stack that is opened.
+    /// Receives the [`Standing`](crate::standing::Standing) of each stack that is opened.
     pub(crate) observer: Option<Arc<dyn OpeningObserver>>,
     pub(crate) page_limits: PageLimits,
-    /// How long an operation that locks a stack by itself waits for the lock; none for not at all.
+    /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
+    /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
 }
 
@@ -179,7 +181,8 @@ impl StackContext {
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,
     opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
-    /// The keys with which this client replaced the stack's key. They are expected wherever the replaced one was.
+    /// The data keys with which this client replaced the stack's key. [`Expectations`] accept them like the key that
+    /// they replaced.
     made: Arc<Mutex<BTreeSet<KeyId>>>,
     /// Whether a head of the stack was authenticated with one of its keys.
     is_authenticated: Arc<AtomicBool>,
@@ -200,7 +203,8 @@ impl Keyring {
         self.is_authenticated.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again.
+    /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again, so
+    /// a head that names no key is then refused as forged.
     pub(crate) fn has_authenticated(&self) -> bool {
         self.is_authenticated.load(Ordering::Relaxed)
     }
@@ -221,13 +225,13 @@ impl Keyring {
         opened.insert(key.id(), Arc::clone(key));
     }
 
-    /// Keeps the key with which this client replaced an expected key.
+    /// Remembers a data key with which this client replaced the stack's key.
     pub(crate) fn keep_made(&self, key: &Arc<dyn StackKey>) {
         self.keep(key);
         self.made().insert(key.id());
     }
 
-    /// Whether this client made the key.
+    /// Whether this client replaced the stack's key with this one.
     pub(crate) fn has_made(&self, id: KeyId) -> bool {
         self.made().contains(&id)
     }

@@ -1,4 +1,5 @@
-//! Expectations of a stack by a caller without known stacks, such as a CI job whose home folder is new for each run.
+//! The key and the revision that a caller expects of a stack. They serve callers that keep no
+//! [`KnownStacks`](crate::KnownStacks) between runs, such as a CI job whose home folder is new for each run.
 
 use state_core::{Error, KeyId, Result, RevisionId};
 

@@ -12,14 +12,15 @@ use std::sync::Arc;
 pub struct UpdateRequest {
     /// The kind of the update.
     pub kind: UpdateKind,
-    /// The name of the program that the update applies, empty for a program without a name; none for an update that
-    /// applies no program. The stack belongs to that program from then on.
+    /// The name of the program that the update applies, to which the stack belongs from then on. Empty for a program
+    /// without a name; none for an update that applies no program.
     pub program: Option<String>,
     /// The reason for the update, for people who read the history.
     pub message: String,
     /// Further context to record, such as a commit or a CI run.
     pub environment: BTreeMap<String, String>,
-    /// Whether to skip the checks that a user may override, such as the check of a rollback against moves.
+    /// Whether to skip the checks that a user may override, such as the check that refuses a rollback to a revision
+    /// from before a move of resources between stacks.
     pub forced: bool,
 }
 
@@ -54,7 +55,8 @@ pub struct Intent {
     pub target: EntryKey,
     /// The planned resource; none for deletions.
     pub entry: Option<Entry>,
-    /// Whether a create or import takes the place of a live resource, which becomes deposed when the step succeeds.
+    /// Whether a create or import takes the place of a live resource. When the step succeeds, the old resource becomes
+    /// deposed: it stays in the state under its address and a [`DeposedKey`] until it is deleted.
     pub replaces: bool,
     /// Whether a deletion precedes a replacement: the resource stays in the state, marked as pending replacement.
     pub tombstone: bool,

@@ -1,4 +1,6 @@
-//! Data keys: stored wrapped, used to seal values and to authenticate heads, journals and documents.
+//! Data keys. A stack's data key seals values, and authenticates heads, journals and documents. The store contains the
+//! key only wrapped, that is encrypted for its recipients. A *pin* is what this client remembers of a stack that it
+//! read before ([`KnownStacks`](crate::KnownStacks)).
 //!
 //! | file | purpose |
 //! |---|---|
@@ -7,7 +9,7 @@
 //! | `proof` | how a client knows who wrote a value |
 //! | `pinned_key` | compares the key of a head with the pin of this client |
 //! | `position` | the position of a stack, compared with a pinned one |
-//! | `trust` | compares a stack with the pin of this client, and moves the pin |
+//! | `trust` | compares a stack with the pin of this client, and updates the pin |
 //! | `sealing` | seals the values of a locked stack |
 //! | `reveal` | opens sealed values |
 //! | `rotation` | changes keys and recipients |

@@ -1,8 +1,9 @@
 //! A client's memory of each stack, with which it detects a store that was exchanged, forged or rolled back.
 //!
-//! age doesn't authenticate who wrapped a data key, and a store that was restored to an earlier state is consistent in
-//! itself: only a client that saw the later state can detect it. Therefore a client pins each stack to the first key
-//! that it saw, follows a new key only if the previous one endorses it, and remembers the end of the journal.
+//! age, the format of the key files, doesn't authenticate who wrapped a data key. A store that was restored to an
+//! earlier state is consistent in itself, so only a client that saw a later state detects the rollback. Therefore a
+//! client pins each stack to the first key that it saw, follows a new key only if the previous one endorses it, and
+//! remembers the end of the journal.
 //!
 //! ```text
 //!           first contact            later
@@ -13,7 +14,8 @@
 //!  policy   is remembered            a change is authentic, and is reported once
 //!  name     its stack is remembered  the same stack, until that stack was removed or renamed
 //! ```
-//! Recipients are remembered as the policy is. Nothing is remembered of a sealed stack whose key can't be opened.
+//! The watermark is the last frame of the journal when a session closed it. Recipients are remembered as the policy is.
+//! Nothing is remembered of a sealed stack whose key can't be opened.
 
 #[cfg(feature = "fs")]
 mod file;
@@ -59,14 +61,15 @@ pub struct StackPin {
     /// Policy and recipients in the head that was last authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealing: Option<SealingPin>,
-    /// The serial at which a change of policy or recipients could not be reported; `sealing` is the one from before it.
+    /// Set while a change of policy or recipients couldn't be reported yet: the serial at which this client last saw
+    /// the stack before the change. `sealing` then keeps the policy and the recipients from before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreported_since: Option<Serial>,
     /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<OutputsPin>,
-    /// Keys that this client made for the stack while the stack had none. One of them may be in use without being
-    /// pinned, after a crash.
+    /// Keys that this client made for the stack while the stack had none. After a crash of this client, the stack may
+    /// use one of them although `key` is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announced: Vec<KeyId>,
     /// Whether this client created the stack, and nothing was written to it since.
@@ -209,7 +212,7 @@ impl ListChange {
 impl fmt::Display for SealingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts: Vec<String> = Vec::new();
-        // Stated once: the revisions belong to the change as a whole.
+        // The origin is printed once, in the first part: its revisions belong to the change as a whole.
         let mut origin = self.origin();
         for (name, change) in [
             ("recipients", &self.recipients),
@@ -241,8 +244,8 @@ pub struct OutputsPin {
 }
 
 impl StackPin {
-    /// A pin of a new stack, which has a policy and no key yet. A stack with the policy `plaintext` never gets one, so
-    /// nothing shows who wrote to it.
+    /// A pin of a new stack, which has a policy and no key yet. With the policy `plaintext` the stack never gets a key.
+    /// Content of unknown origin is normal there, so the pin isn't marked as empty.
     pub(crate) fn created(policy: SealingPolicy) -> Self {
         Self {
             empty: policy != SealingPolicy::Plaintext,

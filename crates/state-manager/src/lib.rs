@@ -11,6 +11,8 @@
 //!  Stack::tip ──► read/tip: journal ──keys/authenticate──► read/replay ──► State
 //! ```
 //!
+//! `docs/architecture.md` defines the terms: frame, slot, head, base, floor, epoch, revision.
+//!
 //! # Map of the crate
 //! A module imports only from rows below its own.
 //!

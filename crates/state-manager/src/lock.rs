@@ -28,7 +28,7 @@ pub(crate) async fn lock(
     Ok(locked)
 }
 
-/// Takes the writer lock, and waits for its holder up to `limit`.
+/// Takes the writer lock. Waits up to `limit` while another writer holds the lock.
 pub(crate) async fn lock_within(
     stack: &StackContext,
     operation: &str,
@@ -38,7 +38,7 @@ pub(crate) async fn lock_within(
     let until = clock.elapsed().saturating_add(limit);
     let mut pause = FIRST_PAUSE;
     loop {
-        // Waiting helps only against `Locked`. Any other error would only be reported later.
+        // Only a held lock is worth another attempt: waiting resolves no other error.
         let refused = match lock(stack, operation, None).await {
             Err(refused @ Error::Locked { .. }) => refused,
             other => return other,
@@ -53,8 +53,8 @@ pub(crate) async fn lock_within(
     }
 }
 
-/// Takes the writer lock for an operation that locks the stack by itself: waits as long as the store's lock timeout
-/// allows. The error names the stack.
+/// Takes the writer lock for an operation that doesn't use a session of the caller. Waits as long as the store's lock
+/// timeout allows. The error `Locked` names the stack.
 pub(crate) async fn lock_patiently(stack: &StackContext, operation: &str) -> Result<LockedStack> {
     let locked = match stack.store().lock_timeout {
         Some(limit) => lock_within(stack, operation, limit).await,
@@ -79,10 +79,10 @@ pub(crate) async fn status(stack: &StackContext) -> Result<LockStatus> {
     })
 }
 
-/// Releases the writer lock that is held at the epoch `seen`, and fences its holder.
+/// Releases the writer lock that is held at the epoch `seen`. From then on, every write of its holder fails.
 pub(crate) async fn force_unlock(stack: &StackContext, seen: Epoch) -> Result<()> {
     let status = stack.backend().lock_status(stack.lineage()).await?;
-    // A lock that is free at this epoch has no holder to fence. Taking it would only raise the epoch once more.
+    // A lock that is free at this epoch has no holder that must be stopped. Taking the lock would only raise the epoch.
     if status.epoch == seen && status.holder.is_none() {
         return Ok(());
     }

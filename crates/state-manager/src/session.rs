@@ -57,7 +57,7 @@ impl Session {
         self.locked.seal.key().is_some()
     }
 
-    /// The fencing token of this lock.
+    /// The epoch of this lock. Each new lock holder gets a higher epoch, and the store refuses writes at a lower one.
     pub fn epoch(&self) -> Epoch {
         self.locked.writer.epoch()
     }
@@ -132,7 +132,8 @@ impl Session {
         edits::mark_reliable(&self.locked, request).await
     }
 
-    /// Records a result that was spooled to a file, as one revision.
+    /// Records, as one revision, a provider result that was saved in a spool file because the store was unavailable.
+    /// See [`Stacks::with_spool`](crate::Stacks::with_spool).
     ///
     /// # Errors
     /// `Conflict` when the result belongs to another stack; `Distrusted` when the stack is sealed and the file wasn't
@@ -193,8 +194,8 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
-    /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as secret
-    /// now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
+    /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as
+    /// secret now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
     ///
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending. Also `Conflict` when the
@@ -215,14 +216,14 @@ impl Session {
     /// The revision that [`Session::undo`] restores: the parent of the current revision.
     ///
     /// # Errors
-    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed the
-    /// data key or the recipients.
+    /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed
+    /// the data key or the recipients.
     pub async fn before_current(&self) -> Result<RevisionId> {
         edits::before_current(&self.locked.stack, &self.state()).await
     }
 
-    /// Reverts the current revision: restores the revision before it, as a new one on top. Undoing an undo therefore
-    /// redoes.
+    /// Reverts the current revision: restores the content of the revision before it, as a new revision on top. A second
+    /// undo therefore restores the content that the first undo reverted.
     ///
     /// # Errors
     /// As [`Session::before_current`] and [`Session::rollback`].
@@ -272,13 +273,13 @@ impl Session {
         moves::move_to(&self.locked, &destination.locked, request, plan).await
     }
 
-    /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack
-    /// settles all of its moves, as far as the other stacks can be read.
+    /// Settles a move whose resources wait at this stack, according to the state of its source. Taking the lock of a
+    /// stack settles all of its moves, as far as the other stacks can be read.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still commit
-    /// the move; `Integrity` when the resources no longer fit this stack; any error of reading the source. After an
-    /// error the resources keep waiting.
+    /// `NotFound` when no resources of this move wait here; `Locked` while another writer holds the source and may
+    /// still commit the move; `Integrity` when the resources no longer fit this stack; any error of reading the source.
+    /// After an error the resources keep waiting.
     pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
         settling::settle_move(&self.locked, id).await
     }
@@ -288,7 +289,7 @@ impl Session {
     /// them.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Conflict` when the source can be read: then use
+    /// `NotFound` when no resources of this move wait here; `Conflict` when the source can be read: then use
     /// [`Session::settle_move`], which reads the outcome from the source.
     pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettlement> {
         settling::resolve_move(&self.locked, id, left).await

@@ -49,8 +49,8 @@ impl Stack {
         self.context.lineage()
     }
 
-    /// Acts from now on as the holder of the client lock with this id: [`Stack::lock`] then fails unless that lock
-    /// holds.
+    /// Acts from now on as the holder of the client lock with this id. [`Stack::lock`] then fails if that lock was
+    /// released or has expired.
     #[must_use]
     pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
         self.context.set_client_lock_id(Some(id.into()));
@@ -256,17 +256,18 @@ impl Stack {
     /// moves from and to other stacks as far as those stacks can be read.
     ///
     /// # Errors
-    /// `Locked` names the holder of the writer lock or of a client lock; `Conflict` when the caller's own client lock
-    /// was released or has expired.
+    /// `Locked` when another writer or another client's lock holds the stack: the error names the holder. `Conflict`
+    /// when the caller's own client lock was released or has expired. `Distrusted` when the stack was rolled back since
+    /// this client last saw it. `Sealed` when no available identity opens the stack's data key.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         lock::lock(&self.context, operation, None).await.map(Session::of)
     }
 
-    /// Takes the writer lock, and waits for its holder up to `limit`. Retries after 50 ms, then after twice the
-    /// previous pause, up to one second. A limit of zero makes one attempt, as [`Stack::lock`] does.
+    /// Takes the writer lock. Waits up to `limit` while another writer holds the lock: retries after 50 ms, then after
+    /// twice the previous pause, up to one second. A limit of zero makes one attempt, as [`Stack::lock`] does.
     ///
     /// # Errors
-    /// `Locked` names the holder at the last attempt. Every other error is returned at once.
+    /// `Locked`, with the holder at the last attempt, when the limit has passed. Every other error is returned at once.
     ///
     /// # Cancellation
     /// Dropping the future leaves no lock that would block other clients.
@@ -275,7 +276,7 @@ impl Stack {
         locked.map(Session::of)
     }
 
-    /// Takes the writer lock away from the holder at the epoch `seen`, and fences that holder.
+    /// Takes the writer lock away from the holder at the epoch `seen`. From then on, every write of that holder fails.
     ///
     /// # Errors
     /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
@@ -285,8 +286,8 @@ impl Stack {
         locked.map(Session::of)
     }
 
-    /// Releases the writer lock that is held at the epoch `seen`, and fences its holder. Succeeds without effect if the
-    /// lock is free at that epoch.
+    /// Releases the writer lock that is held at the epoch `seen`. From then on, every write of its holder fails.
+    /// Succeeds without effect if the lock is free at that epoch.
     ///
     /// # Errors
     /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
@@ -324,7 +325,7 @@ impl Stack {
         lock::free_client_lock(&self.context, operation, id).await
     }
 
-    /// The policy by which the stack's values are stored.
+    /// The sealing policy: which values of the stack are stored encrypted.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -396,16 +397,18 @@ impl Stack {
         rotation::add_output_recipients(&self.context, operation, more).await
     }
 
-    /// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
+    /// Gives the stack a new data key, and seals its current state with this key. A stack without a data key gets its
+    /// first one.
     ///
     /// Earlier revisions are not changed: identities that could open them still can. [`RekeyReport::older`] lists
     /// these revisions.
     ///
     /// # Errors
-    /// `Sealed` when the old key can't be opened, or there are no recipients for the new one; `Locked` while another
-    /// writer or client lock holds the stack. Then nothing has changed, with one exception: if another writer takes the
-    /// lock right after the key was changed, `Locked` is returned, and only the revision that records the change is
-    /// missing.
+    /// `Sealed` when the old key can't be opened, or there are no recipients for the new one; `Conflict` when the
+    /// policy would be `plaintext`; `Unsupported` when the history is to be forgotten in a store that can't delete;
+    /// `Locked` while another writer or client lock holds the stack. Then nothing has changed, with one exception: if
+    /// another writer takes the lock right after the key was changed, `Locked` is returned, and only the revision that
+    /// records the change is missing.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.

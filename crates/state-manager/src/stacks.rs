@@ -108,8 +108,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since this
-    /// client last saw it is refused.
+    /// The same store with a memory of known stacks. A stack that was replaced or forged since this client last saw it
+    /// is refused. A stack that was rolled back can be read, but neither locked nor copied.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
@@ -147,8 +147,8 @@ impl Stacks {
         self
     }
 
-    /// The same store with a time limit for locks: an operation that locks a stack by itself, such as [`Stack::rekey`],
-    /// waits so long for the present lock holder. Default: it doesn't wait.
+    /// The same store with a time limit for locks: an operation that takes the writer lock itself, such as
+    /// [`Stack::rekey`], waits up to this limit while another writer holds the lock. Default: it doesn't wait.
     #[must_use]
     pub const fn with_lock_timeout(mut self, limit: Duration) -> Self {
         self.context.lock_timeout = Some(limit);
@@ -248,7 +248,8 @@ impl Stacks {
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Sealed` when no available identity opens the document; `Distrusted`
-    /// when the document is sealed with another key than the one that this client saw before, or is older.
+    /// when the document is sealed with another key than the document that this client last read, or is older, or when
+    /// the name leads to another stack.
     pub async fn published_outputs(&self, name: &StackName) -> Result<Option<PublishedOutputs>> {
         outputs::published_outputs(&self.context, name).await
     }
@@ -375,7 +376,7 @@ impl Stacks {
     /// Replaces the state of a stack by an exported one, as a new revision.
     ///
     /// A document that was exported from this stack, edited or not, is accepted as long as no update ended since.
-    /// Unless `request.forced` is set, these documents are refused: a document with a lower serial than the current
+    /// If `request.forced` isn't set, these documents are refused: a document with a lower serial than the current
     /// revision, a document of another lineage or without one, and a document with pending operations that aren't
     /// pending in the stack. A forced import drops such operations. A stack without a current revision accepts any
     /// lineage and serial.

@@ -1,5 +1,5 @@
-//! What a client knows about a stack that it opened, beside the content: whether the content was authenticated, and
-//! whether the stack was rolled back.
+//! The standing of an opened stack: whether its content was authenticated, and whether the stack was rolled back since
+//! this client last saw it.
 
 use crate::keys::proof::Proof;
 use state_core::StackName;
@@ -10,7 +10,8 @@ use std::fmt;
 pub enum Authenticity {
     /// The stack has no data key: anyone who can write to the store can change the stack undetected.
     None,
-    /// No available identity opens the data key. Accidental damage would still have been detected.
+    /// No available identity opens the data key, so forged content isn't detected. Digests still detect accidental
+    /// damage.
     Unchecked,
     /// Head and journal were authenticated with the data key.
     Checked,
@@ -36,8 +37,8 @@ pub struct Standing {
     pub regression: Option<String>,
 }
 
-/// Receives the [`Standing`] of every stack that a [`Stacks`](crate::Stacks) opens, whichever method opens it. A program
-/// that shows stacks to a person reports here, in one place, what its user must know about them.
+/// Receives the [`Standing`] of every stack that a [`Stacks`](crate::Stacks) opens, whichever method opens it. A
+/// program implements this trait to warn its user about unauthenticated and rolled-back stacks in one place.
 pub trait OpeningObserver: fmt::Debug + Send + Sync {
     /// A stack was opened. Called each time, also for the other stack of a move.
     fn opened(&self, stack: &StackName, standing: &Standing);

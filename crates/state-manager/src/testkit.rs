@@ -164,6 +164,7 @@ fn same(left: &Snapshot, right: &Snapshot) -> bool {
     bare(left) == bare(right)
 }
 
+/// Passes if the rule is kept, and otherwise fails with this description of the violation.
 fn ensure(kept: bool, otherwise: &str) -> Verdict {
     if kept {
         Ok(())

@@ -76,8 +76,8 @@ impl Update {
         steps::refresh(&self.locked, target, entry).await
     }
 
-    /// Removes an entry that is pending replacement: its object was deleted, and its replacement was not created yet.
-    /// Call this when the replacement is no longer wanted.
+    /// Removes an entry that is pending replacement: the real resource was deleted, and its replacement was not created
+    /// yet. Call this when the replacement is no longer wanted.
     ///
     /// # Errors
     /// `Integrity` when the entry isn't pending replacement.

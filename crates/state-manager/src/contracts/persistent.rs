@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// when they are done. (Tools that record each step use [`Session`] instead.)
 ///
 /// Persisting needs the writer lock: either the one that [`StateManager::lock`] took, or one that is taken and released
-/// for the call. A persist fails if the stack's current revision isn't the one that this manager last read or wrote:
-/// another client has then persisted in the meantime.
+/// for the call. A persist fails with `Conflict` if another client changed the stack after this manager last read or
+/// wrote the current revision, and the two snapshots differ.
 ///
 /// ```
 /// use state_core::persistent::{Persister, Refresher, Transient};
@@ -39,13 +39,14 @@ pub struct StateManager {
     stack: Stack,
     request: UpdateRequest,
     memory: Mutex<Memory>,
+    /// The session that [`StateManager::lock`] opened; none while this manager doesn't hold the lock.
     held: tokio::sync::Mutex<Option<Session>>,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
     transient: Option<Snapshot>,
-    /// The revision that the store held when it was last read or written.
+    /// The current revision of the stack when this manager last read or wrote the stack.
     known: Option<CurrentRevision>,
 }
 
@@ -75,7 +76,7 @@ impl StateManager {
     /// Takes the stack's writer lock and keeps it. Doesn't wait. Pass the returned epoch to [`StateManager::unlock`].
     ///
     /// # Errors
-    /// `Locked` names the holder, which may be this manager.
+    /// `Locked` if the lock is held. The error names the holder, which may be this manager.
     pub async fn lock(&self, operation: &str) -> Result<Epoch> {
         let mut held = self.held.lock().await;
         let session = self.stack.lock(operation).await?;
@@ -122,14 +123,18 @@ impl StateManager {
         session
             .import_onto(request, snapshot.clone(), expected.as_ref())
             .await?;
-        // The new revision is read back to learn its id. If this fails, the next persist finds it by comparing content.
+        // The new revision is read back to learn its id. If this read fails, `known` is outdated. The next persist then
+        // calls `adopt`, which compares the contents and recognizes this manager's own revision.
         let stored = self.stack.current_revision().await?;
         self.memory().known = stored;
         Ok(())
     }
 
-    /// Handles a revision that another client persisted. If its content equals the snapshot, nothing is left to do: the
-    /// revision may even be this manager's own, whose reply was lost.
+    /// Handles a current revision other than the known one. If its content equals the snapshot, the revision becomes
+    /// the known one: it may be this manager's own revision, whose reply was lost.
+    ///
+    /// # Errors
+    /// `Conflict` if the contents differ.
     async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
         let theirs = self.stack.current_revision().await?;
         if let Some(theirs) = theirs

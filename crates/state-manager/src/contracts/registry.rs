@@ -130,8 +130,9 @@ impl BackendRegistry {
     /// Opens the requested store.
     ///
     /// # Errors
-    /// `Unsupported` for a scheme that this build doesn't include, `Invalid` for a scheme that isn't registered and
-    /// for a configuration that doesn't match the schema; any error of the backend.
+    /// `Unsupported` for a scheme whose feature this build doesn't include. `Invalid` for a URL that can't be parsed,
+    /// for any other scheme that isn't registered, and for a configuration that doesn't match the schema. Any error of
+    /// the backend.
     pub fn open(&self, store: &StoreRequest, opening: Opening) -> Result<Arc<dyn Backend>> {
         let url = StoreUrl::parse(&store.url)?;
         let kind = self
@@ -148,7 +149,8 @@ impl BackendRegistry {
     /// The configuration values that a URL contains, by field: its location and its parameters.
     ///
     /// # Errors
-    /// As [`BackendRegistry::open`], for the URL alone.
+    /// `Unsupported` for a scheme whose feature this build doesn't include. `Invalid` for a URL that can't be parsed,
+    /// and for any other scheme that isn't registered.
     pub fn configured(&self, url: &str) -> Result<BTreeMap<String, String>> {
         let url = StoreUrl::parse(url)?;
         let kind = self

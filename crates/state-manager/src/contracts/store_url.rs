@@ -53,7 +53,8 @@ impl StoreUrl {
         })
     }
 
-    /// The configuration values in the URL: its parameters, and its location as the values of the fields in `location`.
+    /// The configuration values in the URL, as pairs of field and value. The URL's location is split at `/` into the
+    /// fields that `location` lists, and the last field takes the rest. Each parameter is a value by itself.
     pub(crate) fn field_values(self, location: &[String]) -> Result<Vec<(String, String)>> {
         let object = format!("backend {}://", self.scheme);
         if location.is_empty() && !self.location.is_empty() {
@@ -97,7 +98,8 @@ pub(crate) fn without_userinfo(url: &str) -> Cow<'_, str> {
     }
 }
 
-/// A parameter of a URL, without the user name and password of a URL or an address in its value.
+/// Removes user name and password from a parameter of a URL whose value is a URL or an address itself: everything
+/// before the last `@` of the value, except its scheme. A value without `@` is returned unchanged.
 pub(crate) fn parameter_without_userinfo(parameter: &str) -> Cow<'_, str> {
     let decoded = parameter
         .split_once('=')
@@ -149,6 +151,7 @@ mod tests {
     use super::{StoreUrl, file_url, without_userinfo};
     use proptest::prelude::*;
 
+    /// The configuration values in a URL for a backend whose location has these fields.
     fn given(url: &str, location: &[&str]) -> Result<Vec<(String, String)>, String> {
         let location: Vec<String> = location.iter().map(|&name| name.to_owned()).collect();
         let parsed = StoreUrl::parse(url).and_then(|url| url.field_values(&location));

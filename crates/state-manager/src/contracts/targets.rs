@@ -57,7 +57,8 @@ impl SnapshotPersister for Update {
     }
 }
 
-/// The lock of a stack whose resources are being changed, and the update that marks the stack as unreliable.
+/// The lock of a stack whose resources are being changed, and the update that marks the stored snapshot as unreliable
+/// until [`SnapshotMutation::end`] replaces it.
 #[derive(Debug)]
 pub(crate) struct WholeMutation {
     /// The lock and the open update; none when the mutation has ended.

@@ -3,16 +3,16 @@
 //! ```text
 //!  revisions    1    2    3    4    5    6 ◄ current      retention keeps 4 and later
 //!  journal    ──┼────┼────┼─┬──┼────┼────┤
-//!                           └ floor: the latest slot at or before revision 4 at which the journal can be cut. A full
-//!                             snapshot of that slot is written if there is none yet.
+//!                           └ floor: the latest slot (position of a frame in the journal) at or before revision 4 at
+//!                             which the journal can be cut. A full snapshot of that slot is written if there is none.
 //! ```
 //!
 //! To drop a revision is to hide it from readers. The objects that only dropped revisions use are deleted later.
 //!
 //! One run has two phases. First it deletes the items that an earlier run dropped, if the grace period has passed. Then
-//! it swaps the head for one with a higher floor: from then on no reader sees older revisions, and readers that began
-//! before have the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a
-//! deleted one, and the next run deletes the rest.
+//! it replaces the head, the one mutable document of a stack, by a head with a higher floor. From then on no reader
+//! sees revisions below the floor, and readers that began before have the grace period to finish. A deletion may be
+//! interrupted anywhere: no remaining object refers to a deleted one, and the next run deletes the rest.
 //!
 //! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
 //! the floor each time and postpone the deletion forever.
@@ -124,11 +124,11 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
 /// Drops the revisions that the retention doesn't keep. Deletes the items that an earlier run dropped, if their grace
 /// period has passed.
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
-    // This lock excludes imports. A snapshot that an import has stored, but no record names yet, would be deleted as
-    // unused.
+    // This lock excludes imports: the collection would delete a snapshot that an import has stored and that no record
+    // names yet.
     let _alone = locked.storing.write().await;
-    // This lock excludes checkpoints. A page that a checkpoint has stored, but the head doesn't name yet, would be
-    // deleted as unused.
+    // This lock excludes checkpoints: the collection would delete a history page that a checkpoint has stored and that
+    // the head doesn't name yet.
     let _paging = locked.history.begin().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
@@ -136,8 +136,8 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     let plan = Plan::new(stack, &survey, retention, &now).await?;
     let before = &survey.tip.head.history;
     if plan.earlier.iter().any(is_page) {
-        // A swap of the head whose answer was lost could still take effect and name one of these pages. After the
-        // following swap it can't, because it expects a head that is no longer stored.
+        // A head swap whose answer was lost could still take effect and name one of these pages. After the following
+        // swap, such a late swap fails, because it expects a head that is no longer stored.
         locked
             .swap_head(&|head| session_history::require(&stack.object(), head, before))
             .await?;
@@ -166,8 +166,8 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
     Ok(plan.report)
 }
 
-/// The time for measuring a grace period: that of the store if it has a clock, because clients' clocks differ.
-/// Otherwise that of this client.
+/// The present time, from which grace periods are measured. A store with a clock gives this time, because the clocks of
+/// clients differ. For any other store, this client's clock gives it.
 async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     if let Some(store) = stack.backend().extensions().remote
         && let Ok(time) = jiff::Timestamp::from_millisecond(store.time(stack.lineage()).await?)
@@ -202,7 +202,8 @@ fn is_page(item: &StoredItem) -> bool {
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
     let names: Vec<StoredItemName> = stored_items.iter().map(|item| item.name.clone()).collect();
-    // Each call checks the epoch in the head first, so a fenced collector deletes at most the rest of one chunk.
+    // Each call checks the epoch in the head first. A collector that lost its lock to another writer therefore deletes
+    // at most the rest of one chunk.
     for chunk in names.chunks(CHUNK) {
         writer.delete(chunk).await?;
     }
@@ -235,7 +236,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reports the oldest of the revisions that `floor` doesn't hide, and their number.
+    /// Adds to the report the oldest revision that `floor` doesn't hide, and the number of all such revisions.
     fn keep(&mut self, survey: &Survey, floor: &HistoryFloor) {
         let mut left = survey.documents.iter().map(|document| &document.revision);
         let mut left = left.by_ref().filter(|revision| !floor.hides(revision.serial()));

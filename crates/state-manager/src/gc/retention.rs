@@ -97,6 +97,7 @@ mod tests {
         Timestamp::new(format!("2026-01-01T{hour:02}:00:00Z"))
     }
 
+    /// [`oldest_kept`] at 10:00, for revisions that were made at these hours. `keep_for` is a number of hours.
     fn kept(hours: &[Option<u32>], current: Option<usize>, keep_for: u64, keep_last: usize) -> usize {
         let made: Vec<_> = hours.iter().map(|hour| hour.map(at)).collect();
         let made: Vec<_> = made.iter().map(Option::as_ref).collect();

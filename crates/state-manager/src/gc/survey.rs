@@ -1,4 +1,5 @@
-//! Reads a whole history, finds where it can be cut, and determines which stored items a cut makes unused.
+//! Reads a whole history, finds where it can be cut, and determines which stored items a cut makes unused. The
+//! collection in `collect` carries out the cut.
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
@@ -27,10 +28,12 @@ pub(super) struct Survey {
     pub(super) documents: Vec<Authenticated<RevisionDocument>>,
     /// The pages of the history, each with all revisions on it, also those that were deleted by hand.
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
-    /// The bases from the floor on that the head or an authenticated frame names, by the slot at which replay begins.
+    /// The bases (snapshots from which the journal can be replayed) at or after the floor that the head or an
+    /// authenticated frame names, by the slot at which replay begins.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to: the frame's slot, the snapshot, and the detached revision whose
-    /// content the snapshot is. `None` if replay resets the state to the snapshot.
+    /// The stored snapshots that frames refer to, each with the slot of the frame. The last field is the detached
+    /// revision (stored without becoming the current one) whose content the snapshot is. It is `None` if replay resets
+    /// the state to the snapshot.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
@@ -52,7 +55,8 @@ pub(super) struct HistoryCut {
 }
 
 impl HistoryCut {
-    /// The cut that an earlier collection made. Its dropped revisions are left empty: they are no longer known.
+    /// Returns the cut that an earlier collection made, from the head's record of it. `dropped` is empty, because the
+    /// record doesn't list the dropped revisions.
     pub(super) fn again(made: &Collection) -> Self {
         Self {
             start: made.base.start,
@@ -161,8 +165,9 @@ impl Survey {
     }
 
     /// The latest slot, at or before `limit`, at which the journal can be cut, and the chain digest before that slot.
-    /// The journal can be cut at a base, which has a snapshot, and at a fence, for which a snapshot can be made. If
-    /// there is neither, the result is the present beginning of the history.
+    /// The journal can be cut at a base, which has a snapshot. It can also be cut at a fence (a frame without records
+    /// that begins a segment of the journal), for which a snapshot can be made. Without either, the result is the
+    /// present beginning of the history.
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
@@ -253,7 +258,8 @@ impl Survey {
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
         let is_unused = |item: &StoredItem| match &item.name {
-            // Of the journal, the backend lists only the parts before the cut, without those that fencing needs.
+            // The backend lists only parts of the journal that lie before the cut, and leaves out the parts that keep
+            // former writers fenced. So all listed parts are unused.
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(name @ ObjectName::HistoryPage { .. }) => {
                 !self.kept_pages(cut).any(|page| page.object() == *name)

@@ -1,6 +1,6 @@
 //! Turns stored heads and journals into values that the crate's logic accepts. No other module can make an
-//! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them authenticated
-//! here, and compares the result with what the client expects and remembers.
+//! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them
+//! authenticated here, and compares the result with what the client expects and remembers.
 //!
 //! ```text
 //!  backend ──► Head, JournalView ──open_head, open_journal──► OpenedHead, OpenedJournal ──► read::open
@@ -55,7 +55,8 @@ impl<T> Deref for Authenticated<T> {
     }
 }
 
-/// A value with a MAC under the stack's data key, and that key. Code that signs or wraps takes this type.
+/// A value with a MAC under the stack's data key, and that key. Functions that sign or wrap with the key take this
+/// type, so they can't be called for a stack without a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed<T> {
     value: T,
@@ -128,7 +129,8 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     let (key, unopened) = match head.key_id {
         None => (None, None),
         Some(id) => match wrapped::unwrap(stack, id).await {
-            // A client can read without the key. The pin decides whether this client must have the key.
+            // A client can read without the key. `pinned_key::require` refuses this for a client that has identities
+            // and opened the key before.
             Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
             other => (Some(other?), None),
         },
@@ -137,7 +139,8 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         head.authenticate(&object, &**key)?;
         stack.keyring().note_authenticated();
     } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
-        // Also for a client without memory: an attacker exchanges the head between two reads of one command.
+        // This check also protects a client without known stacks against an attacker who exchanges the head between two
+        // reads of one command.
         let reason =
             "it was sealed when this client read it first, and its head now states that it is plaintext";
         return Err(Error::distrusted(stack.object(), reason));
@@ -149,7 +152,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         (Some(_), None) => Proof::Unchecked,
     };
     let authentic = key.as_ref().map(|key| key.id());
-    // A key that this client made replaces one that met the expectations.
+    // A key that this client made by a rotation isn't listed in the expectations. The key that it replaced met them.
     if !authentic.is_some_and(|id| stack.keyring().has_made(id)) {
         stack
             .expectations()
@@ -161,7 +164,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     })
 }
 
-/// Authenticates head and frames of one moment, as the store returned them.
+/// Authenticates a head and a journal that the store returned together.
 pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     let JournalView { head, frames, tail } = view;
     let OpenedHead { head, key } = open_head(stack, head).await?;
@@ -187,7 +190,7 @@ pub(crate) struct OpenedJournal {
 }
 
 impl OpenedJournal {
-    /// The frames from the head's base on.
+    /// The frames at or after the start of the head's base, from which the current state is replayed.
     pub(crate) fn live(&self) -> &[Frame] {
         let before = self
             .frames
@@ -233,7 +236,8 @@ impl OpenedJournal {
         copy
     }
 
-    /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state there.
+    /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state
+    /// there.
     pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
         StackPosition {
             journal: Some((&self.head, &self.frames)),
@@ -253,8 +257,9 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
     open_journal(stack, view).await
 }
 
-/// Checks that each data frame from the base on is tagged with this key. Fences have no tag: see [`Frame::tagged`].
-/// Frames before the base are linked to the authenticated head by its chain digest.
+/// Checks that each data frame from the base on is tagged with this key. Fences, the frames without records that begin
+/// the segments of the journal, have no tag: see [`Frame::tagged`]. Frames before the base are linked to the
+/// authenticated head by its chain digest.
 fn authenticate_frames(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
     // Frames before this slot were written while the stack had no key, so they have no tag.
     let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);

@@ -1,5 +1,6 @@
-//! Checks the data key of a head against this client's pin: it must be the pinned key, be endorsed by it, or be the
-//! first key, made by this client.
+//! Checks the data key of a head against this client's pin ([`StackPin`]: what this client remembers of the stack). The
+//! head must name the pinned key, or a key that the pinned key endorses directly or through the keys in between. If no
+//! key is pinned, a client that seals values accepts only a first key that it made itself.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
@@ -12,14 +13,15 @@ use state_core::{Error, Head, KeyId, Result};
 const MOST_NAMED: usize = 8;
 
 /// Checks the epoch, the policy and the data key of a head against the pin. `key` is the head's key, if this client can
-/// open it, and `unopened` the reason if it can't. A client without any identity may read on when the endorsement can't be verified: it sees no sealed value,
-/// remembers nothing and signs nothing.
+/// open it, and `unopened` the reason if it can't. A client without any identity may read on when it can't verify the
+/// endorsement: it sees no sealed value, remembers nothing and signs nothing.
 ///
 /// # Errors
 /// `Distrusted` in these cases:
 /// - the epoch is further ahead of the pinned one than takeovers can have raised it
 /// - no key is pinned, the head names none, and the policy differs from the pinned policy
-/// - no key is pinned, the stack was to be sealed, and the head names a key that this client didn't make
+/// - no key is pinned, the pinned policy seals values, this client has identities, and the head names a key that this
+///   client didn't make
 /// - a key is pinned, and the head names none
 /// - the head names another key, and this client can't verify that the pinned key endorses it
 /// - this client has identities, opened the pinned key before, and can't open the head's key
@@ -84,7 +86,7 @@ pub(crate) async fn require(
 
 /// Checks a stack that had no data key when this client last saw it. Nothing endorses the first key of a stack, and
 /// anyone with write access can wrap a key of their own to the client's recipient. So only a key that this client made
-/// is accepted without a question. A stack with the policy `plaintext` has no secrets that a foreign key would expose.
+/// is accepted. A stack with the policy `plaintext` has no secrets that a foreign key would expose.
 fn require_first_key(stack: &StackContext, head: &Head, pin: &StackPin) -> Result<()> {
     let Some(sealing) = &pin.sealing else {
         return Ok(());
@@ -109,7 +111,7 @@ fn require_first_key(stack: &StackContext, head: &Head, pin: &StackPin) -> Resul
     Err(distrusted(stack, reason))
 }
 
-/// Checks the policy of a stack without a data key. It changes only when the stack gets a key.
+/// Checks the policy of a stack without a data key. The policy changes only when the stack gets a key.
 fn require_policy(stack: &StackContext, head: &Head, was: SealingPolicy) -> Result<()> {
     let is = head.policy;
     if was == is {
@@ -136,10 +138,11 @@ enum Endorsement {
     Verified,
     /// One of the keys in between can't be opened with any available identity.
     Unknown,
-    /// A link is missing, or was not made with the key before it.
+    /// The head contains no endorsement of one of the keys, or the endorsement wasn't made with the key before.
     Missing,
 }
 
+/// Follows the endorsements in the head from the pinned key to the key in use.
 async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyId) -> Result<Endorsement> {
     let Some(keys) = &head.keys else {
         return Ok(Endorsement::Missing);

@@ -1,4 +1,5 @@
-//! The position of a stack at one moment, and its comparison with the position that a client pinned.
+//! The position of a stack at one moment, and its comparison with the position that a client pinned. The journal is a
+//! chain of frames, and a slot is the position of a frame in the journal.
 
 use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingPin, StackPin};
@@ -6,8 +7,8 @@ use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind};
 use state_core::{Digest, Epoch, Head, RevisionId, Serial, Slot, State};
 
-/// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. Only the last
-/// three are authenticated.
+/// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. On a sealed
+/// stack, the data key authenticates all of them except the epoch.
 #[derive(Debug)]
 pub(crate) struct StackPosition<'a> {
     pub(crate) proof: Proof,
@@ -17,7 +18,7 @@ pub(crate) struct StackPosition<'a> {
     pub(crate) serial: Serial,
     /// The current revision of the state at this position.
     pub(crate) revision: Option<RevisionId>,
-    /// The slot of the watermark in the head.
+    /// The slot of the watermark in the head: the last frame when a session closed the journal.
     pub(crate) closed: Option<Slot>,
     pub(crate) tail: Tail,
     /// The head, and the journal from its base on; none if only the end of the journal is known.
@@ -61,7 +62,7 @@ impl StackPosition<'_> {
         }
     }
 
-    /// Returns the pin for this position, based on the previous pin; none for a position that wasn't authenticated.
+    /// Returns the pin for this position, based on the previous pin; none for a sealed stack whose key can't be opened.
     pub(crate) fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
         let before = before.cloned().unwrap_or_default();
         let key = match self.proof {
@@ -103,8 +104,9 @@ impl StackPosition<'_> {
             .or_else(|| self.foreign_content(before))
     }
 
-    /// Describes an older head with a newer journal. The head's tag covers the watermark, and each session moves it
-    /// forward. The tag doesn't cover the epoch.
+    /// Describes a store that combines an older head with a newer journal. Each session moves the watermark forward.
+    /// The head's tag covers the watermark and not the epoch, so an attacker could raise the epoch of the older head,
+    /// but not its watermark.
     fn older_head(&self, before: &StackPin) -> Option<String> {
         (self.closed < before.closed).then(|| {
             "the store was rolled back: its head is older than the head that this client last saw".to_owned()
@@ -123,7 +125,7 @@ impl StackPosition<'_> {
     }
 
     /// Describes content without a signature in a stack that this client created and didn't write to yet. The first
-    /// session would sign it.
+    /// session of this client would sign the foreign content.
     fn foreign_content(&self, before: &StackPin) -> Option<String> {
         let is_signed = matches!(self.proof, Proof::Mac(_));
         (before.empty && !is_signed && !self.is_empty()).then(|| {

@@ -18,8 +18,8 @@ pub(crate) async fn reveal(
 ) -> Result<Snapshot> {
     let known = wrapped::keys_of(head);
     if known.is_empty() {
-        // The stack never had a key, so no value is sealed, even if one looks sealed. Returning here saves a pass over
-        // the state.
+        // The stack never had a key, so no value is sealed, even if some value looks sealed. Returning here saves a
+        // pass over the state.
         return Ok(snapshot);
     }
     let (found, same) = compute(move || {
@@ -48,6 +48,9 @@ pub(crate) async fn reveal(
 }
 
 /// Returns a crypter that seals single values with the key in use.
+///
+/// # Errors
+/// `Sealed` if the stack has no data key, or if no available identity opens the key.
 pub(crate) fn crypter(stack: &StackContext, opened: OpenedJournal) -> Result<Arc<dyn Crypter>> {
     let missing = |reason: &str| Error::sealed(stack.object(), reason);
     let Some(key) = opened.key else {

@@ -61,7 +61,8 @@ pub struct RekeyReport {
     pub older: Vec<RevisionId>,
 }
 
-/// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
+/// Gives the stack a new data key, and seals its current state with this key. A stack without a data key gets its first
+/// one.
 pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey) -> Result<RekeyReport> {
     let provider = require_provider(stack)?;
     let locked = lock::lock_patiently(stack, operation).await?;
@@ -107,7 +108,7 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     announce(locked, request.message).await?;
     // The queue is ended first: a frame tagged with the old key must not follow the head swap.
     let tail = locked.end_queue().await?;
-    // A base can start only at a segment, so the new base needs a rotation.
+    // A base can start only at the beginning of a segment of the journal, so the writer starts a new segment for it.
     let after = writer.rotate(tail, stack.nonce()).await?;
     let snapshot = resealed(stack, &locked.state(), locked.seal.shared_key(), &key, policy).await?;
     let snapshot = Arc::new(snapshot);
@@ -140,7 +141,8 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
         });
         Ok(())
     };
-    // Before the head names the key: a client that reads the name in between finds a tag under either key.
+    // The pointer gets its tags before the head names the new key. A client that reads the name between the two steps
+    // then finds a tag under the key that the head names.
     locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
     trust::remember_sealing(stack, &opened.head).await;
@@ -203,6 +205,7 @@ async fn change_recipients(locked: &LockedStack, message: String, change: HeadCh
     swapped.and(ended).map(drop)
 }
 
+/// The state as a snapshot in which the values are sealed with the new key instead of the old one.
 async fn resealed(
     stack: &StackContext,
     state: &State,
@@ -229,8 +232,8 @@ fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     stack.keyring().provider().ok_or_else(missing)
 }
 
-/// Wraps the stack's data key to more recipients, under `name` if one is given, and makes a revision that records them.
-/// Sealed values are not sealed again. Returns all recipients of the key.
+/// Wraps the stack's data key to more recipients, and makes a revision that records them. If `name` is given, the head
+/// stores it for each of them. Sealed values are not sealed again. Returns all recipients of the key.
 pub(crate) async fn add_recipients(
     stack: &StackContext,
     operation: &str,

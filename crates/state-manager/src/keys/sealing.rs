@@ -1,4 +1,5 @@
-//! Sealing of values in a locked stack.
+//! Seals the values of a locked stack before they are recorded. Without a key, a session refuses to record a value that
+//! the stack's policy requires to be sealed.
 
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
@@ -7,7 +8,7 @@ use state_core::{Entry, Error, Json, Properties, Result, SharedEntry, Snapshot, 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Policy and key of a session. Cheap to clone; callers seal in their own tasks.
+/// Policy and key of a session. Cheap to clone, so that each caller can seal values in its own task.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSealer {
     policy: SealingPolicy,
@@ -108,7 +109,8 @@ impl SessionSealer {
     }
 }
 
-/// Refuses an entry with a value that is sealed with some key: the stack has no key, so the value could never be opened.
+/// Refuses an entry with a value that is sealed with some key: the stack has no key, so the value could never be
+/// opened.
 fn require_unsealed(entry: &Entry) -> Result<()> {
     let sides = [&entry.inputs, &entry.outputs].into_iter().flatten();
     let values = sides.map(Properties::json).chain(entry.extensions.values());
@@ -161,7 +163,7 @@ mod tests {
     use state_core::{Entry, Error, Json, KeyId, Properties, Result, SharedEntry, Snapshot};
     use std::sync::Arc;
 
-    /// Marks entries as sealed with its name instead of encrypting them.
+    /// A key that writes its label into an entry instead of encrypting the entry.
     #[derive(Debug)]
     struct LabelKey(&'static str, TagKey);
 

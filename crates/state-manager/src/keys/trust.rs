@@ -1,5 +1,6 @@
-//! Compares the position of a stack with this client's pin, and moves the pin forward. Only authenticated fields decide
-//! whether a store is newer than the pin: the serial, the watermark and the chain of the journal.
+//! Compares the position of a stack with this client's pin ([`StackPin`]: what the client remembers of the stack), and
+//! updates the pin. Only authenticated fields decide whether a store is newer than the pin: the serial, the watermark
+//! and the chain of the journal.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
@@ -10,11 +11,12 @@ use state_core::{Error, Head, KeyId, Result, RevisionId, Serial};
 
 /// The position of a stack compared with the pinned one.
 pub(crate) enum PinComparison {
-    /// The position is not before the pinned one, and is pinned now.
+    /// No rollback was detected. The position is pinned now. It isn't pinned if this client has no known stacks, or
+    /// can't open the key of a sealed stack.
     Advanced,
     /// The stack was rolled back; the description says how. The pin stays at the highest position that was seen.
     RolledBack(String),
-    /// A holder of the key changed policy or recipients. The position is pinned when the change is reported.
+    /// A holder of the key changed policy or recipients. [`UnreportedChange::report`] pins the position.
     Changed(Box<UnreportedChange>),
 }
 
@@ -24,7 +26,9 @@ pub(crate) struct UnreportedChange {
     pub(crate) change: SealingChange,
     /// The serial at which this client last saw the stack before the change.
     pub(crate) since: Serial,
+    /// The policy and the recipients before the change.
     was: SealingPin,
+    /// The pin for the position after the change.
     now: StackPin,
 }
 
@@ -43,8 +47,8 @@ impl UnreportedChange {
     }
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. `serial` and `revision` are those
-/// of the state at the end of the journal.
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. `serial` and `revision` are
+/// those of the state at the end of the journal.
 ///
 /// # Errors
 /// When the known stacks can't be read.
@@ -64,7 +68,8 @@ pub(crate) async fn advance_pin(
     {
         return Ok(PinComparison::RolledBack(regression));
     }
-    // A position that wasn't authenticated isn't remembered: a forged one would make this client refuse the true one.
+    // The position of a sealed stack whose key can't be opened isn't pinned: after a forged position, this client would
+    // refuse the true stack as rolled back.
     let Some(now) = point.to_pin(before.as_ref()) else {
         return Ok(PinComparison::Advanced);
     };
@@ -89,7 +94,8 @@ pub(crate) async fn advance_pin(
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
     change_pin(stack, |before| {
         let mut now = point.to_pin(before)?;
-        // A change that wasn't shown when the session began is still to be reported.
+        // A change that wasn't shown when the session began is still to be reported, so the pin keeps the policy and
+        // the recipients from before the change.
         if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
             now.sealing.clone_from(&before.sealing);
             now.unreported_since = before.unreported_since;
@@ -107,7 +113,8 @@ pub(crate) async fn remember_sealing(stack: &StackContext, head: &Authenticated<
     };
     change_pin(stack, |before| {
         let before = before?.clone();
-        // Otherwise a change by another user that wasn't shown yet would never be.
+        // The present head also contains changes by other users. If one of them wasn't shown yet, pinning this head
+        // would hide the change from the next report.
         let sealing = match before.unreported_since {
             Some(_) => before.sealing,
             None => Some(SealingPin::of(head)),
@@ -121,8 +128,8 @@ pub(crate) async fn remember_sealing(stack: &StackContext, head: &Authenticated<
     .await;
 }
 
-/// Pins the id of a first key before the head names it: after a crash between the two, this client recognises its own
-/// key and still refuses a foreign one.
+/// Pins the id of a first key before the head names the key. If this client crashes after the head swap and before it
+/// pins the new head, it still recognises its own key and refuses a foreign one.
 pub(crate) async fn announce_key(stack: &StackContext, key: KeyId) {
     change_pin(stack, |before| {
         let mut pin = before?.clone();
@@ -132,7 +139,7 @@ pub(crate) async fn announce_key(stack: &StackContext, key: KeyId) {
     .await;
 }
 
-/// Notes that this client is about to write to a stack without giving it a key.
+/// Notes in the pin that the stack is no longer empty: this client is about to write to it without giving it a key.
 pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     change_pin(stack, |before| {
         Some(StackPin {
@@ -143,7 +150,8 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
-/// Replaces the pin of a stack, unless `change` returns none.
+/// Replaces the pin of a stack by the result of `change`. Does nothing if `change` returns none, or if the known stacks
+/// are missing or unreadable.
 async fn change_pin(stack: &StackContext, change: impl FnOnce(Option<&StackPin>) -> Option<StackPin> + Send) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await

@@ -17,6 +17,9 @@ async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
 }
 
 /// The key with this id, unwrapped from one of the files that contain it.
+///
+/// # Errors
+/// `Sealed` if this client has no identity, or if none of its identities opens one of these files.
 pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn StackKey>> {
     if let Some(key) = stack.keyring().known(id) {
         return Ok(key);
@@ -26,7 +29,7 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
         return Err(Error::sealed(stack.object(), reason));
     };
     let mut copies = Vec::new();
-    // All copies are tried: each file is wrapped to other recipients.
+    // All files of the key are tried, because they are wrapped to different recipients.
     for (number, _) in files(stack).await?.iter().filter(|(_, of)| *of == id) {
         let name = ObjectName::Key { number: *number, id };
         copies.push(stack.backend().read(stack.lineage(), &name).await?.to_vec());
@@ -36,13 +39,14 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
     Ok(key)
 }
 
-/// All keys that a stack has had, as its head names them. A key file that is not of one of them is never opened.
+/// All keys that a stack has had, as its head names them. A file of any other key is never opened.
 pub(crate) fn keys_of(head: &Head) -> Vec<KeyId> {
     let earlier = head.keys.iter().flat_map(|keys| &keys.succession);
     earlier.map(|link| link.old).chain(head.key_id).collect()
 }
 
-/// The one of these keys whose id begins with these hexadecimal digits; none if it isn't among them or can't be opened.
+/// The key in `ids` whose id begins with these hexadecimal digits, unwrapped; none if `ids` contains no such key, or if
+/// no available identity opens it.
 pub(crate) async fn by_digits(
     stack: &StackContext,
     ids: &[KeyId],

@@ -53,13 +53,13 @@ const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
 
 /// The texts under which a store is remembered.
 ///
-/// A store in files has two: its path as it was named, and the path without symbolic links. Under the first one,
-/// the pins are still found after someone replaced the store, or a folder above it, by a symbolic link to another store. The second one is
-/// equal for all spellings of one store.
+/// A store in files has two texts: its path as the user named it, and the path without symbolic links. Under the first
+/// text, the pins are still found after an attacker replaced the store, or a folder above it, by a symbolic link to
+/// another store. The second text is equal for all spellings of one store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     named: String,
-    /// None if it equals the first one.
+    /// The text for the path without symbolic links; none if it equals `named`.
     resolved: Option<String>,
 }
 
@@ -100,7 +100,8 @@ impl StoreIdentity {
 
 /// A [`KnownStacks`] in files, for the stacks of one store.
 pub struct FileKnownStacks {
-    /// The folders of the store's identities, the store as it was named first. Writes go to all of them.
+    /// One folder for each text of the store's [`StoreIdentity`], in the same order. Each pin is written to all of
+    /// them.
     folders: Vec<PathBuf>,
     entropy: Arc<dyn Entropy>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
@@ -202,7 +203,8 @@ impl KnownStacks for FileKnownStacks {
             let pin: Option<StackPin> = self
                 .read(path, |bytes| serde_json::from_slice(bytes).ok())
                 .await?;
-            // Another spelling of the store may have pinned a later position. The end of the journal never falls.
+            // This client may have pinned a later position under another spelling of the store. The end of the journal
+            // never decreases, so the pin with the later end is the newer one.
             let position = |pin: &Option<StackPin>| pin.as_ref().map(|pin| (pin.next, pin.key.is_some()));
             if position(&pin) > position(&latest) {
                 latest = pin;

@@ -10,7 +10,8 @@ use state_core::{Digest, Enveloped, Error, Nonce, Result, Writer};
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistoryIndex {
-    /// Makes the digest, and so the object name, unique, as for pages.
+    /// Makes the digest, and so the object name, unique. A delayed deletion of an unused index therefore can't delete
+    /// an index that a head names.
     nonce: Nonce,
     /// The pages, oldest first.
     pages: Vec<HistoryPageRef>,

@@ -30,7 +30,7 @@ pub(crate) struct PackedSnapshot {
 }
 
 /// Encodes and compresses a snapshot, line by line. `slot` becomes part of the object's name. Takes time proportional
-/// to the size of the snapshot: never call it in the queue's task.
+/// to the size of the snapshot. Don't call it in the queue's task, where it would delay all mutations.
 ///
 /// # Errors
 /// `Integrity` with one violation for each entry that is too large.

@@ -156,7 +156,7 @@ async fn blame_from(
     let entry = find(&newest, address).cloned().ok_or_else(missing)?;
     let mut walk = BlameWalk::new(entry.clone());
     let mut revisions = Revisions::of(stack, tip);
-    // The revision that made `walk.entry`, or a later one that didn't change it.
+    // The oldest revision that the walk has reached; it contains `walk.entry`.
     let mut made_by: Option<Revision> = None;
     // The resource at older revisions; the last element is the next older revision.
     let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
@@ -191,7 +191,7 @@ async fn blame_from(
     })
 }
 
-/// The live entry of an address, or else one of its deposed entries.
+/// The live entry of an address. Without one, a deposed entry: one that was replaced and isn't deleted yet.
 fn find<'a>(snapshot: &'a Snapshot, address: &Address) -> Option<&'a SharedEntry> {
     let mut generations: Vec<_> = snapshot
         .entries
@@ -217,7 +217,9 @@ struct BlameWalk {
     /// The resource at the oldest revision that the walk has reached.
     entry: SharedEntry,
     lines: Vec<BlameLine>,
+    /// Whether each line was attributed to a revision, in the order of `lines`.
     is_settled: Vec<bool>,
+    /// Whether the walk has reached the revision that created the resource.
     ended: bool,
 }
 

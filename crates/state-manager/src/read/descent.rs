@@ -7,8 +7,8 @@ use crate::read::history_floor::whole_journal;
 use state_core::{Error, Frame, Result, RevisionId};
 
 /// Requires that this journal contains the expected revision of the context, so that its end is this revision or a
-/// descendant. The frame that made the revision must lie on the digest chain of the journal: stored documents and names
-/// are no proof.
+/// descendant. The frame that made the revision must lie on the digest chain of the journal. A stored revision document
+/// alone isn't accepted as a proof.
 ///
 /// # Errors
 /// `Conflict` if the revision isn't in the history, if it was collected, or if the journal changed during the check.

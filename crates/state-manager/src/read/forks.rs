@@ -1,5 +1,6 @@
-//! Detects forks before the base: the journal before the base isn't read, but the authenticated head names the pages of
-//! the history by digest, and in a fork another revision has the serial that this client saw.
+//! Detects forks before the head's base: the history that this client saw was replaced by another one. Readers don't
+//! read the journal before the base. Instead this module compares the pages of the history, which the authenticated
+//! head names by digest. In a fork, another revision has the serial that this client saw.
 //!
 //! A collected revision is on no page, so a fork before the beginning of the history isn't detected.
 
@@ -11,8 +12,9 @@ use crate::read::stored;
 use state_core::history::HistoryPageRef;
 use state_core::{Error, Result, RevisionId, Serial};
 
-/// Describes a fork before the base; none if there is none, or if the journal itself shows whether it continues the pinned
-/// position. `serial` and `revision` are those of the state at the end of the journal.
+/// Describes a fork before the base. Returns none if there is no fork, if the pinned revision was collected, or if the
+/// journal itself shows whether it continues the pinned position. `serial` and `revision` are those of the state at the
+/// end of the journal.
 ///
 /// # Errors
 /// When the known stacks or the store can't be read.
@@ -67,7 +69,7 @@ async fn revision_at(
     Ok(revisions.find(|revision| revision.serial() == serial).cloned())
 }
 
-/// The documents of a page. Those of a damaged page are read from the frames that made them.
+/// The documents of a page. If the page is damaged, they are rebuilt from the frames that made the revisions.
 async fn documents(
     stack: &StackContext,
     journal: &OpenedJournal,

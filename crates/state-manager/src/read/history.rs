@@ -29,11 +29,12 @@ pub struct Revisions {
     before: Option<RevisionId>,
 }
 
-/// Documents that are read at once.
+/// A part of the history that is read at once.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// The pages that the index names.
+    /// The index, which lists the oldest pages. Their revisions begin at this serial.
     Index(Serial),
+    /// One page, with the documents of its revisions.
     Page(HistoryPageRef),
     /// Replaces a damaged page or a damaged index: its revisions, which begin at this serial, are read from the frames
     /// that made them.
@@ -103,7 +104,7 @@ impl Revisions {
                 }
             };
             match read {
-                // The pages of the index took its place.
+                // `read_index` replaced the index in `unread` by its pages.
                 Ok(None) => {}
                 Ok(Some(documents)) => {
                     self.unread.pop();
@@ -149,7 +150,7 @@ impl Revisions {
         Ok(())
     }
 
-    /// The pages among these with revisions that were not returned yet.
+    /// Those of `pages` that have revisions that were not returned yet.
     fn parts(&self, pages: &[HistoryPageRef]) -> Vec<Part> {
         let before = self.before.as_ref().map(RevisionId::serial);
         let pages = pages
@@ -191,7 +192,8 @@ impl Revisions {
     }
 }
 
-/// The documents from a serial on up to the next page, read from the journal.
+/// The documents of the page that begins at the serial `first`, rebuilt from the journal. See
+/// [`authenticate::documents_in_journal`].
 async fn from_journal(
     stack: &StackContext,
     head: &Authenticated<Head>,
@@ -237,7 +239,11 @@ pub(crate) async fn page(
     Ok(page)
 }
 
-/// The document of a revision.
+/// The document of a revision. If its page is damaged, the document is rebuilt from the journal.
+///
+/// # Errors
+/// `Collected` if the revision was collected, `NotFound` if it doesn't exist or was deleted, and `Corrupt` if its page
+/// is damaged and the journal is too.
 pub(crate) async fn document(
     stack: &StackContext,
     tip: &Tip,
@@ -337,7 +343,10 @@ async fn state_at(
     Err(not_reached(stack, &document.revision))
 }
 
-/// The frames from a base on up to the one that made a revision. The document names the chain over all of them.
+/// The frames from a base on up to the frame that made a revision.
+///
+/// # Errors
+/// `Corrupt` if the frames don't lead to the slot and the chain digest in the document.
 async fn frames_until(
     stack: &StackContext,
     base: &Base,

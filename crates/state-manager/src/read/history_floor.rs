@@ -1,4 +1,5 @@
-//! The slot at which history begins. Readers stop seeing collected revisions at once, before their bytes are deleted.
+//! The floor: the slot at which a stack's history begins after a collection. When a collection raises the floor,
+//! readers stop seeing the collected revisions at once, before their bytes are deleted.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, OpenedJournal};

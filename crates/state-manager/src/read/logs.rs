@@ -98,8 +98,8 @@ impl Logs {
     /// The matching lines of the next update, possibly an empty list; `None` after the last update.
     ///
     /// # Errors
-    /// `Corrupt` when the log is damaged or isn't the one that the revision names; the next call continues with the next
-    /// log.
+    /// `Corrupt` when the log is damaged or isn't the one that the revision names. The next call continues with the
+    /// next log.
     ///
     /// # Cancellation
     /// Dropping the future may skip an update.
@@ -192,8 +192,8 @@ async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<Vec<Lo
     }
 }
 
-/// The line for a log that doesn't exist. A crash between the end of the update and its log has this effect too, so it
-/// is no error.
+/// A line that reports a missing log. If a writer crashes after it ended an update and before it stored the log, the
+/// log is missing too, so a missing log isn't an error.
 fn missing(end: Timestamp) -> LogLine {
     let message =
         "the log of this update is missing: it was deleted, or the writer crashed before it was stored";
@@ -247,7 +247,7 @@ impl ParsedQuery {
     }
 }
 
-/// Whether an address equals `wanted` or begins with it at a separator.
+/// Whether an address equals `wanted`, or begins with `wanted` and a separator.
 fn is_below(wanted: &str, address: &str) -> bool {
     address
         .strip_prefix(wanted)

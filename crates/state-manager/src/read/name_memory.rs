@@ -1,9 +1,11 @@
-//! Decides whether a name leads to the stack that this client may take it for: compares the name pointer, the head of
-//! the stack that this client remembers under the name, and that stack's pin. Lookups, lists and creation use this
-//! function. Anyone with write access to the store can delete or exchange name pointers, so when a name no longer leads
-//! to the remembered stack, that stack's own head must prove that the stack was removed or renamed.
+//! Decides whether this client accepts the stack to which a name leads. Compares the name pointer, the head of the
+//! stack that this client remembers under the name, and the pin of that stack. Lookups, lists and creation use this
+//! module.
 //!
-//! | the name leads to | the head of the remembered stack says | |
+//! Anyone with write access to the store can delete or exchange name pointers. When a name no longer leads to the
+//! remembered stack, that stack's own head must therefore prove that the stack was removed or renamed.
+//!
+//! | the name leads to | the head of the remembered stack says | result |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
 //! | nothing | removed, or renamed | accepted; a sealed stack stays remembered under the name |
@@ -11,11 +13,13 @@
 //! | another stack | removed, or renamed | accepted if the remembered stack is plain, else refused |
 //! | another stack | anything else | refused |
 //!
-//! The head of a sealed stack is accepted only with a valid tag, and head and journal must continue the pinned position:
-//! an older head with another name proves nothing. The head of a plain stack has no tag and is accepted as it is.
+//! The head of a sealed stack is accepted only with a valid tag, and head and journal must continue the pinned
+//! position: an older head with another name proves nothing. The head of a plain stack has no tag and is accepted as it
+//! is.
 //!
-//! Another stack under the name of a sealed one is refused also if this client knows that stack: the client may have seen
-//! it under a name that means nothing, and would seal values for another group of recipients. The user accepts it once.
+//! Another stack under the name of a sealed stack is refused even if this client knows the other stack. The client may
+//! know it from an unimportant name, and under the present name the client would seal values for the wrong recipients.
+//! The user can accept the other stack explicitly.
 
 use crate::context::StoreContext;
 use crate::keys::proof::Proof;
@@ -35,12 +39,13 @@ pub(crate) async fn follow(store: &StoreContext, name: &StackName, now: Option<L
     Ok(())
 }
 
-/// How a name that is believed differs from the remembered one.
+/// Whether the client's memory of an accepted name must change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Believed {
     /// The client's memory of the name stays as it is.
     Unchanged,
-    /// The name is new, or leads elsewhere with proof.
+    /// The client must remember the stack to which the name leads now. The name is new, or the stack that had the name
+    /// before is proven to have been removed or renamed.
     Changed,
 }
 
@@ -98,7 +103,7 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
         Some(known_stacks) => known_stacks.seen(before).await?,
         None => None,
     };
-    // The expectations of the caller concern the stack that it named, not the one that had the name before.
+    // The caller's expectations apply to the stack that has the name now, not to the stack that had it before.
     let stack = store.stack(name.clone(), before).without_expectations();
     let (tip, standing) = match open::tip(&stack).await {
         Err(error) if error.kind() == ErrorKind::NotFound => {

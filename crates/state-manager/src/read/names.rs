@@ -51,7 +51,7 @@ pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Optio
 /// key.
 ///
 /// # Errors
-/// `Distrusted` when a pointer wasn't written by a holder of the stack's key.
+/// `Distrusted` when a pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
 pub(crate) async fn resolve(
     store: &StoreContext,
     name: &StackName,
@@ -113,14 +113,15 @@ pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view
         Some(lineage) => known.seen(lineage).await?,
         None => None,
     };
-    // Name and stack are forgotten first: otherwise `require` would refuse a stack that was replaced.
+    // Name and stack are forgotten before the call of `require`, which refuses a stack that replaced the remembered
+    // one.
     known.remember_name(name, None).await;
     if let Some(lineage) = lineage {
         known.remember(lineage, None).await;
     }
     match require(store, name).await {
         Err(refused) if refused.kind() != ErrorKind::NotFound => {
-            // A forged name or head isn't accepted, so the memory that reveals it stays.
+            // A forged name or head isn't accepted. The memory that reveals the forgery is restored.
             known.remember_name(name, named).await;
             if let Some(lineage) = lineage {
                 known.remember(lineage, pin.as_ref()).await;
@@ -131,6 +132,7 @@ pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view
     }
 }
 
+/// Remembers the stack that has a name; forgets the name if `lineage` is none.
 pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Option<Lineage>) {
     if let Some(known) = store.known_stacks() {
         known.remember_name(name, lineage).await;
@@ -183,6 +185,7 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     Ok(summaries)
 }
 
+/// The names of all stacks, as their heads spell them.
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     let mut names = Vec::new();
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller

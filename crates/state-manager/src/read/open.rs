@@ -125,9 +125,9 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
     }
 }
 
-/// Reads the head alone, for two callers: one that is about to take the lock, under which the stack is opened, and one
-/// that opens sealed values of a state that it read, each of which has its own tag. The head's key, policy and tag are
-/// checked; expectations of a revision and the position aren't.
+/// Reads the head alone. Checks the head's key, policy and tag, but neither the expected revision nor the position. Two
+/// kinds of callers need no more: a caller that is about to take the lock, because the stack is opened in full under
+/// the lock; and a caller that opens sealed values of a state that it read, because each value has its own tag.
 pub(crate) async fn head_alone(stack: &StackContext) -> Result<Authenticated<Head>> {
     Ok(stored::head(stack).await?.head)
 }
@@ -162,8 +162,9 @@ impl StateEnd {
     }
 }
 
-/// The serial and the revision to compare and to remember when the journal isn't replayed: the remembered ones. The end of
-/// the journal and its chain detect every rollback that the serial would. On first contact the journal is replayed once.
+/// The serial and the revision to compare and to remember for a journal that isn't replayed. They are taken from the
+/// pin: the pinned end of the journal and its chain detect every rollback that the true serial would reveal. Without a
+/// pin, the journal is replayed once.
 async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<StateEnd> {
     let Some(known_stacks) = stack.known_stacks() else {
         return Ok(StateEnd::UNKNOWN);
@@ -182,7 +183,7 @@ async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<Stat
     Ok(replayed.map_or(StateEnd::UNKNOWN, |replayed| StateEnd::of(&replayed.state)))
 }
 
-/// Compares an authenticated journal with what this client remembers, remembers it, and tells the observer.
+/// Compares an authenticated journal with this client's pin, updates the pin, and reports the result to the observer.
 async fn compare(
     stack: &StackContext,
     journal: &OpenedJournal,
@@ -199,8 +200,9 @@ async fn compare(
     Ok(standing)
 }
 
-/// Advances the pin, and reports a change of policy or recipients, for whose origin the journal is replayed unless `tip`
-/// is at hand. Returns a description of the regression if the stack was rolled back.
+/// Advances the pin, and reports a change of policy or recipients with the revisions that made it. If `tip` is none,
+/// the journal is replayed to find these revisions. Returns a description of the regression if the stack was rolled
+/// back.
 async fn advance(
     stack: &StackContext,
     journal: &OpenedJournal,
@@ -221,7 +223,7 @@ async fn advance(
     };
     match tip.or(replayed.as_ref()) {
         Some(tip) => sealing_changes::report(stack, tip, change).await,
-        // Damage of the state must not hide the change itself.
+        // The state is damaged, so the revisions that made the change are unknown. The change is reported without them.
         None => change.report(stack).await,
     }
     Ok(None)

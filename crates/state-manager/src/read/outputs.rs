@@ -1,8 +1,8 @@
 //! Published outputs: a stack's outputs in documents with their own recipients, who can read nothing else of the stack.
 //!
 //! One document is written for each revision after the revision is durable, as long as the stack has such recipients.
-//! If the writer crashes before that, the next writer publishes the current revision's outputs; those of earlier
-//! revisions are not needed any more.
+//! If the writer crashes before it writes the document, the next writer publishes the outputs of the current revision.
+//! Outputs of earlier revisions are not needed any more.
 
 use crate::context::StoreContext;
 use crate::known_stacks::{KnownStacks, OutputsPin};
@@ -24,6 +24,11 @@ pub struct PublishedOutputs {
 
 /// The latest outputs that a stack published; none if it published none. Reads the name pointer and the outputs
 /// document only.
+///
+/// # Errors
+/// `NotFound` if the name leads to no stack. `Sealed` if this client can't open the outputs, or if their serial isn't
+/// the one in the document's name. `Distrusted` if the name leads to another stack than before, if the outputs belong
+/// to another stack, or if they don't continue the outputs that this client last read.
 pub(crate) async fn published_outputs(
     store: &StoreContext,
     name: &StackName,
@@ -79,8 +84,9 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// Requires that the name leads to the stack whose outputs this client read under it before. Refuses
-/// even if that stack was removed or renamed, because a reader of outputs can't authenticate the head that records it.
+/// Requires that the name leads to the stack whose outputs this client last read under this name. Refuses another stack
+/// even if the former one was removed or renamed: a reader of outputs can't authenticate the head that records a
+/// removal or a rename.
 async fn require_same_stack(
     known_stacks: &dyn KnownStacks,
     name: &StackName,
@@ -105,8 +111,8 @@ async fn require_same_stack(
 }
 
 /// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the
-/// pin. A new key is refused: only a record that the old key endorsed could prove it, and recipients of outputs can't open
-/// the data keys that verify the record.
+/// pin. A new key is refused: only a record that the old key endorsed could prove it, and recipients of outputs can't
+/// open the data keys that verify the record.
 async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,

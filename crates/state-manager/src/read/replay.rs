@@ -15,7 +15,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct ReplayResult {
     pub(crate) state: State,
-    /// Start of the open update, or else time of the last update end; without either, time of the base snapshot.
+    /// The time of the state: the start of the open update, else the time of the last update end, else the time of the
+    /// base snapshot.
     pub(crate) moment: Timestamp,
     /// The revisions that the frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
@@ -44,7 +45,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut ends_with_mark = false;
     for frame in frames {
         // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
-        // This comes before the check for an update end, because an update end is the last record of its frame.
+        // This line precedes the check for an update end: in a frame with both, the update end is the last record.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {

@@ -1,12 +1,13 @@
-//! Repeats a read of the tip and of the history if a collection deleted objects meanwhile.
+//! Repeats a read of the tip and of the history if a collection or a checkpoint replaced the history meanwhile, so that
+//! objects that the read needed may be deleted.
 
 use crate::context::StackContext;
 use crate::read::stored;
 use state_core::{Error, Head, Result};
 
-/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. The number of attempts
-/// needs no limit, because each retry requires another collection. A macro, because the future of a closure couldn't be
-/// proven to be `Send`.
+/// Reads the tip and, with it, a part of the history. Retries if the history was replaced meanwhile. The number of
+/// attempts needs no limit, because each retry requires another change by a writer. This is a macro, because the
+/// compiler couldn't prove that the future of a closure is `Send`.
 macro_rules! reading {
     ($stack:expr, $tip:ident => $read:expr) => {
         loop {
@@ -20,7 +21,7 @@ macro_rules! reading {
 }
 pub(crate) use reading;
 
-/// Whether a read that began with this head may have failed because a collection ran meanwhile.
+/// Whether a read that began with this head may have failed because the history was replaced meanwhile.
 pub(crate) async fn must_start_over<T>(
     stack: &StackContext,
     read: &Result<T>,

@@ -189,6 +189,7 @@ mod tests {
     use crate::objects::document::{Revision, RevisionKind};
     use state_core::{RevisionId, Serial, Slot, Timestamp, UpdateId, UpdateInfo, UpdateKind};
 
+    /// A revision with this id: a detached one if `stored`, else an update.
     fn revision(id: &str, stored: bool, current: bool) -> Revision {
         let update = UpdateInfo::new(UpdateId::from_bits([1; 16]), UpdateKind::Edit, Timestamp::new(""));
         Revision {

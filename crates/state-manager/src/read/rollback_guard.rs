@@ -1,4 +1,5 @@
-//! Guards rollbacks across moves between stacks: a resource could end up in two stacks, or in none.
+//! Finds the moves between stacks that a rollback would revert in only one of the two stacks. After such a rollback a
+//! resource would be in both stacks or in none, so the rollback is refused unless the caller forces it.
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
@@ -77,7 +78,8 @@ async fn crossed(
         };
         if revision.id <= *to {
             // Resources that arrived before `to` are part of that revision, so the rollback doesn't drop them.
-            // Resources that left before `to` may be in it again after a forced rollback, so they are still checked.
+            // Resources that left before `to` are still checked: an earlier forced rollback may have made them part of
+            // `to` again.
             dropped.clear();
         }
         let RevisionKind::Update(info) = revision.kind else {

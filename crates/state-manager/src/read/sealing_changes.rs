@@ -8,9 +8,9 @@ use crate::read::history::Revisions;
 use crate::read::tip::Tip;
 use state_core::{Result, Serial, UpdateKind};
 
-/// Adds to a change who made it and in which revision, and reports it.
+/// Adds to a change the users and the revisions that made it, and reports the change.
 pub(crate) async fn report(stack: &StackContext, tip: &Tip, mut unreported: UnreportedChange) {
-    // Damage in the history must not hide the change itself.
+    // If the history is damaged, the change is reported without its origins.
     let revisions = rekeys_since(stack, tip, unreported.since)
         .await
         .unwrap_or_default();
@@ -20,7 +20,8 @@ pub(crate) async fn report(stack: &StackContext, tip: &Tip, mut unreported: Unre
         .iter()
         .filter(|(_, message)| is_named(message))
         .collect();
-    // A library's caller may have written other messages, and a policy is in no message.
+    // `rotation` writes the recipients into the messages. Another caller of this library may choose other messages, and
+    // no message contains the policy: then all revisions that changed keys are reported.
     let origins: Vec<ChangeOrigin> = match named.is_empty() || change.policy.is_some() {
         true => revisions.iter().map(|(origin, _)| origin.clone()).collect(),
         false => named.into_iter().map(|(origin, _)| origin.clone()).collect(),

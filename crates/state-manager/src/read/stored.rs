@@ -1,5 +1,6 @@
-//! Reads heads and journals from the backend and authenticates them. Private to `read`: it compares nothing with what
-//! the client remembers. [`open`](super::open) uses it, and reads that follow an opened one.
+//! Reads heads and journals from the backend and authenticates them. These functions don't compare a stack with the pin
+//! of this client, so they are private to `read`: [`open`](super::open) makes the comparison, and other readers use
+//! them only for a stack that was opened before.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal};

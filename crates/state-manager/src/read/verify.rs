@@ -97,7 +97,7 @@ async fn verify_once(
     })
 }
 
-/// Compares the documents of the history, which is an index of the journal, with the journal.
+/// Compares the revision documents of the history with the journal, from which they are derived.
 fn compare_documents(
     stack: &StackContext,
     journal: &OpenedJournal,
@@ -151,7 +151,7 @@ async fn compare_checkpoints(
         checkpoints.extend(noted.map(|base| (base.start, base)));
     }
     checkpoints.insert(base.start, base.clone());
-    // A checkpoint record may name a checkpoint from before the beginning of history.
+    // A checkpoint record may name a checkpoint from before the beginning of history, whose snapshot was collected.
     let begins = from.start;
     for checkpoint in checkpoints
         .into_values()
@@ -184,8 +184,8 @@ async fn compare_checkpoints(
     ))
 }
 
-/// Whether two states are equal, whichever keys their values are sealed with. Without these keys only the identity and
-/// the order of the entries are compared.
+/// Whether two states are equal apart from the keys with which their values are sealed. If this client can't open these
+/// keys, only the identity and the order of the entries are compared.
 async fn means_the_same(
     stack: &StackContext,
     head: &Authenticated<Head>,

@@ -34,7 +34,7 @@ impl View {
         self.state.snapshot(self.name.to_string(), self.moment.clone())
     }
 
-    /// The state as a snapshot, unless nothing was ever written.
+    /// The state as a snapshot; none if nothing was ever written.
     pub(crate) fn recorded(&self) -> Option<Snapshot> {
         self.moment().map(|_| self.snapshot())
     }

@@ -1,9 +1,10 @@
 //! Copies a stack with its whole history to another store, byte for byte.
 //!
-//! Order: objects, journal and head, a comparison of both stacks by object digests and by the chain, and then the name.
-//! Without its head the copy doesn't exist for readers, and without its name it can't be found. Each step can be
-//! repeated, so copying again finishes an interrupted copy. Sealed values stay sealed, and no key is needed; with a
-//! key, head and journal are authenticated.
+//! A copy writes the objects first, then the journal and the head. Then it compares both stacks by object digests and
+//! by the chain, and writes the name last. Without its head the copy doesn't exist for readers, and without its name it
+//! can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
+//!
+//! Sealed values stay sealed, so no key is needed. If the key is available, head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
@@ -31,7 +32,7 @@ pub struct CopyReport {
     pub frames: u64,
     /// Number of the stack's objects: snapshots, history pages, logs, wrapped keys.
     pub objects: u64,
-    /// Whether a complete copy existed before, so that nothing was copied but, if it was missing, the name.
+    /// Whether a complete copy existed before. In this case at most a missing name was written.
     pub was_there: bool,
 }
 
@@ -40,6 +41,7 @@ struct StackContents {
     journal: OpenedJournal,
     /// Where the copied journal begins: the slot of its first frame, and the chain digest before that slot.
     before: Tail,
+    /// The digest of each stored object.
     objects: BTreeMap<ObjectName, Digest>,
 }
 
@@ -89,7 +91,8 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
 async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source, Some(store.backend())).await?;
     let head = &whole.journal.head;
-    // The first owner of a copy would finish an announced rename, against the names of the destination store.
+    // The first writer of the copy would finish an announced rename in the destination store, where another stack may
+    // have the new name.
     if head.removed || head.moving_to.is_some() {
         let reason =
             "it was removed, or its rename is unfinished: lock it once to finish the rename, then copy it";
@@ -135,7 +138,7 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
 /// was read, because by then each object that the journal names exists.
 async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackContents> {
     let (from, lineage) = (stack.backend(), stack.lineage());
-    // A rolled-back stack is not copied: clients of the other store couldn't notice what it lacks.
+    // A rolled-back stack is not copied: clients of the other store couldn't notice that revisions are missing.
     let journal = open::journal(stack, Extent::Whole)
         .await?
         .require_current(stack)?;

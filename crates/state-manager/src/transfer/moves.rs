@@ -146,6 +146,7 @@ pub(super) async fn record_move_end(
     locked.submit(vec![end.into()], true).await.map(drop)
 }
 
+/// This stack, as a record of the other stack names it.
 fn peer(locked: &LockedStack) -> Peer {
     Peer {
         lineage: locked.stack.lineage(),
@@ -153,6 +154,7 @@ fn peer(locked: &LockedStack) -> Peer {
     }
 }
 
+/// The error for a move whose resources left the source, and which the destination couldn't record yet.
 fn arrival_outstanding(
     id: MutationId,
     source: &LockedStack,

@@ -1,12 +1,12 @@
 //! Settles interrupted moves whenever one of the two stacks is locked.
 //!
-//! The state of the other stack counts only if it is credible: authenticated as well as this stack, and not rolled back
-//! since this client last saw it. Otherwise the move stays unsettled, because a replayed or forged state would settle it
-//! wrongly, and its resources would be in neither stack.
+//! The state of the other stack counts only if it is credible: authenticated to the same degree as this stack, and not
+//! rolled back since this client last saw it. Without a credible state the move stays unsettled. A replayed or forged
+//! state could settle it wrongly, and its resources would then be in neither stack.
 //!
-//! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
-//! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
-//! is locked, which excludes that writer.
+//! The source decides. If its state remembers the move, the move is committed, and the waiting entries become part of
+//! the destination. If its state doesn't, the writer that began the move may still commit it. The entries are therefore
+//! withdrawn only while the source is locked, which excludes that writer.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
@@ -194,19 +194,20 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     if tip.state.incoming().any(|incoming| incoming.id == *id) {
         return complete_arrival_at(&destination, *id).await.is_ok();
     }
-    // The destination remembers the ids of its last mutations. A state without the id may be one from before the
-    // announcement, which an attacker has put back, so the move stays unconfirmed: that costs only a record. A withdrawal
-    // of a committed move isn't confirmed either: it would hide that the entries are in neither stack.
+    // The destination remembers the ids of its last mutations. An attacker may have put back a state from before the
+    // announcement, which doesn't contain the id. The move then stays unconfirmed, which costs only a record in the
+    // state of this stack. A committed move that the destination withdrew isn't confirmed either, because the
+    // confirmation would hide that the entries are in neither stack.
     tip.state.lookup(*id) == Some(true)
 }
 
 /// Reads the other stack of a move.
 ///
 /// # Errors
-/// If its state isn't credible: see [`require_credible`].
+/// `Distrusted` if its state isn't credible (see [`require_credible`]) or was rolled back; any error of reading it.
 async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackContext, View)> {
     let (peer, opened) = open::sibling(&locked.stack, lineage).await?;
-    // This check precedes the read of the tip, which would remember a forged stack.
+    // This check precedes the read of the tip, which would pin a forged stack.
     require_credible(locked, &peer, opened.head.proof().into()).await?;
     let tip = view::tip(&peer).await?;
     require_credible(locked, &peer, tip.authenticity).await?;
@@ -216,8 +217,8 @@ async fn read_peer(locked: &LockedStack, lineage: Lineage) -> Result<(StackConte
     }
 }
 
-/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain one counts only if this
-/// client knows it as plain: anyone with write access can put a plain stack in the place of a sealed one.
+/// Requires that the other stack of a move was authenticated, if this stack is sealed. A plain stack is accepted only
+/// if this client remembers it as plain: anyone with write access can put a plain stack in the place of a sealed one.
 async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authenticity) -> Result<()> {
     let is_credible = match is {
         Authenticity::Checked => true,
@@ -231,6 +232,7 @@ async fn require_credible(locked: &LockedStack, peer: &StackContext, is: Authent
     Err(Error::distrusted(peer.object(), reason))
 }
 
+/// Whether this client remembers the stack, and has never seen a data key of it.
 async fn is_known_as_plain(stack: &StackContext) -> Result<bool> {
     let Some(known) = stack.known_stacks() else {
         return Ok(false);
@@ -272,6 +274,7 @@ fn has_departed(state: &State, id: MutationId) -> bool {
     state.departed().any(|leaving| leaving.id == id)
 }
 
+/// The move with this id whose entries wait at the stack.
 fn find(state: &State, id: MutationId) -> Result<MoveIn> {
     let found = state.incoming().find(|incoming| incoming.id == id);
     found

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// A checkpoint is due when the frames since the last started checkpoint have more bytes than this and more than the
-/// base's snapshot.
+/// A checkpoint is due when the frames since the last started checkpoint have more bytes than this limit, and more
+/// bytes than the base's snapshot.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// Handle of the queue to the background task.
@@ -31,15 +31,19 @@ pub(crate) struct Checkpointer {
     base: watch::Receiver<Base>,
     /// Total size in bytes of the frames since the last started checkpoint; at first, of the frames since the base.
     journal_bytes: u64,
+    /// The background task; none after [`Self::stop`].
     running: Option<JoinHandle<()>>,
     head: Arc<SessionHead>,
     history: SessionHistory,
+    /// Its single permit is taken from the start of a checkpoint to its end.
     checkpointing: Arc<tokio::sync::Semaphore>,
 }
 
 /// Work for the background task, done in the order in which it was sent.
 enum Task {
+    /// Publish the outputs of the revision with this serial.
     Outputs(Publication, Serial, StackOutputs),
+    /// Store a checkpoint of `state`. `start` is the end of the journal after that state.
     Checkpoint {
         state: Arc<State>,
         start: Tail,

@@ -124,6 +124,10 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
 }
 
 /// The parent of the current revision.
+///
+/// # Errors
+/// `NoCurrent` if there is no current revision; `Conflict` if it is the first one, or changed the data key or the
+/// recipients.
 pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Result<RevisionId> {
     let object = stack.object();
     let Some(current) = state.current() else {
@@ -132,7 +136,7 @@ pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Resul
     let history = view::revisions(stack).await?;
     let made = history.into_iter().find(|revision| revision.id == *current);
     match made.map(|revision| revision.kind) {
-        // The restored state would have the old recipients in the history only: they are no part of the state.
+        // The data key and the recipients are in the head, not in the state, so restoring a state doesn't restore them.
         Some(RevisionKind::Update(info)) if info.kind == UpdateKind::Rekey => {
             let reason = format!(
                 "its current revision changed the data key or the recipients ({}), which can't be undone",

@@ -31,6 +31,7 @@ pub(crate) struct LockedStack {
     pub(crate) seal: SessionSealer,
     pub(crate) history: SessionHistory,
     pub(crate) head: Arc<SessionHead>,
+    /// The operations that were pending when the lock was taken.
     pub(crate) recovered: Arc<[PendingOperation]>,
     /// Logs of ended updates that could not be stored yet.
     pub(crate) logs: Arc<UnsavedLogs>,
@@ -128,6 +129,7 @@ impl LockedStack {
         }
     }
 
+    /// The revision that a job made; an error if the reply contains none.
     pub(crate) fn require_revision(&self, answer: JobReply) -> Result<RevisionId> {
         answer.revision.ok_or_else(|| self.queue_ended())
     }
@@ -203,13 +205,14 @@ impl LockedStack {
             return Ok(());
         };
         let head = self.head.current();
-        // The position has the watermark of the present head: after a crash before the swap below, the store has that
-        // head.
+        // The position has the watermark of the present head, because a crash before the swap below leaves that head in
+        // the store.
         let point = StackPosition {
             epoch: self.writer.epoch(),
             ..StackPosition::at_end(head.proof(), &head, &self.state(), tail)
         };
-        // The pin is written before the head: after a crash between the two it names an end that is durable already.
+        // The pin is written before the head. A crash between the two leaves a pin whose journal end is already
+        // durable.
         trust::remember_position(&self.stack, &point).await;
         let change = |head: &mut Head| {
             head.watermark = Some(watermark);
@@ -218,13 +221,13 @@ impl LockedStack {
         self.swap_head(&change).await.map(drop)
     }
 
-    /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so that
-    /// clients can distinguish the head from those of earlier sessions.
+    /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so
+    /// that clients can distinguish the head from those of earlier sessions.
     pub(super) fn watermark(&self) -> Option<Watermark> {
         watermark_at(self.published().1)
     }
 
-    /// Writes all queued jobs and ends the queue; the lock stays held.
+    /// Writes all queued jobs and ends the queue; the lock stays held. Returns the end of the journal.
     pub(crate) async fn end_queue(&self) -> Result<Tail> {
         let (reply, answer) = oneshot::channel();
         let asked = self.requests.send(Request::Close(reply)).await;

@@ -51,8 +51,11 @@ pub(crate) struct LogBuffer {
 
 #[derive(Debug, Default)]
 struct Lines {
+    /// The encoded lines, each with a newline.
     bytes: Vec<u8>,
+    /// Number of lines that were dropped because the log is full.
     left_out: u64,
+    /// Time of the last line, dropped lines included.
     last: Option<Timestamp>,
 }
 

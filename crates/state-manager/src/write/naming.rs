@@ -33,7 +33,8 @@ pub(crate) async fn create(
         .refuse_creation(&format!("stack {}", name.short()))?;
     let (known, taken_by) = names::resolve(store, name).await?;
     if let Some(named) = taken_by {
-        // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was redirected.
+        // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was
+        // redirected.
         name_memory::check(store, name, Some(named.lineage())).await?;
         return Err(taken(named.name()));
     }
@@ -44,7 +45,8 @@ pub(crate) async fn create(
     // The head is created before the name points to it: after a crash between the two an unnamed, empty stack is left,
     // never a name without a stack.
     store.backend().create_stack(&head).await?;
-    // Without a tag: the first session makes the key, and signs the pointer before the head names that key.
+    // The pointer has no tag yet: the first session makes the key, and signs the pointer before the head names that
+    // key.
     let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
     swap_pointer(store.backend(), known, pointer, None).await?;
     names::remember(store, name, Some(lineage)).await;
@@ -97,7 +99,8 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         return Err(Error::conflict(object, reason));
     }
     // The head is marked as removed before the name is released: a writer that resumes later finds a removed stack,
-    // even if a new stack has the name by then. `swap_head` signs the mark; `Writer::remove`, which follows, signs nothing.
+    // even if a new stack has the name by then. `swap_head` signs the mark; `Writer::remove`, which follows, signs
+    // nothing.
     let end = locked.watermark();
     let mark = |head: &mut Head| {
         head.removed = true;
@@ -108,7 +111,7 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     locked.writer.remove(store.nonce()).await?;
     let lineage = locked.stack.lineage();
     let known = store.backend().read_name(name).await?;
-    // Otherwise another client has given the name to a new stack meanwhile.
+    // If the pointer leads to another stack, another client has given the name to a new stack meanwhile.
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
         swap_pointer(store.backend(), known, tombstone, locked.seal.key()).await?;
@@ -130,8 +133,8 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         name_memory::follow(store, to, None).await?;
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
-    // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
-    // reverts.
+    // takes the new name, (4) the old name's pointer becomes a tombstone, which records the rename. After a crash, the
+    // next lock holder finds the announcement in the head, and finishes or reverts the rename.
     let moving = PendingRename {
         name: to.clone(),
         nonce: store.nonce(),

@@ -1,4 +1,5 @@
-//! Authenticates pages, documents and frames from before the base. The authenticated head covers them by digests.
+//! Authenticates the history before the head's base: history pages, the revision documents on them, and frames. The
+//! authenticated head covers all of them by digests.
 
 use super::{Authenticated, OpenedJournal, frame_object};
 use crate::context::StackContext;
@@ -16,7 +17,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// The pages of the history that an authenticated head names: itself, or by the digest of its index. Oldest first.
+/// The pages of the history that an authenticated head covers, oldest first. The head lists the latest pages itself,
+/// and contains the digest of an index that lists the earlier ones.
 #[derive(Clone, Debug)]
 pub(crate) struct HistoryPages {
     pages: Vec<HistoryPageRef>,
@@ -29,7 +31,7 @@ impl HistoryPages {
         &self.pages
     }
 
-    /// Whether this is the index or one of the pages.
+    /// Whether `object` is the index or one of the pages.
     pub(crate) fn names(&self, object: &ObjectName) -> bool {
         self.index.is_some_and(|index| index.object() == *object)
             || self.pages.iter().any(|page| page.object() == *object)
@@ -89,8 +91,12 @@ async fn read(stack: &StackContext, name: &ObjectName) -> Result<(String, Bytes)
     }
 }
 
-/// Rebuilds the documents from a serial on, up to the next one of these pages, from the frames that made the revisions: pages
-/// and their index are derived from the journal. `journal` must begin where the history begins, or before the serial.
+/// Rebuilds the revision documents of one page from the frames that made the revisions. The page begins at the serial
+/// `first`, and ends before the next page in `pages`. `journal` must contain the frame of the first revision, or begin
+/// where the history begins.
+///
+/// # Errors
+/// `Corrupt` if the frames don't reach the base in the head: then the head's chain digest doesn't cover them.
 pub(crate) fn documents_in_journal(
     journal: &OpenedJournal,
     head: &Authenticated<Head>,
@@ -129,8 +135,8 @@ pub(crate) fn documents_in_journal(
         .collect())
 }
 
-/// Returns the id of the key that tags a data frame at `slot`; none before the stack had a key. A replaced key is not
-/// accepted for frames at or after the slot of its replacement.
+/// Returns the id of the key that must tag a data frame at `slot`; none for a slot before the stack had a key. From the
+/// slot of its replacement on, a replaced key isn't accepted any more.
 fn key_at(head: &Head, slot: Slot) -> Option<KeyId> {
     let keys = head.keys.as_ref().filter(|keys| slot >= keys.since)?;
     let replaced = keys.succession.iter().find(|link| slot < link.until);

@@ -1,10 +1,10 @@
-//! Name pointers: a pointer is valid only if the head of its stack confirms it and, on a sealed stack, if it has a valid
-//! tag too.
+//! Name pointers: a pointer is valid only if the head of its stack confirms it and, on a sealed stack, if it has a
+//! valid tag too.
 //!
 //! | the stack's authenticated head says | the pointer must have | the name leads to |
 //! |---|---|---|
 //! | this name, or a rename to it that the pointer completes | a tag under the key in use | the stack; no stack if the head is marked as removed |
-//! | this name and no removal, but the pointer is a tombstone | – | refused |
+//! | this name and no removal, but the pointer records a removal or a rename | – | refused |
 //! | another name | a tag under any key of the stack, if the stack was sealed from its first session on | no stack |
 //!
 //! A rotation adds the new tag before the head names the new key, so the key that the head names verifies the
@@ -18,11 +18,12 @@ use state_core::backend::{NamePointer, NameTarget};
 use state_core::sealing::StackKey;
 use state_core::{Error, ErrorKind, Head, Result, Slot, StackName};
 
-/// Authenticates a pointer by the head of its stack. Returns the stack that has the name, as the head spells it; none if
-/// the stack gave the name up. The key of the returned stack is unwrapped already.
+/// Authenticates a pointer by the head of its stack. Returns the stack that has the name, as the head spells it; none
+/// if the stack gave the name up. The key of the returned stack is unwrapped already.
 ///
 /// # Errors
 /// `Distrusted` if the pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
+/// `Corrupt` if the pointer leads to a stack whose head is missing.
 pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result<Option<StackContext>> {
     let lineage = pointer.subject();
     let UncheckedHead(head) = match UncheckedHead::read(store, lineage).await {
@@ -69,7 +70,7 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
     Ok(is_bound.then_some(stack))
 }
 
-/// Requires a tag under the key in use.
+/// Requires that the pointer has a valid tag under the key in use.
 fn require_tag(pointer: &NamePointer, key: &dyn StackKey) -> Result<()> {
     if pointer.is_authentic(key) {
         return Ok(());
@@ -81,8 +82,9 @@ fn require_tag(pointer: &NamePointer, key: &dyn StackKey) -> Result<()> {
     Err(refused(&pointer.name, reason))
 }
 
-/// Requires that a holder of some key of the stack wrote the pointer of a name that the stack gave up, as far as this
-/// client can open that key. A stack that was written to before it was sealed may have pointers without a tag.
+/// Requires that the pointer of a name that the stack gave up has a valid tag under the key in use or an earlier key. A
+/// tag under an earlier key that this client can't open is accepted. No tag is required if the stack was written to
+/// before it was sealed.
 async fn require_earlier_tag(
     stack: &StackContext,
     pointer: &NamePointer,
@@ -102,23 +104,22 @@ async fn require_earlier_tag(
         match wrapped::unwrap(stack, id).await {
             Ok(old) if pointer.is_authentic(&*old) => return Ok(()),
             Ok(_) => {}
-            // A recipient who was added later can't open the former key. Then the authenticated head is enough to show that
-            // the stack gave up the name.
+            // A recipient who was added later can't open the former key. Then the authenticated head is enough to show
+            // that the stack gave up the name.
             Err(error) if error.kind() == ErrorKind::Sealed => return Ok(()),
             Err(error) => return Err(error),
         }
     }
-    // A stack that its first session sealed has tags from slot 1 on, after the fence in slot 0. A later `since` means that
-    // the stack was written to before it was sealed, so its old pointers have no tag.
+    // A stack that its first session sealed has tags from slot 1 on, after the fence in slot 0. A later `since` means
+    // that the stack was written to before it was sealed, so its old pointers have no tag.
     if pointer.tags.is_empty() && keys.since > Slot(1) {
         return Ok(());
     }
     require_tag(pointer, key)
 }
 
-/// Replaces the pointer of a stack's name by one with tags under exactly these keys. Called before the head names the last
-/// of them. `head` is the
-/// authenticated head of the locked stack.
+/// Replaces the pointer of a stack's name by a pointer with tags under exactly these keys. Called before the head names
+/// the last of these keys. `head` is the authenticated head of the locked stack.
 ///
 /// # Errors
 /// `Distrusted` if the name doesn't lead to the stack.
@@ -138,7 +139,7 @@ pub(super) async fn sign_pointer(stack: &StackContext, head: &Head, keys: &[&dyn
     stack.backend().swap_name(&head.name, Some(before), &signed).await
 }
 
-/// The error for a pointer that isn't authentic. The object is the file as the store names it.
+/// The error for a pointer that isn't authentic. It names the pointer's file.
 fn refused(name: &StackName, reason: &str) -> Error {
     let (project, stack) = name.folded();
     let object = format!(

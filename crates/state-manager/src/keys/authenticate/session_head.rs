@@ -30,7 +30,7 @@ pub(crate) struct SessionHead {
 #[derive(Debug)]
 struct KnownHeads {
     acknowledged: Head,
-    /// Heads that were sent to the store after the acknowledged one, oldest first.
+    /// Heads that were sent to the store after the acknowledged head, oldest first. Each of them may be stored.
     sent: VecDeque<Head>,
 }
 
@@ -81,8 +81,8 @@ impl SessionHead {
         self.key.as_deref()
     }
 
-    /// Adds a tag under `next` to the pointer of the stack's name, before the head names that key. The pointer is then
-    /// authentic with the key that the head names, whichever that is after a crash.
+    /// Adds a tag under `next` to the pointer of the stack's name, before the head names that key. A crash before the
+    /// head swap leaves the old key in the head, a crash after it the new key: the pointer has a tag under both.
     ///
     /// # Errors
     /// `Distrusted` if the name doesn't lead to the stack.
@@ -138,7 +138,7 @@ impl SessionHead {
             Some(keys) => (keys.outputs, keys.names, keys.succession),
             None => Default::default(),
         };
-        // A removed recipient loses the name too.
+        // The name of a removed recipient is removed too.
         names.retain(|named, _| recipients.contains(named) || outputs.contains(named));
         succession.extend(self.key.as_deref().map(|old| Succession {
             old: old.id(),
