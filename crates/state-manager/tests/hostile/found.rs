@@ -1,4 +1,4 @@
-//! Defects that the random schedules found, each as a test of its own.
+//! Defects that the random schedules of `main.rs` found, each as a test of its own.
 
 use crate::block_on;
 use crate::commands::Command;
