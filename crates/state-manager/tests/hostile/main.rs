@@ -38,7 +38,7 @@ const STRIDE: usize = 19;
 /// Number of threads that share the runs of a test.
 const THREADS: usize = 2;
 
-/// What the schedules on one kind of backend share.
+/// The store, the oracle and the honest requests that all schedules on one kind of backend use.
 struct Bench {
     scenario: Scenario,
     oracle: Oracle,
@@ -102,8 +102,9 @@ struct Tally {
 }
 
 impl Tally {
-    /// Runs `count` schedules on all threads, and stops after 20 failures. `schedule` runs the schedule with a number.
-    /// It returns whether the attacker changed the store, the broken rules, and a description of the schedule.
+    /// Runs `count` schedules on all threads, and stops after more than 20 failures. `schedule` runs the schedule with
+    /// a number. It returns whether the attacker changed the store, the broken rules, and a description of the
+    /// schedule.
     fn run(&self, count: usize, schedule: impl AsyncFn(usize) -> (bool, Vec<String>, String) + Sync) {
         let worker = || {
             block_on(async {

@@ -249,8 +249,8 @@ impl Oracle {
         }
     }
 
-    /// Checks what the next reader is shown: the state before the command, after it, or between two steps of an honest
-    /// run.
+    /// Checks the state that the next reader is shown: it must be the state before the command, after it, or between
+    /// two steps of an honest run.
     async fn check_left(
         &self,
         scenario: &Scenario,
