@@ -1,5 +1,5 @@
-//! Copies of stacks between stores: the copy has the same revisions, contents and journal as its source, even if the
-//! first attempt was interrupted.
+//! Copies of stacks between stores: the copy has the same revisions and contents as its source, even if the first
+//! attempt was interrupted.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;

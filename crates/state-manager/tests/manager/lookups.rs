@@ -1,5 +1,5 @@
-//! Lookup of mutations whose append had an unknown outcome: the next owner of the lock determines the outcome, which
-//! never changes afterwards.
+//! Lookup of mutations whose append had an unknown outcome: once the next client has taken the writer lock, the outcome
+//! is known and never changes.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -15,7 +15,7 @@ const FAILING_REQUESTS: usize = 300;
 
 /// An open update of a first writer, and the same stack as a second client sees it.
 struct Fixture {
-    /// The store as the first writer reaches it.
+    /// The store of the first writer, with planned faults.
     faulty_store: FaultyStore,
     session: Session,
     update: Update,
