@@ -253,8 +253,8 @@ async fn planning_a_collection_changes_nothing() {
     assert_eq!(driver.stack.list().await.unwrap(), made);
 }
 
-/// The journal can be cut only where a session begins, so all revisions of one session are dropped together or not at
-/// all.
+/// The journal can be cut only where a writer took the lock, or at a checkpoint. The revisions of one session without a
+/// checkpoint are therefore dropped together or not at all.
 #[tokio::test]
 async fn revisions_without_a_cut_point_are_held_back() {
     let driver = Driver::new().await;

@@ -23,6 +23,7 @@ struct Attacked {
     anna: GeneratedIdentity,
     /// The identity of the attacker.
     former: GeneratedIdentity,
+    /// The victim's pins of the stack.
     known_stacks: Arc<MemoryKnownStacks>,
     /// The revisions, oldest first.
     made: Vec<RevisionId>,

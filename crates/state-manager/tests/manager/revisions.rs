@@ -1,4 +1,4 @@
-//! Revisions, import and rollback.
+//! Revisions: how they are made by updates, imports and rollbacks, written without becoming current, and deleted.
 
 use super::*;
 use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
@@ -14,6 +14,7 @@ fn snapshot(names: &[&str]) -> Snapshot {
     snapshot
 }
 
+/// The keys of the resources in a snapshot.
 fn entries_of(snapshot: &Snapshot) -> Vec<String> {
     snapshot
         .entries
