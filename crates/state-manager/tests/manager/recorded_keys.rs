@@ -11,9 +11,13 @@ use std::sync::Mutex;
 /// A change of the data key or of its recipients.
 #[derive(Clone, Copy, Debug)]
 enum Change {
+    /// A new data key.
     Key,
+    /// A new data key, without the revisions before it.
     Forget,
+    /// An added recipient of the data key.
     Recipients,
+    /// An added recipient of the published outputs.
     OutputRecipients,
 }
 

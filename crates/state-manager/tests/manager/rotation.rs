@@ -1,4 +1,5 @@
-//! Key rotation: the stack still opens after a crash at any point, and earlier revisions don't change.
+//! Key rotation, which replaces the data key of a stack: the stack still opens after a crash at any point, and earlier
+//! revisions don't change.
 
 use super::*;
 use state_core::head::SealingPolicy;

@@ -1,4 +1,5 @@
-//! Sessions: the lock, the queue, crashes and fencing.
+//! Sessions, which hold the writer lock of a stack: the lock, the queue of mutations, crashes, and fencing (a writer
+//! that lost its lock can write nothing more).
 
 use super::*;
 use state_core::{ErrorKind, Outcome};
@@ -149,7 +150,7 @@ async fn dropped_mutation_stays_pending() {
     assert_eq!(update.result, Some(UpdateResult::Interrupted));
 }
 
-/// Locks the stack again. The previous session releases its lock in the background.
+/// Locks the stack, after a dropped session has released its lock in the background.
 async fn relock(stack: &Stack) -> Session {
     for _ in 0..1000 {
         if let Ok(session) = stack.lock("again").await {

@@ -8,7 +8,7 @@ use state_core::backend::{
 };
 use state_core::{Head, Lineage, Nonce, Result, StackName};
 
-/// The memory backend without its support for deletion: `collectable` keeps its default, which is none.
+/// The memory backend without its extensions, one of which is the deletion of objects.
 #[derive(Debug)]
 struct Archive(MemoryBackend);
 

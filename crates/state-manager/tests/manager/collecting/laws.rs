@@ -26,6 +26,7 @@ enum Action {
     Reopen,
     /// Advances the clock by this many hours.
     Wait(u8),
+    /// Collects with a retention in days and in revisions, and with a grace period in hours.
     Collect {
         days: u8,
         last: u8,
