@@ -252,8 +252,8 @@ async fn is_readable(memory: &MemoryBackend, seed: u64, identity: &GeneratedIden
     Ok(true)
 }
 
-/// A key change swaps the pointer, which gets a tag under the new key, and then the head. After a crash between the two
-/// swaps, the head names the old key, and the stack must open.
+/// A key change first swaps the pointer, which gets a tag under the new key, and then the head. The stack must open
+/// after a crash at any of these calls, whether its head names the old key or the new one.
 #[tokio::test]
 async fn interrupted_change_of_keys_leaves_a_name_that_opens() {
     let identity = generate_identity();

@@ -27,11 +27,7 @@ enum Action {
     /// Advances the clock by this many hours.
     Wait(u8),
     /// Collects with a retention in days and in revisions, and with a grace period in hours.
-    Collect {
-        days: u8,
-        last: u8,
-        grace: u8,
-    },
+    Collect { days: u8, last: u8, grace: u8 },
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
