@@ -22,7 +22,7 @@ pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &Stack
 }
 
 /// Makes a revision under the new name `stack`. Ending its update publishes the outputs again. Readers refuse the
-/// published documents of before the rename, because these contain the old name `from`.
+/// documents that were published before the rename, because these contain the old name `from`.
 async fn publish_under(stack: &StackContext, from: &StackName) -> Result<()> {
     let locked = lock::lock(stack, "stack rename", None).await?;
     let request =

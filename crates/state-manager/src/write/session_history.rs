@@ -37,8 +37,8 @@ impl SessionHistory {
         }
     }
 
-    /// Adds the document of a revision whose frame is durable. Before that, a crash could still lose the revision, and
-    /// a page would keep its document.
+    /// Adds the document of a revision whose frame is durable. If the document were added before, it could get onto a
+    /// page although a crash then loses the frame and its revision.
     pub(crate) fn add(&self, document: RevisionDocument) {
         self.unpaged().push(document);
     }

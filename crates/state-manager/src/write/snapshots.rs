@@ -60,8 +60,8 @@ pub(crate) async fn replace(
 }
 
 /// Replaces all entries with those of an exported state. A request that isn't forced is refused with `Conflict` in
-/// three cases: the export has another lineage, its serial is older than that of the current revision, or it has a
-/// pending operation that the stack doesn't have. If no revision is current, lineage and serial aren't checked.
+/// three cases: the export has another lineage or none, its serial is older than that of the current revision, or it
+/// has a pending operation that the stack doesn't have. If no revision is current, lineage and serial aren't checked.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,

@@ -1,5 +1,5 @@
-//! Spools provider results, which means that it keeps them in local files, if they could not be recorded because the
-//! store became unavailable after the provider call.
+//! Spools provider results: keeps them in local files if they could not be recorded, because the store became
+//! unavailable after the provider call.
 //!
 //! Without its result, the id of a created resource would be lost. The file contains the result in the form in which it
 //! would have been recorded: sealed if the stack is sealed. [`Session::record_spooled`](crate::Session::record_spooled)

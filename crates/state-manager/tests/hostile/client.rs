@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 pub(crate) struct Answer {
     /// The state of the stack after the command; none if there is no stack with the name.
     pub(crate) shown: Option<Shown>,
-    /// Further answers of the command, such as its blame: each with a name of the question, by which the oracle
-    /// compares runs.
+    /// Further results of the command, such as the lines of a blame. Each is a pair of a name and a value, and the
+    /// oracle compares the values of the same name.
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// The state of a stack as a client is shown it.
+/// The state of a stack as the client reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) authenticity: Authenticity,

@@ -1,5 +1,5 @@
-//! The differences between a run with forgeries and the honest runs that the oracle accepts: the changes that the
-//! client made itself in the run, and the documented limits of a client (`docs/threat-model.md`).
+//! The oracle compares a run under attack with honest runs. This file lists the differences that it accepts: revisions
+//! that the client made itself in the run, and the documented limits of a client (`docs/threat-model.md`).
 
 use crate::client::Answer;
 use crate::disk::Kind;

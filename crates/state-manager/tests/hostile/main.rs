@@ -31,8 +31,8 @@ use std::sync::{Mutex, PoisonError};
 /// `STATE_TEST_PAIRS` replaces it.
 const PAIRS: u32 = 60_000;
 
-/// CI runs one of this many single forgeries; `STATE_TEST_SCALE` divides the number. It is a prime, so that the sample
-/// contains each kind of object, request and forgery.
+/// CI runs one of this many single forgeries; `STATE_TEST_SCALE` divides the number. It is a prime: with a divisor of
+/// the number of forgeries, every request would get the same few forgeries.
 const STRIDE: usize = 19;
 
 /// Number of threads that share the runs of a test.

@@ -10,7 +10,7 @@ use state_core::backend::Opening;
 use state_core::{ErrorKind, MutationId};
 use state_manager::Error;
 
-/// Number of requests that fail, more than any caller retries.
+/// Number of consecutive requests that fail. It is higher than the number of attempts of any call.
 const FAILING_REQUESTS: usize = 300;
 
 /// An open update of a first writer, and the same stack as a second client sees it.

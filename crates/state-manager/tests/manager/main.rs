@@ -52,7 +52,8 @@ use state_encrypt::{AgeKeys, GeneratedIdentity, Identities};
 use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
 use std::sync::Arc;
 
-/// A fixed clock and actor, and random bits that depend only on the seed.
+/// An environment with a clock that passes only when a test advances it or a task sleeps, a fixed actor, and random
+/// bits that depend only on the seed.
 fn environment(seed: u64) -> Environment {
     Environment {
         clock: Arc::new(ManualClock::default()),

@@ -1,5 +1,5 @@
-//! Rollbacks to a revision from before a move between stacks. They are refused and list the moved resources, because
-//! these would be in both stacks or in none afterwards.
+//! Rollbacks to a revision from before a move between stacks. They are refused, and the error counts the moved
+//! resources: after the rollback these would be in both stacks or in none.
 
 use super::moves::{BEFORE, Pair};
 use super::*;

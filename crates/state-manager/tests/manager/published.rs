@@ -8,6 +8,7 @@ use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{MemoryKnownStacks, PublishedOutputs, Rekey};
 use std::path::PathBuf;
 
+/// The sensitive output, which must not be readable in a stored document.
 const SECRET: &str = "correct-horse-battery";
 
 /// Outputs of a stack: the secret, and a URL that is no secret.

@@ -68,7 +68,7 @@ async fn newest(stack: &Stack) -> (String, UpdateResult) {
     (update.message, update.result.unwrap())
 }
 
-/// Locks the stack in another thread and keeps the lock. The session lives on the returned runtime.
+/// Locks the stack in another thread and keeps the lock. The queue of the session runs on the returned runtime.
 fn compete(stacks: &Stacks) -> (Session, tokio::runtime::Runtime) {
     std::thread::scope(|scope| {
         let competitor = scope.spawn(|| {

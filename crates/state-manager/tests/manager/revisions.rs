@@ -4,6 +4,7 @@ use super::*;
 use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
 use state_manager::RevisionKind;
 
+/// A snapshot with these resources.
 fn snapshot(names: &[&str]) -> Snapshot {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),

@@ -8,6 +8,7 @@ use state_core::{ErrorKind, Json, Properties};
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{Authenticity, Rekey, RevisionKind};
 
+/// The value of every sensitive input in these tests.
 const SECRET: &str = "correct-horse-battery";
 
 /// A resource with the secret as a sensitive input.

@@ -1,5 +1,4 @@
-//! Sealed stacks: secrets are stored encrypted, forgeries are detected, and secrets are readable only with the data
-//! key.
+//! Sealed stacks: secrets are stored encrypted and are readable only with the data key, and forgeries are detected.
 
 use super::*;
 use state_core::mutation::StackOutputs;

@@ -161,6 +161,7 @@ async fn relock(stack: &Stack) -> Session {
     stack.lock("again").await.unwrap()
 }
 
+/// A caller may drop the future of a call at any time. A job that is already in the queue still runs.
 #[tokio::test]
 async fn queued_job_runs_although_its_future_is_dropped() {
     let (_, stack) = new_stack().await;

@@ -9,6 +9,7 @@ use state_manager::{Error, Mutation, SpoolOutcome, SpooledResult};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+/// The sensitive output, which must not be readable in the spool file of a sealed stack.
 const CANARY: &str = "correct-horse-battery";
 
 /// A created resource with a sensitive output, as a provider returns it.

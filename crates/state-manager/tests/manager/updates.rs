@@ -1,5 +1,5 @@
 //! Updates. A stack is unreliable, which means that its state may differ from the real resources, while a step is in
-//! progress. Also tests plugins, the manifest and outputs.
+//! progress. The file also tests plugins, the manifest and outputs.
 
 use super::*;
 use state_core::json::{Json, Properties};

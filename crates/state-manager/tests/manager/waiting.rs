@@ -1,5 +1,4 @@
-//! Waiting for the writer lock with a time limit, cancelling the wait, and releasing the lock of another client by
-//! force.
+//! Waiting for the writer lock with a time limit, cancelling the wait, and releasing another client's lock by force.
 
 use super::*;
 use state_core::{Clock, Epoch, ErrorKind};

@@ -1,6 +1,6 @@
 //! Mutations that replace the whole snapshot of a stack. A mutation marks the stack as unreliable until it ends,
-//! because the state may differ from the real resources. Tests this mark, the changes that clear it, and saves within
-//! an update.
+//! because the state may differ from the real resources. The tests cover this mark, the changes that clear it, and
+//! saves within an update.
 
 use super::updates::reliable;
 use super::*;

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 /// Maximum number of jobs in one frame.
 const MAX_JOBS: usize = 256;
 
-/// Size of a batch in bytes from which on it takes no further jobs.
+/// A batch of at least this many bytes takes no further jobs.
 const FULL_BYTES: usize = 1 << 20;
 
 /// A message to the queue.
