@@ -91,6 +91,7 @@ struct SessionStart {
     tail: Tail,
     /// The revisions of the journal from the head's base on, oldest first.
     revisions: Vec<RevisionDocument>,
+    /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
     journal_bytes: u64,
     /// The outputs of the current revision, if the previous writer left them unpublished.
     unpublished: Option<(Publication, Serial, StackOutputs)>,

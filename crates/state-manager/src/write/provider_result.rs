@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// The result that a provider returned for a mutation.
 pub(crate) struct ProviderResult {
     pub(crate) outcome: Outcome,
-    /// The resource as the provider returned it, with the uid that `begin` recorded. None after a deletion, and if the
-    /// provider returned no resource.
+    /// The resource as the provider returned it, with the uid that `begin` recorded. None for a deletion, a discard and
+    /// a failure.
     pub(crate) entry: Option<Entry>,
     /// Explanations of the provider for a result that isn't a success.
     pub(crate) reasons: Vec<String>,

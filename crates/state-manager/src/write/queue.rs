@@ -36,6 +36,7 @@ pub(crate) struct Published {
 
 /// State owned by the queue task.
 pub(crate) struct Queue {
+    /// Name of the stack in errors.
     pub(crate) object: String,
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) entropy: Arc<dyn Entropy>,

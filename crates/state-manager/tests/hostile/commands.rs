@@ -15,29 +15,42 @@ use std::time::Duration;
 pub(crate) enum Command {
     Read,
     List,
+    /// Reads every revision.
     OldRevision,
     Blame,
     Logs,
     Verify,
+    /// Reads the published outputs.
     ReadOutputs,
+    /// Creates the stack if it is missing.
     Create,
+    /// Creates a resource in an update.
     Append,
     Destroy,
     Edit,
+    /// Imports the current snapshot again.
     Import,
+    /// Makes the oldest revision current.
     Rollback,
     Undo,
+    /// Stores a revision without making it current, and deletes it.
     Detach,
     Rekey,
+    /// Rotates the key, for the first recipient only.
     RemoveRecipient,
+    /// Rotates the key, and drops the revisions from before.
     ForgetHistory,
     AddRecipient,
     AddOutputRecipient,
+    /// Sets a client lock and clears it.
     ClientLock,
+    /// Renames the stack and renames it back.
     Rename,
     Remove,
     Collect,
+    /// Copies the stack to an empty store.
     Copy,
+    /// Takes the writer lock from a writer that crashed.
     Takeover,
 }
 

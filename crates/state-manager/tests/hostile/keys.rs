@@ -13,7 +13,9 @@ type Opened = (Lineage, KeyId, Vec<Vec<u8>>);
 #[derive(Debug)]
 pub(crate) struct CachedKeys {
     inner: AgeKeys,
+    /// Results of `unwrap`, by its arguments.
     opened: Mutex<BTreeMap<Opened, Arc<dyn StackKey>>>,
+    /// Results of `open_outputs`, by its arguments.
     documents: Mutex<BTreeMap<Vec<u8>, OpenedOutputs>>,
     /// All keys that honest clients generated or opened.
     honest: Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>,

@@ -20,8 +20,11 @@ use std::sync::Arc;
 pub(crate) struct Oracle {
     /// By command, and by whether the client remembers the last stage.
     allowed: BTreeMap<(Command, bool), Allowed>,
+    /// All revisions of the honest stages.
     revisions: BTreeSet<RevisionId>,
+    /// The chain digests of all frames of the honest stages.
     chains: BTreeSet<Digest>,
+    /// The heads of the honest stages, oldest first.
     heads: Vec<Head>,
     /// The resources as they were before the update in which a writer crashed.
     before_crash: Resources,

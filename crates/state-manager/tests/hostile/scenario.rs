@@ -81,8 +81,11 @@ pub(crate) struct Run {
     pub(crate) edits: usize,
     /// The index of the request before which the first forgery was planned; none for an honest run.
     pub(crate) first_edit: Option<usize>,
+    /// The attacker, which has all versions of all objects of the run.
     pub(crate) attacker: Attacker,
+    /// The store after the run.
     pub(crate) disk: Disk,
+    /// The client's pins after the run; none for a client without memory.
     pub(crate) memory: Option<Arc<MemoryKnownStacks>>,
 }
 

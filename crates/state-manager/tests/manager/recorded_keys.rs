@@ -195,7 +195,7 @@ async fn expectation_follows_a_key_change_by_its_own_client() {
     assert_eq!(
         refused.kind(),
         ErrorKind::Distrusted,
-        "the replaced key is expected"
+        "another client must still expect the replaced key"
     );
 }
 

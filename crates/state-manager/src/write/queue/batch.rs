@@ -95,11 +95,13 @@ impl Job {
 struct WaitingJob {
     reply: oneshot::Sender<Result<JobReply>>,
     job_reply: JobReply,
+    /// Ids of the mutations in the job's records, which an error of the append lists.
     mutations: Vec<MutationId>,
 }
 
 /// The next frame while it is being filled.
 pub(crate) struct Batch {
+    /// The state after all records of the batch.
     state: State,
     payload: Vec<u8>,
     jobs: usize,

@@ -28,7 +28,11 @@ async fn first_key_of_another_client_is_refused_until_accepted() {
     client.refuses("a key that another client made").await;
     let error = client.read().await.unwrap_err().to_string();
     assert!(error.contains(anna.recipient()), "{error}");
-    assert_eq!(pin(&client, lineage).await.key, None, "nothing is remembered");
+    assert_eq!(
+        pin(&client, lineage).await.key,
+        None,
+        "a refused key must not be pinned"
+    );
 
     client.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
     client.deploy("b").await;
@@ -42,7 +46,11 @@ async fn known_stack_without_key_refuses_a_foreign_key() {
     let anna = generate_identity();
     create(&Client::of(&root, &generate_identity())).await;
     let client = Client::of(&root, &anna);
-    assert_eq!(client.read().await.unwrap(), None, "a colleague created it");
+    assert_eq!(
+        client.read().await.unwrap(),
+        None,
+        "a stack without a key that a colleague created must be readable"
+    );
     Client::new(&root, Some(strangers_keys(&anna)))
         .write()
         .await
@@ -62,7 +70,11 @@ async fn content_written_before_the_first_key_is_not_signed() {
     Client::new(&root, None).deploy("evil").await;
     client.reports("content without a signature").await;
     let head = Client::new(&root, None).stack().await.unwrap().tip().await;
-    assert_eq!(head.unwrap().head.key_id, None, "nothing was sealed");
+    assert_eq!(
+        head.unwrap().head.key_id,
+        None,
+        "the refused client must not give the stack a key"
+    );
 }
 
 #[tokio::test]
