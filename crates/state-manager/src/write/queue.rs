@@ -4,7 +4,8 @@
 //! - A job that breaks a rule is refused alone; none of its records is written.
 //! - While a batch is being appended, the next batch is prepared on the state after that batch. There is only one
 //!   append at a time.
-//! - Jobs that don't need a sync of their own are written with the next durable job, in a full batch, or at the close.
+//! - A durable job is acknowledged once its records are synced. Any other job is acknowledged at once, and its records
+//!   are written with the next durable job, in a full batch, or at the close.
 //! - A record that makes a revision is the last record of its frame, because the id of the revision contains the chain
 //!   digest after that frame.
 //! - After a failed append nothing more is acknowledged, because the frame may or may not be durable. The next opening

@@ -1,9 +1,9 @@
 //! The history of a locked stack. The history has one document for each revision: the older documents are on stored
 //! pages that the head names, the others are in the journal only.
 //!
-//! The live journal is the part of the journal from the head's base on. One head swap moves the base past a frame and
-//! names the page with the frame's document. So every revision is in the live journal or on a page that the head names,
-//! even after a crash.
+//! The live journal is the part of the journal from the head's base on, which is the point from which readers replay.
+//! One head swap moves the base past a frame and names the page with the frame's document. So every revision is in the
+//! live journal or on a page that the head names, even after a crash.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, SessionHead};

@@ -1,5 +1,6 @@
-//! Records of an open update: its start, intents, steps and edits. Each is sealed, checked and encoded in the caller's
-//! task, then queued.
+//! Writes the records of an open update: its start, its intents (a change of a real resource is about to begin), its
+//! steps (no real resource changes) and its edits by hand. Each record is sealed, checked and encoded in the caller's
+//! task, and then queued.
 
 use crate::intent::{Intent, UpdateRequest};
 use crate::keys::sealing::SessionSealer;

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub(crate) enum Command {
     Read,
     List,
-    /// Reads every revision.
+    /// Reads every revision of the stack.
     OldRevision,
     Blame,
     Logs,

@@ -15,7 +15,7 @@ struct HalfMoved {
     anna: GeneratedIdentity,
     /// Copy of beta from before the move.
     older: PathBuf,
-    /// Folder of beta.
+    /// Folder of beta in the store.
     beta: PathBuf,
 }
 

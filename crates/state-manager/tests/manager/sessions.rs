@@ -1,5 +1,5 @@
-//! Sessions, which hold the writer lock of a stack: the lock, the queue of mutations, crashes, and fencing (a writer
-//! that lost its lock can write nothing more).
+//! Sessions, which hold the writer lock of a stack. The tests cover the lock, the queue of mutations, crashes, and
+//! fencing: a writer that lost its lock can write nothing more.
 
 use super::*;
 use state_core::{ErrorKind, Outcome};
