@@ -24,7 +24,8 @@ use state_core::{Epoch, Head, Result, Serial, State, UpdateResult, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// Takes the writer lock unless another client's lock holds. Does not settle interrupted moves.
+/// Takes the writer lock and opens the stack, if [`client_lock::gate`] allows this client to write. Doesn't settle the
+/// moves between stacks that a crash interrupted; `lock.rs` does.
 pub(crate) async fn acquire(
     stack: &StackContext,
     operation: &str,
@@ -34,7 +35,8 @@ pub(crate) async fn acquire(
     // a lock.
     client_lock::gate(stack, &open::head_alone(stack).await?)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
-    // It is checked again under the writer lock: it may have been set between the read above and the acquisition.
+    // The check is repeated under the writer lock: another client may have set a client lock between the read above and
+    // the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
         writer.release().await?;
         return Err(refused);
@@ -42,13 +44,14 @@ pub(crate) async fn acquire(
     open(stack, writer, journal).await
 }
 
-/// Takes the writer lock even if a client lock holds.
+/// Takes the writer lock and opens the stack, even if a client lock of another client is set.
 pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<LockedStack> {
     let (writer, journal) = acquire_writer(stack, operation, None).await?;
     open(stack, writer, journal).await
 }
 
-/// Takes the writer lock, and authenticates the head and the journal that were read under it.
+/// Takes the writer lock, and authenticates the head and the journal that the backend read under it. Releases the lock
+/// if they are refused.
 async fn acquire_writer(
     stack: &StackContext,
     operation: &str,
@@ -70,14 +73,16 @@ async fn acquire_writer(
     match authenticate::acquired(stack, view).await {
         Ok(journal) => Ok((writer, journal)),
         Err(refused) => {
-            // Nothing was written yet. A refused client must not keep others out until its lease ends.
+            // No record was written yet, so the lock can be released at once. Otherwise other writers would wait until
+            // the lease of this refused client expires.
             drop(writer.release().await);
             Err(refused)
         }
     }
 }
 
-/// The accepted content of a stack, from which a session starts.
+/// The data from which a session starts: the authenticated head, and the state and the history that were replayed from
+/// the journal.
 struct SessionStart {
     writer: Arc<dyn Writer>,
     seal: SessionSealer,
@@ -86,6 +91,7 @@ struct SessionStart {
     tail: Tail,
     /// The revisions of the journal from the head's base on, oldest first.
     revisions: Vec<RevisionDocument>,
+    /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
     journal_bytes: u64,
     /// The outputs of the current revision, if the previous writer left them unpublished.
     unpublished: Option<(Publication, Serial, StackOutputs)>,
@@ -155,8 +161,9 @@ async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJour
     Ok(locked)
 }
 
-/// Continues a session, whose queue has ended, under the data key of a new head. The lock stays held, so that no other
-/// writer can come in between. `state` is sealed with the new key, and `tail` is the end of the journal.
+/// Starts a new queue for a session after a rotation of the data key. The queue of `before` must have ended. `opened`
+/// is the head that names the new key, `state` is sealed with that key, and `tail` is the end of the journal. The
+/// writer lock stays held all the time, so no other writer can append between the two queues.
 pub(crate) fn continue_under(
     before: &LockedStack,
     opened: OpenedHead,
@@ -178,22 +185,24 @@ pub(crate) fn continue_under(
     locked
 }
 
-/// Requires that the stack was not rolled back. Then gives a stack without a data key its first one, and finds the
-/// outputs that the previous writer left unpublished.
+/// Refuses a stack whose store was rolled back to an earlier state. Then finishes an interrupted rename, gives a stack
+/// without a data key its first one, and finds the outputs that the previous writer left unpublished.
 async fn check(
     stack: &StackContext,
     writer: Arc<dyn Writer>,
     journal: &OpenedJournal,
 ) -> Result<SessionStart> {
-    // This check precedes the first write: a stack that was rolled back must not get a key either.
+    // This check precedes the first write of this function: a stack that was rolled back must not get a data key.
     let replayed = open::under_lock(stack, journal).await?;
     let session = SessionHead::new(stack.object(), journal.opened_head());
-    // Before the first key: the key signs the pointer of the stack's name. And before the queue starts: the first job must
-    // not run while the name is undecided.
+    // An interrupted rename is finished before the stack gets its first key, because that key signs the pointer of the
+    // stack's name. It is finished before the queue starts, because no job may run while the stack has two possible
+    // names.
     naming::finish_rename(stack, &*writer, &session, watermark_at(journal.tail)).await?;
     let opened = with_key(stack, &*writer, session, journal.tail).await?;
     if opened.head.proof() != journal.head.proof() {
-        // The first key is pinned at once: otherwise this client would accept another first key after a crash.
+        // The first key is pinned at once, not at the end of the session: after a crash in between, this client would
+        // accept the old head without a key again.
         let proof = opened.head.proof();
         let sealed = StackPosition::at_end(proof, &opened.head, &replayed.state, journal.tail);
         trust::remember_position(stack, &sealed).await;
@@ -219,8 +228,8 @@ async fn check(
     })
 }
 
-/// The head with which this session begins. A stack without a key gets its first one here, unless its policy is
-/// plaintext or this client has no key provider.
+/// Returns the head with which this session begins. Gives a stack without a data key its first one, except when its
+/// policy is plaintext or this client has no key provider.
 async fn with_key(
     stack: &StackContext,
     writer: &dyn Writer,
@@ -240,8 +249,8 @@ async fn with_key(
     trust::announce_key(stack, key.id()).await;
     let next = tail.next;
     let keys = head.successor(&*key, next, files, &wrapped_key.recipients);
-    // The frames before the first tagged one have no MAC. The signed watermark binds them by their chain, as the head
-    // binds base and history by their digests.
+    // The frames that were written before the stack had a key have no MAC. The head's tag covers the watermark, whose
+    // chain digest covers these frames: a later change of one of them is detected.
     let written = watermark_at(tail);
     head.sign_pointer(stack, &*key).await?;
     let change = |head: &mut Head| {

@@ -1,4 +1,5 @@
-//! Records the results of mutations: sealed, and reduced if they are too large. No result is discarded.
+//! Records the results that providers return for mutations. A result that is too large, or whose values can't be
+//! sealed, is recorded without these values: discarding it would lose the id of the real resource.
 
 use crate::objects::snapshots::too_large;
 use crate::write::locked_stack::LockedStack;
@@ -14,13 +15,16 @@ use std::sync::Arc;
 /// The result that a provider returned for a mutation.
 pub(crate) struct ProviderResult {
     pub(crate) outcome: Outcome,
-    /// The entry under the uid of the intent.
+    /// The resource as the provider returned it, with the uid that `begin` recorded. None for a deletion, a discard and
+    /// a failure.
     pub(crate) entry: Option<Entry>,
     /// Explanations of the provider for a result that isn't a success.
     pub(crate) reasons: Vec<String>,
 }
 
-/// Records a result. Returns the rules that it breaks: then the result is kept on the pending operation.
+/// Records the result of the mutation `id` on the entry `target`. Returns the integrity rules that the result breaks.
+/// If the state refuses the result for such a violation, the result is kept on the pending operation. A result that was
+/// only reduced also reports a violation, but ends the operation.
 pub(crate) async fn end(
     locked: &LockedStack,
     id: MutationId,
@@ -57,8 +61,8 @@ impl ProviderResult {
         }
     }
 
-    /// Returns the result sealed for storage, and the reason if parts of it are left out. If an entry can't be sealed,
-    /// its id is recorded with the values of the intent, which were sealed before the provider call.
+    /// Returns the result sealed for storage. If its entry can't be sealed, the result keeps the id of the resource and
+    /// the inputs that `begin` recorded sealed, and the returned string says why the other values are left out.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {
@@ -68,7 +72,7 @@ impl ProviderResult {
         };
         let stated = match &self.entry {
             Some(entry) => Some(with_reasons(entry)),
-            // The entry in the state keeps its values and gets the reasons.
+            // The result has no entry, so the reasons are sealed together with the present entry of the state.
             None => state
                 .entry(target)
                 .filter(|_| !self.reasons.is_empty())
@@ -92,6 +96,8 @@ impl ProviderResult {
         }
     }
 
+    /// Returns the result as partial, without the values that couldn't be sealed. `begun` is the sealed entry of the
+    /// intent.
     fn without_values(self, begun: Option<&Entry>, error: &Error) -> (Self, Option<String>) {
         let detail = format!("the values were not recorded: {error}");
         let secrets = self

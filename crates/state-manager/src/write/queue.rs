@@ -2,11 +2,12 @@
 //! of them.
 //!
 //! - A job that breaks a rule is refused alone; none of its records is written.
-//! - While a batch is being synced, the next batch is prepared on the state after it. There is only one append at a
-//!   time.
-//! - Jobs that don't need a sync of their own are written with the next durable job, in a full batch, or at the close.
-//! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest after
-//!   that frame.
+//! - While a batch is being appended, the next batch is prepared on the state after that batch. There is only one
+//!   append at a time.
+//! - A durable job is acknowledged once its records are synced. Any other job is acknowledged at once, and its records
+//!   are written with the next durable job, in a full batch, or at the close.
+//! - A record that makes a revision is the last record of its frame, because the id of the revision contains the chain
+//!   digest after that frame.
 //! - After a failed append nothing more is acknowledged, because the frame may or may not be durable. The next opening
 //!   reads the outcome from the store.
 
@@ -24,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// Maximum number of jobs in the channel; further callers wait until they can send.
 pub(crate) const WAITING: usize = 1024;
 
-/// The state that readers of a session see: the one after the last acknowledged batch.
+/// The state that readers of a session see: the state after the last acknowledged batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
@@ -36,6 +37,7 @@ pub(crate) struct Published {
 
 /// State owned by the queue task.
 pub(crate) struct Queue {
+    /// Name of the stack in errors.
     pub(crate) object: String,
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -52,7 +54,7 @@ pub(crate) struct Queue {
 struct IntakeState {
     /// Whether the channel is closed and empty.
     ended: bool,
-    /// The reply channel of the close request; none until one has arrived.
+    /// The reply channel of the close request; none until a close request has arrived.
     closing: Option<oneshot::Sender<Result<Tail>>>,
 }
 
@@ -69,8 +71,8 @@ impl Queue {
             if next.is_empty() && intake.ended {
                 break;
             }
-            // A batch in which no job waits isn't sent on its own until it is full: its records need no sync before the
-            // next durable job.
+            // A batch without durable jobs isn't sent until it is full: no caller waits for its records, so they can be
+            // written together with the next durable job.
             if next.must_be_sent() || intake.ended {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
@@ -134,7 +136,8 @@ impl Queue {
     /// Appends a batch and acknowledges its jobs. During the append, prepares the next batch, which it returns.
     ///
     /// # Errors
-    /// Any error of the append. Then all jobs of both batches were answered with an error.
+    /// Any error of the append, or of the rotation before it. All jobs of both batches that wait for a sync have then
+    /// been answered with an error.
     async fn send(&mut self, mut sending: Batch, intake: &mut IntakeState) -> Result<Batch> {
         let frame = match self.next_frame(&sending).await {
             Ok(frame) => frame,
@@ -144,7 +147,7 @@ impl Queue {
             }
         };
         // `settle` sets the id of the new revision in the state. It runs before the append, because the next batch is
-        // built on this state and must see the id.
+        // prepared on this state during the append, and its records may refer to the id.
         let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
@@ -193,7 +196,8 @@ impl Queue {
             // right after the state of the checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
-            // The checkpoint gets the published state. The batch isn't durable yet, so the base must not contain it.
+            // The checkpoint stores the published state. This batch isn't durable yet: if its append failed, a base
+            // that contains it would show changes that were never acknowledged.
             self.checkpointer
                 .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }
@@ -222,7 +226,7 @@ impl Queue {
         }
     }
 
-    /// Publishes a failure, so that every handle returns its reason from then on.
+    /// Publishes a failure, so that every handle of the session returns its reason from then on.
     fn publish_failure(&self, error: Error) -> Arc<Error> {
         let error = Arc::new(error);
         self.published

@@ -21,8 +21,8 @@ pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &Stack
     Ok(())
 }
 
-/// Makes a revision under the new name, which publishes the outputs again: readers accept a published document only
-/// under the name that it contains.
+/// Makes a revision under the new name `stack`. Ending its update publishes the outputs again. Readers refuse the
+/// documents that were published before the rename, because these contain the old name `from`.
 async fn publish_under(stack: &StackContext, from: &StackName) -> Result<()> {
     let locked = lock::lock(stack, "stack rename", None).await?;
     let request =

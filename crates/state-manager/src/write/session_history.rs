@@ -1,5 +1,7 @@
-//! The history of a locked stack: the pages that its head names, and the documents that are on no page yet.
+//! The history of a locked stack. The history has one document for each revision: the older documents are on stored
+//! pages that the head names, the others are in the journal only.
 //!
+//! The live journal is the part of the journal from the head's base on, which is the point from which readers replay.
 //! One head swap moves the base past a frame and names the page with the frame's document. So every revision is in the
 //! live journal or on a page that the head names, even after a crash.
 
@@ -13,7 +15,8 @@ use state_core::{Error, Head, Result, Slot, State, Writer};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync as async_sync;
 
-/// The history of a locked stack, shared by the queue, which adds documents, and by the head swaps that move the base.
+/// The history of a locked stack. The queue adds documents to it, and each head swap that moves the base stores them on
+/// pages.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionHistory {
     head: Arc<SessionHead>,
@@ -34,7 +37,8 @@ impl SessionHistory {
         }
     }
 
-    /// Adds the document of a durable frame. A frame that isn't durable may be lost, and its revision with it.
+    /// Adds the document of a revision whose frame is durable. If the document were added before, it could get onto a
+    /// page although a crash then loses the frame and its revision.
     pub(crate) fn add(&self, document: RevisionDocument) {
         self.unpaged().push(document);
     }
@@ -60,8 +64,8 @@ pub(crate) struct Paging<'a> {
 }
 
 impl Paging<'_> {
-    /// Stores the pages for a head whose base starts at slot `start`. `state` is the state before that slot: revisions
-    /// that are deleted in it get no document.
+    /// Stores the pages for a head whose base starts at slot `start`. `state` is the state before that slot. Revisions
+    /// that it records as deleted are left out of the pages.
     pub(crate) async fn up_to(
         &self,
         stack: &StackContext,
@@ -72,7 +76,7 @@ impl Paging<'_> {
         let head = self.history.head.current();
         let due = {
             let mut unpaged = self.history.unpaged();
-            // An earlier swap has moved the documents before the base to pages, or a collection has dropped them.
+            // Documents before the base are already on pages, or a collection has dropped them.
             unpaged.retain(|document| document.slot >= head.base.start);
             let is_due = |document: &&RevisionDocument| {
                 document.slot < start && !state.is_forgotten(&document.revision)
@@ -87,7 +91,7 @@ impl Paging<'_> {
     }
 }
 
-/// The pages that a head names after a change, and the pages that it must name before.
+/// A change of the pages that a head names: from `before`, which it must name when the change is applied, to `after`.
 #[derive(Debug)]
 pub(crate) struct HistoryChange {
     object: String,
@@ -110,7 +114,8 @@ impl HistoryChange {
 /// Requires that a head names the pages on which a change is based.
 ///
 /// # Errors
-/// `Conflict` if the head names other pages: an earlier swap took effect although it was reported as failed.
+/// `Conflict` if the head names other pages. This happens after an earlier swap took effect although it was reported as
+/// failed.
 pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()> {
     if head.history == *before {
         return Ok(());
@@ -120,8 +125,8 @@ pub(crate) fn require(object: &str, head: &Head, before: &History) -> Result<()>
 }
 
 /// Stores documents, oldest first, on new pages, and returns the history that a head must then name. Merges them with
-/// the last pages, as long as these aren't much larger: a few pages then hold a long history, and each document is
-/// copied only a few times.
+/// the last pages while [`is_merged`] allows it. A long history then needs few pages, and each document is copied only
+/// a few times.
 async fn extend(
     stack: &StackContext,
     writer: &dyn Writer,
@@ -133,7 +138,8 @@ async fn extend(
     let mut history = head.history.clone();
     while let Some(last) = history.pages.last()
         && is_merged(limits, last, documents.len() as u64)
-        // The head keeps naming a damaged page, so that readers report it. A merge would hide the lost documents.
+        // A page that can't be read ends the merge. The head keeps naming this page, so that readers report the damage;
+        // a merge without its documents would hide their loss.
         && let Ok(merged) = authenticate::page(stack, &latest, last).await
     {
         let mut merged: Vec<_> = merged.into_iter().map(Authenticated::into_value).collect();
@@ -147,7 +153,8 @@ async fn extend(
     if history.pages.len() <= limits.most_in_head {
         return Ok(history);
     }
-    // A damaged index stays too: the head then names more pages, until the index is restored.
+    // If the index of the older pages can't be read, the head keeps naming it and names more pages directly than its
+    // limit, until the index is restored.
     let Ok(known) = authenticate::pages(stack, head).await else {
         return Ok(history);
     };

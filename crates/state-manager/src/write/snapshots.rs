@@ -18,7 +18,7 @@ use state_core::{
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Replaces all entries by those of a snapshot, as one revision. `parent` is the revision that must be current:
+/// Replaces all entries with those of a snapshot, as one revision. `parent` is the revision that must be current:
 /// `Some(None)` requires that the stack has no current revision, and `None` accepts any. Pending operations of the
 /// snapshot are recorded only if `cause` is an import from another system.
 ///
@@ -60,9 +60,9 @@ pub(crate) async fn replace(
     locked.commit(request, loaded, build).await
 }
 
-/// Replaces all entries by those of an exported state. Unless the request is forced, the export must have the
-/// stack's lineage, no older serial than the current revision, and no pending operation that the stack doesn't know. If
-/// no revision is current, lineage and serial aren't checked.
+/// Replaces all entries with those of an exported state. A request that isn't forced is refused with `Conflict` in
+/// three cases: the export has another lineage or none, its serial is older than that of the current revision, or it
+/// has a pending operation that the stack doesn't have. If no revision is current, lineage and serial aren't checked.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -114,7 +114,8 @@ async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     }
 }
 
-/// Restores the content of a revision, as a new revision on top of the current one.
+/// Restores the content of the revision `to`, as a new revision on top of the current one. Refuses with `Conflict` if
+/// operations are pending. Unless forced, also refuses if the rollback guard does (`read/rollback_guard.rs`).
 pub(crate) async fn rollback(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -138,8 +139,8 @@ pub(crate) async fn rollback(
     // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them
     // with the present key.
     let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;
-    // A value that is sealed in the present state must not return to plain text, so the marks of the present state are
-    // kept.
+    // A value may have been marked as sensitive after that revision. The marks of the present state are kept, so that
+    // the restored value isn't stored as plain text.
     let present = locked
         .state()
         .snapshot(locked.stack.name().to_string(), locked.stack.now());
@@ -153,7 +154,7 @@ pub(crate) async fn rollback(
     replace(locked, request, snapshot, cause, None).await
 }
 
-/// Stores a snapshot as a revision that isn't current.
+/// Stores a snapshot as a revision of its own, without making it the current revision.
 pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<RevisionId> {
     let _storing = locked.storing.read().await;
     let (reference, snapshot) = store(locked, snapshot).await?;
@@ -169,7 +170,8 @@ pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<Re
     locked.require_revision(answer)
 }
 
-/// Marks the stack as unreliable within the open update. Fails with `Conflict` if no update is open.
+/// Marks the stack as unreliable within the open update: its entries may differ from the real resources until the mark
+/// is cleared. Fails with `Conflict` if no update is open.
 pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
     let since = locked.stack.now();
     let build = move |state: &State, _: &Base| {
@@ -179,9 +181,9 @@ pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
     locked.built(LoadedSnapshots::new(), build).await.map(drop)
 }
 
-/// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the
-/// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end`, the update
-/// also ends at that time: as succeeded, or as failed if the snapshot was repaired.
+/// Replaces the content of the stack with a snapshot within the open update. A valid snapshot also clears the mark that
+/// [`invalidate`] sets. A snapshot that breaks rules is repaired first; then the mark stays and the violations are
+/// returned. With `end`, the update also ends at that time: as succeeded, or as failed if the snapshot was repaired.
 ///
 /// # Errors
 /// `Conflict` if the snapshot has another lineage, or no update is open; `Integrity` if it can't be repaired.
@@ -223,8 +225,8 @@ fn update_ended() -> Error {
     Error::conflict("the update", "it has ended already")
 }
 
-/// Rejects or repairs a snapshot that may break rules. Returns the snapshot to store, and the rules that it broke
-/// before the repair. The first argument names the snapshot in errors.
+/// A function that rejects or repairs a snapshot that breaks rules. Returns the snapshot to store, and the rules that
+/// were broken before the repair. The first argument names the snapshot in errors.
 type SnapshotCheck = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)>;
 
 /// Prepares a snapshot for this stack, verifies it and stores it. Returns the snapshot as it was stored.
@@ -236,8 +238,8 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// The pending operations of a snapshot from another system, as this stack stores them: sealed, each with a uid. An
-/// update or a read gets the uid of its existing entry.
+/// Prepares the pending operations of a snapshot from another system for this stack: their entries are sealed, and each
+/// gets a uid. The entry of an update or a read gets the uid of the entry that it changes.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,
@@ -279,7 +281,8 @@ async fn store_as(
     snapshot.lineage = Some(locked.stack.lineage());
     snapshot.serial = Some(state.serial().next());
     snapshot.stack = locked.stack.name().to_string();
-    // A stored snapshot replaces the content only: pending operations and marks change through records.
+    // A stored snapshot replaces the entries and outputs only. Pending operations and the unreliable mark change
+    // through records of the journal.
     snapshot.continuation = None;
     snapshot.pending_operations = Vec::new();
     snapshot.invalidated = None;
@@ -288,8 +291,8 @@ async fn store_as(
     let seal = locked.seal.clone();
     // Verification and sealing run on a background thread: on a large snapshot they would delay all other tasks.
     let (snapshot, broken) = compute(move || {
-        // Uids in the snapshot take precedence. If the stack's present uids replaced them, two entries could get the
-        // same uid.
+        // Only entries without a uid get one. If the stack's present uids replaced uids of the snapshot, two entries
+        // could get the same uid.
         identify(&mut snapshot, &*entropy, |entry| {
             let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
             known.and_then(|old| old.uid)
@@ -303,7 +306,7 @@ async fn store_as(
     Ok((reference, snapshot, broken))
 }
 
-/// Gives each entry without a uid the one that `known` returns, or a new one.
+/// Gives each entry without a uid the uid that `known` returns for it, or a new uid.
 fn identify(snapshot: &mut Snapshot, entropy: &dyn Entropy, known: impl Fn(&Entry) -> Option<Uid>) {
     for entry in &mut snapshot.entries {
         if entry.uid.is_none() {

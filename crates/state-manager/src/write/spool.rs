@@ -1,9 +1,10 @@
-//! Spools provider results that could not be recorded because the store became unavailable after the provider call.
+//! Spools provider results: keeps them in local files if they could not be recorded, because the store became
+//! unavailable after the provider call.
 //!
-//! Without its result, the id of a created resource would be lost. So the result is written to a local file in the form
-//! in which it would have been recorded (sealed if the stack is sealed), and
-//! [`Session::record_spooled`](crate::Session::record_spooled) records it once the store is available again. Enable
-//! it with [`Stacks::with_spool`](crate::Stacks::with_spool).
+//! Without its result, the id of a created resource would be lost. The file contains the result in the form in which it
+//! would have been recorded: sealed if the stack is sealed. [`Session::record_spooled`](crate::Session::record_spooled)
+//! records it once the store is available again. Spooling is enabled by
+//! [`Stacks::with_spool`](crate::Stacks::with_spool).
 
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
@@ -22,7 +23,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum size of a spool file in bytes: the largest entry and its envelope.
+/// Maximum size of a spool file in bytes, which leaves room for the largest entry and the envelope around it.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Maximum number of different results that are kept for one mutation.
@@ -68,8 +69,8 @@ impl SpooledResult {
     /// Reads a spool file.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` when the file is larger than any result can be; `Unavailable` when it can't be read;
-    /// `Corrupt` when any byte differs from what was written.
+    /// `NotFound` when the file is missing; `Invalid` when the file is larger than any result can be; `Unavailable`
+    /// when the file can't be read; `Corrupt` when any byte differs from what was written.
     pub fn read(path: &Path) -> Result<Self> {
         let object = path.display().to_string();
         let unreadable = |error: io::Error| match error.kind() {
@@ -91,17 +92,18 @@ impl SpooledResult {
         Self::decode(&object, &bytes)
     }
 
-    /// Writes the result to its own file in a folder and returns the file's path. The file is durable when this
-    /// function returns. The same result is written once; a different result of the same mutation gets a second file.
+    /// Writes the result to a file of its own in `folder` and returns the path of the file, which is durable then. The
+    /// same result is written once; a different result of the same mutation gets a second file. `key` is the key of the
+    /// result's tag.
     fn write(&self, folder: &Path, key: Option<&dyn StackKey>) -> io::Result<PathBuf> {
         create_folder(folder)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
             let path = folder.join(self.file_name(number));
             match self.write_new(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // The existing file may be a torn write of a crashed process: only an equal result counts as
-                    // written. It is synced again, because the process that wrote it may have crashed before its
-                    // sync.
+                    // The existing file may be a torn write of a crashed process, so only a file with an equal result
+                    // counts as written. That file is synced again, because the process that wrote it may have crashed
+                    // before its sync.
                     if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self) && kept.is_authentic(key)) {
                         File::open(&path)?.sync_all()?;
                         File::open(folder)?.sync_all()?;
@@ -139,7 +141,7 @@ impl SpooledResult {
         file.sync_all()
     }
 
-    /// Names the key and tags the result with it.
+    /// Sets the id of the key and the tag of the result under that key.
     fn sign(&mut self, key: &dyn StackKey) {
         self.key_id = Some(key.id());
         self.tag = Some(self.tag_under(key));
@@ -161,7 +163,7 @@ impl SpooledResult {
         key.tag(TagDomain::Spool, &untagged.encode())
     }
 
-    /// Whether both contain the same result; the times at which it was returned may differ.
+    /// Whether both contain the same result. The times at which the provider returned it may differ.
     fn is_the_same(&self, other: &Self) -> bool {
         (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
     }
@@ -214,7 +216,8 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
     }
 }
 
-/// Records a spooled result, as one revision.
+/// Records a spooled result, as one revision. A result that was already recorded is reported as
+/// [`SpoolOutcome::Known`].
 pub(crate) async fn record_spooled(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -242,8 +245,9 @@ pub(crate) async fn record_spooled(
     Ok(SpoolOutcome::Recorded(resolved))
 }
 
-/// Requires that a session of this stack wrote the result: anyone who can write to the spool folder can write a file. The
-/// id of its mutation, which the tag covers, binds the result to the session that began the mutation.
+/// Requires that a session of this stack wrote the result, because other users may have write access to the spool
+/// folder. The tag covers the id of the mutation, so the result of one mutation can't be recorded for another. A stack
+/// without a data key accepts every result.
 async fn require_authentic(locked: &LockedStack, spooled: &SpooledResult) -> Result<()> {
     let Some(head) = locked.head.sealed() else {
         return Ok(());
@@ -269,6 +273,7 @@ async fn require_authentic(locked: &LockedStack, spooled: &SpooledResult) -> Res
     }
 }
 
+/// The resolution of a pending operation that a spooled result implies. `Invalid` for a deletion that was partly done.
 async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<Resolution> {
     match (end.outcome, &end.entry) {
         (Outcome::Failed, _) => Ok(Resolution::NotDone),
@@ -286,7 +291,8 @@ async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<R
     }
 }
 
-/// The entry with its values opened: it may be sealed with an earlier key of the stack.
+/// Returns the entry with its values opened. They may be sealed with an earlier key of the stack, while
+/// `edits::resolve` seals them with the present one.
 async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     let mut carrier = Snapshot::new(FactoryInfo::default(), "", locked.stack.now());
     carrier.lineage = Some(locked.stack.lineage());
@@ -295,9 +301,10 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     Ok(opened.entries.pop().map_or(entry, |opened| Entry::clone(&opened)))
 }
 
-/// Whether the store, and not the result itself, may be the reason that the result wasn't recorded.
+/// Whether the store may have caused this error. If the result itself caused it, the result would be refused again
+/// later, so it isn't spooled.
 fn is_store_failure(error: &Error) -> bool {
-    // After a failed append the queue refuses later results as `Closed`: the store is the reason for these too.
+    // After a failed append the queue refuses all later results as `Closed`, so the store caused these errors too.
     matches!(
         error.kind(),
         ErrorKind::Fenced

@@ -1,5 +1,6 @@
-//! Records of an open update: its start, intents, steps and edits. Each is sealed, checked and encoded in the caller's
-//! task, then queued.
+//! Writes the records of an open update: its start, its intents (a change of a real resource is about to begin), its
+//! steps (no real resource changes) and its edits by hand. Each record is sealed, checked and encoded in the caller's
+//! task, and then queued.
 
 use crate::intent::{Intent, UpdateRequest};
 use crate::keys::sealing::SessionSealer;
@@ -15,14 +16,15 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// Starts an update. With `marked` the same records also mark the stack as unreliable.
+/// Starts an update. With `marked`, the update also marks the stack as unreliable: its entries may differ from the real
+/// resources until the mark is cleared.
 pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: bool) -> Result<UpdateId> {
     let info = locked.update_info(request);
     let id = info.id;
     let since = info.start.clone();
     let build = move |state: &State, _: &Base| {
         let mut records = vec![update_start_record(state, info)];
-        // Both records are in one job: a crash between two jobs would leave an open update without the mark.
+        // Both records are in one job, because a crash between two jobs would leave an open update without the mark.
         if marked {
             records.push(Record::Invalidate(Invalidation { update: id, since }));
         }
@@ -52,8 +54,8 @@ pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
-    // An unchanged entry waits for no sync: a crash that loses the record loses only the fact that this update checked
-    // the entry.
+    // The record of an unchanged entry isn't synced on its own: if a crash loses it, only the fact that this update
+    // checked the entry is lost.
     let unchanged = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
     step(locked, change, Some(&*entry), !unchanged).await
@@ -71,7 +73,7 @@ pub(crate) async fn refresh(locked: &LockedStack, target: EntryKey, entry: Optio
     step(locked, change, entry.as_deref(), true).await
 }
 
-/// Records outputs of a resource that were registered after its step.
+/// Records outputs that a program registered for a resource after the step of the resource was recorded.
 pub(crate) async fn outputs(
     locked: &LockedStack,
     target: EntryKey,
@@ -91,7 +93,8 @@ pub(crate) async fn outputs(
     let sealed = sealed_as(&locked.seal, registered, old)?;
     check_size(&sealed)?;
     let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
-        // If an output became sensitive, an equal value among the inputs is sealed too, so the inputs change as well.
+        // Sealing changed the inputs too, because an output that became sensitive has the same value as an input. So
+        // the whole entry is recorded.
         StepChange::Refresh {
             target,
             entry: Some(Arc::new(sealed)),
@@ -119,7 +122,7 @@ pub(crate) async fn step(
     locked.submit(vec![record], durable).await.map(drop)
 }
 
-/// Records edits by hand within the update: all of them, or none.
+/// Records edits that a user made by hand, within the open update: all of them, or none if one breaks a rule.
 pub(crate) async fn edit(locked: &LockedStack, changes: Vec<EditChange>) -> Result<()> {
     let id = MutationId::random(locked.entropy());
     let state = locked.state();
@@ -135,7 +138,7 @@ pub(crate) async fn record(locked: &LockedStack, record: Record) -> Result<()> {
     locked.submit(vec![record.into()], true).await.map(drop)
 }
 
-/// The entry sealed for storage, with the uid of the entry that it replaces.
+/// Returns the entry sealed for storage, with the uid of `old`, which is the entry that it replaces.
 fn sealed_as(seal: &SessionSealer, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
     // The uid must be final before sealing: a sealed value is bound to the uid of its entry.
     seal.entry(Entry {
@@ -144,7 +147,7 @@ fn sealed_as(seal: &SessionSealer, entry: Entry, old: Option<&SharedEntry>) -> R
     })
 }
 
-/// The change with its entry sealed for storage.
+/// Returns the change with its entry sealed for storage.
 pub(crate) fn sealed_change(seal: &SessionSealer, change: EditChange) -> Result<EditChange> {
     let sealed = |entry: &SharedEntry| seal.entry(Entry::clone(entry)).map(Arc::new);
     Ok(match change {
@@ -157,7 +160,8 @@ pub(crate) fn sealed_change(seal: &SessionSealer, change: EditChange) -> Result<
     })
 }
 
-/// The change, with a uid on its entry.
+/// Returns the change with a uid on its entry: the entry's own uid, or that of the entry that it replaces, or a new
+/// one.
 fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditChange {
     let with = |entry: SharedEntry, known: Option<Uid>| match entry.uid {
         Some(_) => entry,

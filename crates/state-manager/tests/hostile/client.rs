@@ -1,4 +1,5 @@
-//! What a client is shown, in a form in which two runs can be compared: without times and random ids.
+//! The answers that a client gets from its commands, in a form in which those of two runs can be compared: without
+//! times and random ids.
 
 use crate::scenario::{MALLORY, name};
 use state_core::testkit::hostile::forgeries::MARKER;
@@ -9,17 +10,18 @@ use std::collections::BTreeMap;
 /// The answer to a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// The tip, policy and recipients; none if there is no such stack.
+    /// The state of the stack after the command; none if there is no stack with the name.
     pub(crate) shown: Option<Shown>,
-    /// Other facts: a key that identifies the question, and the answer.
+    /// Further results of the command, such as the lines of a blame. Each is a pair of a name and a value, and the
+    /// oracle compares the values of the same name.
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// The state of a stack as a client is shown it.
+/// The state of a stack as the client reads it.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) authenticity: Authenticity,
-    /// Whether the client said that the store went back in time.
+    /// Whether the client reported that the store was rolled back to an earlier state.
     pub(crate) is_regressed: bool,
     /// The data key that the head names.
     pub(crate) key: Option<KeyId>,
@@ -31,7 +33,8 @@ pub(crate) struct Shown {
     pub(crate) revisions: Vec<RevisionId>,
     /// Whether the head or the snapshot contains the attacker's marker.
     pub(crate) is_foreign: bool,
-    /// Whether the history, which is read again, contains the attacker's marker.
+    /// Whether the history contains the attacker's marker. The history is judged apart from the head, because it is a
+    /// second read, before which the attacker may change the store again.
     pub(crate) is_history_foreign: bool,
 }
 
@@ -43,10 +46,12 @@ pub(crate) struct Resources {
     pub(crate) outputs: String,
 }
 
+/// Reads the tip and the history of the stack under attack.
 pub(crate) async fn look(stacks: &Stacks) -> Result<Answer> {
     look_as(stacks, &name()).await
 }
 
+/// Reads the tip and the history of the stack `name`.
 pub(crate) async fn look_as(stacks: &Stacks, name: &StackName) -> Result<Answer> {
     let Some(stack) = stacks.get(name).await? else {
         return Ok(Answer::default());
@@ -91,8 +96,8 @@ async fn shown(stack: &Stack, view: &View) -> Result<Shown> {
     })
 }
 
-/// A snapshot with its values opened. The stack may be shown as plain when the head is read again: then the values stay
-/// sealed, which is as good as a refusal.
+/// Returns a snapshot with its values opened. To open them, the client reads the head again, and the attacker may have
+/// replaced it by a head without a key. Then the values stay sealed, which counts as a refusal.
 pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> Result<Snapshot> {
     let opened = stack.reveal(snapshot).await?;
     let text = state_core::encode_snapshot(&opened);
@@ -102,7 +107,7 @@ pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> Result<Snapshot
     }
 }
 
-/// What a snapshot says of its resources.
+/// The resources, pending operations and outputs of a snapshot.
 pub(crate) fn resources(snapshot: &Snapshot) -> Resources {
     let entries = snapshot.entries.iter();
     let mut pending: Vec<String> = snapshot

@@ -1,4 +1,4 @@
-//! The commands of a user, each a sequence of calls that reads and writes one stack.
+//! The commands of a user, each a sequence of calls of the manager that reads or writes one stack.
 
 use crate::client::{Answer, look, opened, resources};
 use crate::scenario::{COLLEAGUE, OTHER, entry, name};
@@ -15,29 +15,42 @@ use std::time::Duration;
 pub(crate) enum Command {
     Read,
     List,
+    /// Reads every revision of the stack.
     OldRevision,
     Blame,
     Logs,
     Verify,
+    /// Reads the published outputs.
     ReadOutputs,
+    /// Creates the stack if it is missing.
     Create,
+    /// Creates a resource in an update.
     Append,
     Destroy,
     Edit,
+    /// Imports the current snapshot again.
     Import,
+    /// Makes the oldest revision current.
     Rollback,
     Undo,
+    /// Stores a revision without making it current, and deletes it.
     Detach,
     Rekey,
+    /// Rotates the key, for the first recipient only.
     RemoveRecipient,
+    /// Rotates the key, and drops the revisions from before.
     ForgetHistory,
     AddRecipient,
     AddOutputRecipient,
+    /// Sets a client lock and clears it.
     ClientLock,
+    /// Renames the stack and renames it back.
     Rename,
     Remove,
     Collect,
+    /// Copies the stack to an empty store.
     Copy,
+    /// Takes the writer lock from a writer that crashed.
     Takeover,
 }
 
@@ -76,7 +89,7 @@ impl Command {
         matches!(self, Self::Takeover)
     }
 
-    /// Whether the command only reads. What it leaves in the store is the work of the attacker alone.
+    /// Whether the command only reads. All changes of the store in its run are then the attacker's.
     pub(crate) const fn is_read_only(self) -> bool {
         matches!(
             self,
@@ -90,7 +103,7 @@ impl Command {
         )
     }
 
-    /// Runs the command. A copy goes to the store `elsewhere`.
+    /// Runs the command, and then reads the stack. `Copy` writes to the store `elsewhere` and reads the copy.
     pub(crate) async fn run(self, stacks: &Stacks, elsewhere: &Stacks) -> Result<Answer> {
         let mut facts = Vec::new();
         match self {
@@ -226,11 +239,13 @@ impl Command {
     }
 }
 
+/// The stack under attack. `NotFound` if its name is missing.
 async fn found(stacks: &Stacks) -> Result<Stack> {
     let stack = stacks.get(&name()).await?;
     stack.ok_or_else(|| Error::not_found("the stack"))
 }
 
+/// Lists all stacks, and looks the other stack up by its name.
 async fn list(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Result<()> {
     for summary in stacks.list().await? {
         let key = format!("summary of {}", summary.name);
@@ -241,7 +256,7 @@ async fn list(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Result<()> 
     Ok(())
 }
 
-/// Reads all revisions of a stack that is authenticated.
+/// Reads all revisions of the stack. Skips a stack that isn't authenticated: its content proves nothing.
 async fn old_revision(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Result<()> {
     let stack = found(stacks).await?;
     if stack.tip().await?.authenticity != Authenticity::Checked {
@@ -258,6 +273,7 @@ async fn old_revision(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Res
     Ok(())
 }
 
+/// Creates the resource `tag` in an update of its own.
 pub(crate) async fn update(session: &Session, tag: &str) -> Result<()> {
     let request = UpdateRequest::new(UpdateKind::Update);
     let update = session.start_update(request).await?;

@@ -1,4 +1,5 @@
-//! Stores in memory that can be copied, as files and as objects, with an attacker below the backend.
+//! Stores in memory, of files or of objects. Each can be copied, and opened with an attacker between the backend and
+//! the bytes.
 
 use state_backend_fs::testkit::{HostileFs, SimulatedFs};
 use state_backend_object_store::object_store::ObjectStore;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 const ROOT: &str = "/store";
 
-/// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
+/// Timeout of locks and requests. It is short, because no lock or object of these tests becomes available by waiting.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The kind of backend of a store.
@@ -24,7 +25,7 @@ pub(crate) enum Kind {
     Objects,
 }
 
-/// A store without a client.
+/// The bytes of a store, to which no client is connected.
 #[derive(Clone)]
 pub(crate) enum Disk {
     Files(SimulatedFs),
@@ -46,7 +47,8 @@ impl Disk {
         }
     }
 
-    /// Opens the store with an attacker between client and store who knows the current versions.
+    /// Opens the store with an attacker between the backend and the bytes. The attacker has recorded the present
+    /// version of each object.
     pub(crate) async fn under(&self, attacker: &Attacker) -> Result<Arc<dyn Backend>> {
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Unavailable {
             object: ROOT.to_owned(),
@@ -75,7 +77,7 @@ impl Disk {
         }
     }
 
-    /// The objects of the store.
+    /// The present objects of the store.
     pub(crate) async fn image(&self) -> Result<StoreImage> {
         let attacker = Attacker::default();
         self.under(&attacker).await?;

@@ -1,4 +1,5 @@
-//! What a run may show beyond the answers of honest runs: its own work, and the documented limits of a client.
+//! The oracle compares a run under attack with honest runs. This file lists the differences that it accepts: revisions
+//! that the client made itself in the run, and the documented limits of a client (`docs/threat-model.md`).
 
 use crate::client::Answer;
 use crate::disk::Kind;
@@ -7,18 +8,19 @@ use state_core::RevisionId;
 use state_core::testkit::hostile::Verb;
 use std::collections::BTreeSet;
 
-/// What else a run may show, because of what the run wrote, or because of a documented limit.
+/// The content that a run may show although no honest run shows it.
 pub(crate) struct Excuses {
     /// The revisions of all frames that the client wrote.
     pub(crate) made: BTreeSet<RevisionId>,
-    /// The revisions that the attacker forged with a former key, if the client was led back to the time of that key.
+    /// The revisions that the attacker forged with a former key of the stack, if the attacker showed the client an
+    /// earlier store of the time when that key was in use.
     pub(crate) former: BTreeSet<RevisionId>,
     /// Whether the attacker could cut the frames of the crashed writer before this client read them.
     pub(crate) is_tail_unseen: bool,
 }
 
 impl Excuses {
-    /// The excuses for what a reader is shown after the run.
+    /// The excuses for a reader that reads the store after the run.
     pub(crate) fn of_next_reader(made: BTreeSet<RevisionId>) -> Self {
         Self {
             made,
@@ -28,14 +30,15 @@ impl Excuses {
     }
 }
 
-/// Whether a client without memory was led back to the time at which the attacker held the key of the stack.
+/// Whether the attacker showed a client without memory an earlier store, of the time when the stack had a key that the
+/// attacker holds.
 pub(crate) fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &Answer) -> bool {
     let key = answer.shown.as_ref().and_then(|shown| shown.key);
     !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
 }
 
-/// Whether the first forgery of the run came before the client read the last frame of the crashed writer. No memory and no
-/// head vouches for that frame.
+/// Whether the first forgery of the run came before the client had read the last frame of the crashed writer. The
+/// attacker can cut off this frame unnoticed: neither the client's memory nor the head's watermark covers it.
 pub(crate) async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
     let Some(first) = run.first_edit else {
         return false;
@@ -47,7 +50,7 @@ pub(crate) async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
     };
     let before = run.requests.iter().take(first);
     let reads = before.filter(|request| request.verb == Verb::Read && request.object == tail);
-    // A file is opened before it is read, and each of them is a request.
+    // In a store of files, the client opens a file before it reads it, and both count as requests.
     let most = match scenario.kind {
         Kind::Files => 1,
         Kind::Objects => 0,

@@ -1,4 +1,4 @@
-//! Defects that the random schedules found, each as a test of its own.
+//! Defects that the random schedules of `main.rs` found, each as a test of its own.
 
 use crate::block_on;
 use crate::commands::Command;
@@ -31,8 +31,10 @@ fn known_stack_that_was_rolled_back_is_not_copied() {
     });
 }
 
+/// Forges two objects of one command: at one read a head without a key, at a later read a frame without a tag. A client
+/// that authenticated the first head must not accept the frame because a later head is plain.
 #[test]
-fn stack_is_not_sealed_and_then_plain_in_one_command() {
+fn authenticated_stack_is_not_plain_later_in_one_command() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
             let scenario = Scenario::build(kind).await.expect("the scenario is built");

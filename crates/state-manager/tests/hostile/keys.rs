@@ -1,4 +1,5 @@
-//! A key provider that opens each key file once, so that a run costs no curve operations for keys that are known.
+//! A key provider that opens each key file only once: the elliptic-curve operations of each opening would dominate the
+//! time of thousands of runs. It also records which keys are honest and which an attacker holds.
 
 use state_core::sealing::{KeyProvider, OpenedOutputs, StackKey, WrappedKey};
 use state_core::{KeyId, Lineage, Result};
@@ -8,12 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Opened = (Lineage, KeyId, Vec<Vec<u8>>);
 
-/// Wraps a provider and remembers its results, which depend on nothing but the arguments.
+/// Wraps a provider and caches its results, which depend only on the arguments.
 #[derive(Debug)]
 pub(crate) struct CachedKeys {
     inner: AgeKeys,
+    /// Results of `unwrap`, by its arguments.
     opened: Mutex<BTreeMap<Opened, Arc<dyn StackKey>>>,
+    /// Results of `open_outputs`, by its arguments.
     documents: Mutex<BTreeMap<Vec<u8>, OpenedOutputs>>,
+    /// All keys that honest clients generated or opened.
     honest: Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>,
     /// Keys that an attacker holds too.
     lost: Mutex<BTreeSet<KeyId>>,

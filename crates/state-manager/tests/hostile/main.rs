@@ -1,5 +1,7 @@
-//! The hostile layer over whole commands: forgeries of every kind of object, before every request that can notice them,
-//! singly and in random pairs, under files and objects, for clients with and without memory.
+//! Runs every command of a user while an attacker forges objects of the store. Each forgery of the catalogue in
+//! `state_core::testkit::hostile` is placed before each request that can notice it, alone and in random pairs. The
+//! stores are files and objects. A client with memory has known stacks (pins of what it saw), a client without memory
+//! has none.
 
 mod client;
 mod commands;
@@ -29,14 +31,14 @@ use std::sync::{Mutex, PoisonError};
 /// `STATE_TEST_PAIRS` replaces it.
 const PAIRS: u32 = 60_000;
 
-/// CI tries one single forgery in so many; `STATE_TEST_SCALE` divides it. A prime, so that each object, request and
-/// forgery is met.
+/// CI runs one of this many single forgeries; `STATE_TEST_SCALE` divides the number. It is a prime: with a divisor of
+/// the number of forgeries, every request would get the same few forgeries.
 const STRIDE: usize = 19;
 
 /// Number of threads that share the runs of a test.
 const THREADS: usize = 2;
 
-/// The schedules of one kind of backend.
+/// The store, the oracle and the honest requests that all schedules on one kind of backend use.
 struct Bench {
     scenario: Scenario,
     oracle: Oracle,
@@ -70,7 +72,7 @@ impl Bench {
         })
     }
 
-    /// Runs one schedule. Returns whether an edit was made, and the rules that were broken.
+    /// Runs one schedule. Returns whether the attacker changed the store, and the rules that were broken.
     async fn attempt(
         &self,
         command: Command,
@@ -89,16 +91,20 @@ impl Bench {
     }
 }
 
-/// The counts and the first failures of a test.
+/// The progress, counts and first failures of a test, shared by its threads.
 #[derive(Default)]
 struct Tally {
+    /// Number of the next schedule to run.
     next: AtomicUsize,
+    /// Number of schedules in which the attacker changed the store.
     effective: AtomicUsize,
     failures: Mutex<Vec<String>>,
 }
 
 impl Tally {
-    /// Runs `count` schedules on all threads, and stops after some failures.
+    /// Runs `count` schedules on all threads, and stops after more than 20 failures. `schedule` runs the schedule with
+    /// a number. It returns whether the attacker changed the store, the broken rules, and a description of the
+    /// schedule.
     fn run(&self, count: usize, schedule: impl AsyncFn(usize) -> (bool, Vec<String>, String) + Sync) {
         let worker = || {
             block_on(async {
@@ -158,7 +164,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     runtime.expect("a runtime starts").block_on(future)
 }
 
-/// The forgeries of a pair, if the run meets the same objects as an honest one.
+/// Describes the forgeries of a pair. The objects are those that an honest run requests at the same moments.
 fn described(pair: &[(usize, u64)], requests: &[Request], catalogue: &[CatalogueEntry]) -> String {
     let one = |(at, choice): &(usize, u64)| {
         let Request { verb, object } = &requests[*at];
@@ -168,7 +174,7 @@ fn described(pair: &[(usize, u64)], requests: &[Request], catalogue: &[Catalogue
     pair.iter().map(one).collect::<Vec<_>>().join(" and ")
 }
 
-/// The number of pairs: `STATE_TEST_PAIRS`, or else those of CI, scaled.
+/// The number of pairs to run: `STATE_TEST_PAIRS`, or else [`PAIRS`] scaled.
 fn pairs() -> usize {
     let given = std::env::var("STATE_TEST_PAIRS").ok();
     let given = given.and_then(|text| text.parse().ok());
@@ -196,7 +202,7 @@ fn no_single_forgery_is_signed_shown_or_remembered() {
             }
         }
     }
-    // One in `stride` of all, from another one on for each seed: `nightly` runs all of them.
+    // Runs every `stride`-th schedule. The seed decides which is the first one. The nightly CI runs all schedules.
     let stride = (STRIDE / run::scaled(1) as usize).max(1);
     let offset = usize::try_from(first_seed()).unwrap_or(0) % stride;
     let all = schedules.len();
@@ -230,7 +236,8 @@ fn no_pair_of_forgeries_is_signed_shown_or_remembered() {
         let bits = SeededEntropy::new(seed).bits();
         let bench = &benches[usize::from(bits[0]) % benches.len()];
         let remembers = bits[1].is_multiple_of(2);
-        // The one of two commands that sends fewer requests: short runs meet the same code more often.
+        // Of two random commands, the one with fewer requests is run: in a short run, two random forgeries are more
+        // likely to hit requests of the same check.
         let drawn = [bits[2], bits[3]].map(|bits| Command::ALL[usize::from(bits) % Command::ALL.len()]);
         let requests = |command: &Command| &bench.requests[&(*command, remembers)];
         let command = drawn.into_iter().min_by_key(|command| requests(command).len());

@@ -1,4 +1,5 @@
-//! Judges a run: nothing forged is signed, acknowledged, shown as authentic, or remembered.
+//! Judges a run under attack: nothing forged may be signed, acknowledged, shown as authentic, or remembered. The oracle
+//! compares the run with honest runs of the same command, from each stage of the store.
 
 use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
@@ -15,14 +16,17 @@ use state_manager::{Authenticity, KnownStacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Everything that honest runs of all commands show, from each stage of the store.
+/// The answers of honest runs of all commands, from each stage of the store, and the authentic content of these stages.
 pub(crate) struct Oracle {
-    /// By command, and whether the client knows the last stage.
+    /// By command, and by whether the client remembers the last stage.
     allowed: BTreeMap<(Command, bool), Allowed>,
+    /// All revisions of the honest stages.
     revisions: BTreeSet<RevisionId>,
+    /// The chain digests of all frames of the honest stages.
     chains: BTreeSet<Digest>,
+    /// The heads of the honest stages, oldest first.
     heads: Vec<Head>,
-    /// The resources before the writer that crashed.
+    /// The resources as they were before the update in which a writer crashed.
     before_crash: Resources,
 }
 
@@ -32,11 +36,12 @@ struct Allowed {
     sealing: BTreeSet<String>,
     resources: BTreeSet<Resources>,
     facts: BTreeSet<(String, String)>,
-    /// Whether the stack may be missing afterwards.
+    /// Whether the stack may be missing before or after the command.
     is_missing: bool,
 }
 
 impl Oracle {
+    /// Runs all commands without an attacker and collects their answers.
     pub(crate) async fn learn(scenario: &Scenario) -> Result<Self> {
         let mut oracle = Self {
             allowed: BTreeMap::new(),
@@ -76,6 +81,7 @@ impl Oracle {
         Ok(oracle)
     }
 
+    /// Adds the answers of one honest run to those that are allowed.
     async fn learn_run(&mut self, scenario: &Scenario, stage: &Disk, command: Command, remembers: bool) {
         let allowed = self.allowed.entry((command, remembers)).or_default();
         let before = scenario
@@ -83,7 +89,7 @@ impl Oracle {
             .await
             .answer;
         let run = scenario.run(stage, command, Vec::new(), remembers).await;
-        // A command may be impossible in an early stage.
+        // A command may fail in an early stage, which then allows no answers.
         for answer in [before, run.answer].into_iter().flatten() {
             allowed.facts.extend(answer.facts);
             match answer.shown {
@@ -96,7 +102,7 @@ impl Oracle {
         }
     }
 
-    /// The rules that a run broke.
+    /// Returns descriptions of the rules that a run broke.
     pub(crate) async fn judge(
         &self,
         scenario: &Scenario,
@@ -136,8 +142,9 @@ impl Oracle {
         broken
     }
 
-    /// Whether the client gave the stack a first key: a client without memory believes a head that says that the stack
-    /// was never sealed, and takes the content of that stack over. `--expect-key` prevents it.
+    /// Whether the client gave the stack a first key. A client without memory believes a forged head that shows the
+    /// stack as never sealed, so it seals the forged content with a new key. This is a documented limit; `--expect-key`
+    /// prevents it.
     fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
         let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
         let written = run.attacker.versions(&scenario.head()).into_iter().flatten();
@@ -149,9 +156,10 @@ impl Oracle {
             })
     }
 
-    /// The revisions that the attacker forged with a former key, if the store ends with an authentic head of an earlier
-    /// stage under that key: between two reads of one command, a client without memory was led back to the time at which
-    /// the attacker held the key of the stack. None for any other head.
+    /// Returns the revisions that the attacker forged with a former key. They are excused if the store ends with an
+    /// authentic head of an earlier stage under that key: between two reads of one command, the attacker showed a
+    /// client without memory the store of a time when the attacker held the stack's key. Returns no revisions for any
+    /// other head.
     async fn forged_with_former_key(&self, scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
         let image = run.disk.image().await.unwrap_or_default();
         let Some(head) = image.head(scenario.lineage) else {
@@ -161,7 +169,7 @@ impl Oracle {
         let Some(key) = lost.and_then(|id| scenario.keys.any(id)) else {
             return BTreeSet::new();
         };
-        // The tag covers neither the epoch nor the generation of the object.
+        // The tag doesn't cover the epoch and the generation of the object, so the attacker may have changed both.
         let is_earlier = self.heads.iter().any(|earlier| {
             let mut earlier = earlier.clone();
             (earlier.epoch, earlier.generation) = (head.epoch, head.generation);
@@ -178,7 +186,7 @@ impl Oracle {
             .collect()
     }
 
-    /// What the command itself answered must be the answer of an honest run.
+    /// Checks that the answer of the command is one that an honest run gives.
     fn check_answer(
         &self,
         command: Command,
@@ -198,9 +206,10 @@ impl Oracle {
         if shown.is_regressed {
             return;
         }
-        // A client without memory also believes a stack that was never sealed, and says so.
+        // A client without memory accepts a head that shows the stack as never sealed, and reports it as not
+        // authenticated.
         if shown.authenticity != Authenticity::Checked {
-            // The store to which a stack is copied is new to the client.
+            // The answer to `Copy` is about the target store, which the client doesn't know.
             if remembers && command != Command::Copy {
                 broken.push(format!("a known stack is shown as {:?}", shown.authenticity));
             }
@@ -222,6 +231,7 @@ impl Oracle {
         }
     }
 
+    /// Checks that a state that is shown as authentic has no forged head, lock, history or content.
     fn check_shown(&self, allowed: &Allowed, shown: &Shown, excuses: &Excuses, broken: &mut Vec<String>) {
         if !allowed.sealing.contains(&shown.sealing) {
             broken.push(format!("shown as authentic: {}", shown.sealing));
@@ -242,7 +252,8 @@ impl Oracle {
         }
     }
 
-    /// What the command left must be the state before, after, or between the steps of an honest run.
+    /// Checks the state that the next reader is shown: it must be the state before the command, after it, or between
+    /// two steps of an honest run.
     async fn check_left(
         &self,
         scenario: &Scenario,
@@ -283,8 +294,8 @@ impl Oracle {
         );
     }
 
-    /// No frame is signed that repeats forged content or follows a forged frame. `starts` are the frames with which the
-    /// run itself began a change of the key.
+    /// Checks that the client signed no frame that repeats forged content or follows a forged frame. `starts` are the
+    /// chains of the frames with which the client itself began a key rotation in this run.
     fn check_journal(
         &self,
         scenario: &Scenario,
@@ -295,7 +306,8 @@ impl Oracle {
         let mut forged: Option<&Frame> = None;
         let mut end = None;
         for (before, frame) in &store.frames(scenario.lineage) {
-            // Frames before the base count by the head's digest alone, so they may be missing or changed.
+            // Where the chain breaks, earlier frames lie before the base: the client trusts the base by the digest in
+            // the head and doesn't read them, so a forged frame there doesn't count.
             if end.replace(*frame.chain()) != Some(*before) {
                 forged = None;
             }
@@ -321,7 +333,7 @@ impl Oracle {
         }
     }
 
-    /// No head is signed that has a forged part.
+    /// Checks that the client signed no head that has a forged part.
     fn check_heads(&self, scenario: &Scenario, remembers: bool, run: &Run, broken: &mut Vec<String>) {
         let path = scenario.head();
         let known: Vec<&Head> = match remembers {
@@ -375,7 +387,7 @@ impl Oracle {
         }
     }
 
-    /// The client remembers nothing that it could not have seen in an honest store.
+    /// Checks that the client's known stacks contain only names, keys and positions of the honest store.
     async fn check_memory(&self, scenario: &Scenario, command: Command, run: &Run, broken: &mut Vec<String>) {
         let Some(memory) = &run.memory else {
             return;
@@ -406,7 +418,8 @@ impl Oracle {
     }
 }
 
-/// Whether every resource is one of an honest state, and none is missing that all honest states have.
+/// Whether a state can occur between the steps of an honest run: each of its resources is in an honest state, and it
+/// has all resources that every honest state has.
 fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
     let is_honest = |(address, value): (&String, &String)| {
         let mut states = honest.iter();
@@ -425,7 +438,7 @@ fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
         && honest.iter().any(|state| state.outputs == shown.outputs)
 }
 
-/// No value that must be sealed is written in clear.
+/// Checks that no version of an object contains a value that must be sealed as plain text.
 fn check_leaks(run: &Run, broken: &mut Vec<String>) {
     for object in run.attacker.objects() {
         for bytes in run.attacker.versions(&object).into_iter().flatten() {

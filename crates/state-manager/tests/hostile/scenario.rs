@@ -1,4 +1,5 @@
-//! A store with two sealed stacks and a past: a removed recipient, a rotated key, published outputs, a crashed writer.
+//! The store that the commands run on. It has two sealed stacks and a history: a removed recipient, a rotated key,
+//! published outputs, a crashed writer. The attacker has copies of all earlier stages.
 
 use crate::client::Answer;
 use crate::commands::{Command, update};
@@ -54,18 +55,21 @@ pub(crate) fn entry(tag: &str) -> Result<Entry> {
     })
 }
 
-/// A store, the client that uses it, and the attacker who knows its past.
+/// A store, the keys and pins of the client that uses it, and the forgeries of an attacker who knows its earlier
+/// stages.
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) lineage: Lineage,
     /// The store after each stage of its life, oldest first.
     pub(crate) stages: Vec<Disk>,
-    /// The last stage, after a writer that crashed in an update.
+    /// The last stage, with an update in which a writer crashed.
     pub(crate) crashed: Disk,
     pub(crate) keys: Arc<CachedKeys>,
-    /// What a client remembers that read the last stage.
+    /// The pins of a client that read the last stage.
     pub(crate) pins: Vec<(StackName, Lineage, StackPin)>,
+    /// The forgeries of the attacker.
     pub(crate) catalogue: Arc<Vec<CatalogueEntry>>,
+    /// The recipient of the client under attack.
     pub(crate) recipient: String,
 }
 
@@ -73,11 +77,15 @@ pub(crate) struct Scenario {
 pub(crate) struct Run {
     pub(crate) answer: Result<Answer>,
     pub(crate) requests: Vec<Request>,
+    /// The number of changes that the attacker made.
     pub(crate) edits: usize,
-    /// The number of the request before which the first forgery was planned.
+    /// The index of the request before which the first forgery was planned; none for an honest run.
     pub(crate) first_edit: Option<usize>,
+    /// The attacker, which has all versions of all objects of the run.
     pub(crate) attacker: Attacker,
+    /// The store after the run.
     pub(crate) disk: Disk,
+    /// The client's pins after the run; none for a client without memory.
     pub(crate) memory: Option<Arc<MemoryKnownStacks>>,
 }
 
@@ -135,7 +143,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Leaves an update open with a pending operation.
+    /// Makes a writer crash on the store `crashed`: its update stays open, with a pending operation.
     async fn crash(&self) -> Result<()> {
         let stacks = self.stacks(self.crashed.under(&Attacker::default()).await?, 3);
         let stack = stacks.get(&name()).await?;
@@ -149,6 +157,8 @@ impl Scenario {
         Ok(())
     }
 
+    /// Returns the pins of a client that reads the last stage. `lineages` are those of the stack under attack and of
+    /// the other stack.
     async fn remembered(&self, lineages: &[Lineage]) -> Result<Vec<(StackName, Lineage, StackPin)>> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         let backend = self.last().under(&Attacker::default()).await?;
@@ -163,6 +173,8 @@ impl Scenario {
         Ok(pins)
     }
 
+    /// The forgeries of an attacker who was the recipient `former`, holds the earlier stages, and knows the lineage of
+    /// the other stack.
     async fn catalogue_of(
         &self,
         former: &GeneratedIdentity,
@@ -172,7 +184,7 @@ impl Scenario {
         for stage in &self.stages[..self.stages.len() - 1] {
             earlier.push(stage.image().await?);
         }
-        // The key of the second stage, which the former recipient could open.
+        // The data key of the second stage, when the former recipient could open it.
         let held = earlier.get(1).and_then(|image| {
             let id = image.head(self.lineage)?.key_id?;
             let folder = format!("stacks/{}/keys/", self.lineage);
@@ -201,7 +213,7 @@ impl Scenario {
         Ok(Arc::new(catalogue(&Arc::new(loot))))
     }
 
-    /// The store before a command.
+    /// The store on which a command starts.
     pub(crate) fn before(&self, command: Command) -> &Disk {
         match command.is_after_a_crash() {
             true => &self.crashed,
@@ -209,11 +221,12 @@ impl Scenario {
         }
     }
 
-    /// The path of the head under attack.
+    /// The path of the head of the stack under attack.
     pub(crate) fn head(&self) -> String {
         format!("stacks/{}/head.json", self.lineage)
     }
 
+    /// The last stage before the crash.
     pub(crate) fn last(&self) -> &Disk {
         &self.stages[self.stages.len() - 1]
     }
@@ -229,7 +242,7 @@ impl Scenario {
         Stacks::new(backend, environment).with_keys(keys)
     }
 
-    /// A client's memory of the last stage.
+    /// The memory of a client that knows the last stage.
     pub(crate) async fn memory(&self) -> Arc<MemoryKnownStacks> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         for (name, lineage, pin) in &self.pins {
@@ -239,7 +252,8 @@ impl Scenario {
         memory
     }
 
-    /// Runs a command on a copy of a store, with interventions.
+    /// Runs a command on a copy of the store `on`, while the attacker makes the changes of the plan. With `remembers`,
+    /// the client knows the last stage.
     pub(crate) async fn run(
         &self,
         on: &Disk,
@@ -279,7 +293,7 @@ impl Scenario {
     }
 }
 
-/// Ends an update that sets an output.
+/// Makes a revision that sets a stack output.
 async fn publish(session: &state_manager::Session) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -293,6 +307,7 @@ async fn publish(session: &state_manager::Session) -> Result<()> {
     Ok(())
 }
 
+/// A key provider that opens with all of these identities and wraps to the first.
 fn keys(identities: &[&GeneratedIdentity]) -> CachedKeys {
     let text: String = identities.iter().map(|one| format!("{}\n", one.file())).collect();
     let recipients = identities[0].recipient().parse().expect("a good recipient");

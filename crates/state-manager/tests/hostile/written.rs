@@ -1,4 +1,4 @@
-//! The frames that a client wrote in a run.
+//! Finds the frames that a client wrote in a run: the revisions that they make are excused by the oracle.
 
 use crate::scenario::{Run, Scenario};
 use state_core::testkit::hostile::StoreImage;
@@ -39,9 +39,9 @@ pub(crate) fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
     revisions
 }
 
-/// The chains of the frames with which the client began a change of the key in this run. A client without memory that
-/// is shown an earlier stage tags such a frame with the key of that stage, which the attacker may hold too, and continues
-/// under the new key.
+/// The chain digests of the frames with which the client began a key rotation in this run. If the attacker shows a
+/// client without memory an earlier stage, the client tags such a frame with the key of that stage, which the attacker
+/// may hold too. The oracle must not take this frame for a forgery of the attacker.
 pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
     let folder = format!("stacks/{}/journal/", scenario.lineage);
     let mut starts = BTreeSet::new();
@@ -55,7 +55,8 @@ pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Di
                 starts.extend(payload.and(Frame::unverified_chain(&bytes)));
                 continue;
             }
-            // The client writes at the end of a segment; the attacker may have changed the frames before.
+            // Only the last frame of a segment can be the client's, because the client appends. The attacker may have
+            // changed the frames before it.
             let segment = StoreImage::new([(object.clone(), bytes)]);
             let last = segment.frames(scenario.lineage).pop();
             let last = last.filter(|(_, frame)| {
@@ -68,7 +69,7 @@ pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Di
     starts
 }
 
-/// Whether this is the payload of a frame that begins a change of the key and does nothing else.
+/// Whether a frame with this payload only starts the update of a key rotation, without forged content.
 fn starts_rotation(payload: &[u8]) -> bool {
     let records = state_core::journal::decode_records("frame", payload).unwrap_or_default();
     let [state_core::Record::UpdateStart(start)] = &records[..] else {
@@ -77,7 +78,7 @@ fn starts_rotation(payload: &[u8]) -> bool {
     start.kind == UpdateKind::Rekey && !contains(payload, MARKER)
 }
 
-/// The revision that a frame with this payload makes.
+/// The revision that a frame with this payload and this chain digest makes; none if it makes none.
 pub(crate) fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
     let records = state_core::journal::decode_records("frame", payload).ok()?;
     match records.last()? {

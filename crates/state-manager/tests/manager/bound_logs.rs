@@ -17,7 +17,7 @@ fn logged(message: &str) -> LogLine {
     )
 }
 
-/// Makes a revision whose update logs these messages.
+/// Makes one revision, whose update logs these messages.
 async fn update(stack: &Stack, messages: &[&str]) -> RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -39,6 +39,7 @@ async fn messages(stack: &Stack) -> state_core::Result<Vec<String>> {
     Ok(lines.into_iter().map(|stored| stored.line.message).collect())
 }
 
+/// A sealed stack in a store of files.
 struct Files {
     _folder: tempfile::TempDir,
     root: PathBuf,
@@ -46,7 +47,7 @@ struct Files {
 }
 
 impl Files {
-    /// A sealed stack in files.
+    /// Creates the store and the stack.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("store");

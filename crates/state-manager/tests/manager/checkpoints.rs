@@ -1,4 +1,5 @@
-//! Checkpoints: written in the background when the journal is large, without any change that readers see.
+//! Checkpoints: snapshots that are written in the background when the journal is large, and from which readers then
+//! replay. The history and the state that readers see don't change.
 
 use super::*;
 use state_core::{Backend, Json, Properties};

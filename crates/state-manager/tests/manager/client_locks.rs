@@ -1,11 +1,12 @@
-//! Client locks: they outlive a process, and are set and cleared only under the writer lock.
+//! Client locks: locks that an operator or a client sets on a stack, for example to freeze it. They outlive the process
+//! that set them, and are set and cleared only under the writer lock.
 
 use super::*;
 use state_core::ErrorKind;
 use state_core::testkit::clock::ManualClock;
 use std::time::Duration;
 
-/// Requires that the stack is locked. Returns the error message, which names the holder.
+/// Requires that this handle can't take the writer lock. Returns the error message, which names the lock holder.
 async fn locked_by(stack: &Stack) -> String {
     let error = stack.lock("deploy").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);

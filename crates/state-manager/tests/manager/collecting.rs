@@ -1,5 +1,5 @@
-//! Collection: kept revisions don't change, dropped revisions are reported as collected, and their objects are deleted
-//! after the grace period.
+//! Collection of history: revisions that the retention keeps don't change, dropped revisions are reported as collected,
+//! and their objects are deleted after the grace period.
 
 mod declined;
 mod interrupted;
@@ -40,8 +40,8 @@ impl Driver {
         }
     }
 
-    /// A stack with one revision for each day, each made by its own session. The last one is a day old. Also returns
-    /// the revisions, oldest first.
+    /// A stack with one revision for each day, each made by its own session. The last revision is a day old. Also
+    /// returns the revisions, oldest first.
     async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
         let driver = Self::new().await;
         let mut made = Vec::new();
@@ -52,7 +52,8 @@ impl Driver {
         (driver, made)
     }
 
-    /// Collects in a session of its own. Requires that the report is the one that the preview showed.
+    /// Collects in a session of its own. Requires that the collection does what its plan said, which is computed
+    /// before.
     async fn collect(&self, retention: &Retention) -> CollectionReport {
         let planned = self.stack.plan_collection(retention).await.unwrap();
         let session = self.stack.lock("gc").await.unwrap();
@@ -66,6 +67,7 @@ impl Driver {
         done
     }
 
+    /// Requires that a full verification finds no violation.
     async fn assert_valid(&self) {
         assert!(self.stack.verify(true).await.unwrap().report.is_valid());
     }
@@ -101,6 +103,7 @@ fn keep(days: u32, last: usize, grace: Duration) -> Retention {
     retention
 }
 
+/// A snapshot with these resources.
 fn snapshot(names: &[&str]) -> Snapshot {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -250,6 +253,8 @@ async fn planning_a_collection_changes_nothing() {
     assert_eq!(driver.stack.list().await.unwrap(), made);
 }
 
+/// The journal can be cut only where a writer took the lock, or at a checkpoint. The revisions of one session without a
+/// checkpoint are therefore dropped together or not at all.
 #[tokio::test]
 async fn revisions_without_a_cut_point_are_held_back() {
     let driver = Driver::new().await;
@@ -405,6 +410,7 @@ async fn rename_works_after_a_collection() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
+/// A resource whose outputs have about this many bytes.
 fn heavy(name: &str, bytes: usize) -> Entry {
     let outputs = state_core::Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
     Entry {

@@ -1,4 +1,5 @@
-//! Copies between stores: byte for byte the same stack, even if copying is interrupted.
+//! Copies of stacks between stores: the copy has the same revisions and contents as its source, even if the first
+//! attempt was interrupted.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -11,11 +12,12 @@ use state_manager::Authenticity;
 use state_manager::state_backend_fs::FsBackend;
 use std::time::Duration;
 
+/// The stacks in a backend.
 fn over(backend: Arc<dyn Backend>, seed: u64) -> Stacks {
     Stacks::new(backend, environment(seed))
 }
 
-/// A store in a temporary folder, which is deleted when the first returned value is dropped.
+/// A store in a temporary folder. Dropping the first returned value deletes the folder.
 fn folder() -> (tempfile::TempDir, Stacks) {
     let folder = tempfile::tempdir().unwrap();
     let store = FsBackend::create(folder.path().join("states")).unwrap();
@@ -262,6 +264,7 @@ async fn sealed_stack_is_copied_without_its_key() {
     drop(folder);
 }
 
+/// The outputs of the snapshot's first resource, as JSON.
 fn outputs_of(snapshot: &state_core::Snapshot) -> String {
     let outputs = snapshot.entries[0].outputs.clone();
     outputs.unwrap().json().as_str().to_owned()

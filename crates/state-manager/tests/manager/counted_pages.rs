@@ -1,4 +1,5 @@
-//! Requests for history pages: their number depends on the number of pages, which grows with the logarithm of the history.
+//! Requests for history pages: their number depends on the number of pages, which grows with the logarithm of the
+//! number of revisions.
 
 use super::*;
 use state_core::testkit::fault::{FaultyBackend, Operation};

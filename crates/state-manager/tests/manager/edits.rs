@@ -1,4 +1,4 @@
-//! Changes by hand: each is one revision, and each can be undone.
+//! Changes by hand, imports and small updates: each makes one revision, and each can be undone.
 
 use super::*;
 use proptest::collection::vec;
@@ -13,6 +13,7 @@ use state_core::{
 use state_manager::Session;
 use std::collections::BTreeMap;
 
+/// A random action on a stack.
 #[derive(Clone, Debug)]
 enum Change {
     Import(Vec<SharedEntry>),
@@ -42,6 +43,7 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
     vec(change, 1..6)
 }
 
+/// A snapshot with these entries and one output.
 fn of(entries: Vec<SharedEntry>) -> Snapshot {
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
     snapshot.entries = entries;
@@ -60,7 +62,7 @@ async fn operate(session: &Session, operation: Operation) {
 }
 
 impl Change {
-    /// Makes the change. Its index selects one of the present resources.
+    /// Makes the change. An index in the change selects one of the present resources.
     async fn make(self, session: &Session) {
         let state = session.state();
         let all: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();
@@ -119,8 +121,8 @@ impl Change {
     }
 }
 
-/// The entries and outputs of a state, without the marks of secrets: undo keeps the marks that were added since, so that
-/// a value that was sealed doesn't return to plain text.
+/// The entries and outputs of a state, without the marks of secrets. These are compared apart, because undo keeps marks
+/// that were added by the undone change: a value that was sealed must not return to plain text.
 fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     let unmarked = |entry: &SharedEntry| {
         let mut entry = Entry::clone(entry);
@@ -134,7 +136,7 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     (state.entries().map(unmarked).collect(), outputs)
 }
 
-/// Whether each secret of `before` is a secret in `after`.
+/// Whether each value that is marked as secret in `before` is marked in `after`.
 fn keeps_marks(before: &State, after: &State) -> bool {
     let is_within = |few: &[String], many: &[String]| few.iter().all(|mark| many.contains(mark));
     before.entries().all(|entry| {

@@ -1,12 +1,13 @@
-//! A store whose calls fail before or after their effect, or take effect late or twice: errors are correct and the
-//! state stays valid.
+//! A store whose calls fail before or after their effect, or take effect late or twice: errors report the true outcome,
+//! and the state stays valid.
 
 use super::*;
 use state_core::testkit::conformance;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 
-/// A store without faults, a plan of faults, and a stack on the same store with these faults.
+/// A store, a plan of faults, and a stack that is accessed with these faults. Calls on the returned store itself don't
+/// fail.
 async fn faulty() -> (MemoryBackend, FaultPlan, Stack) {
     let (backend, stack) = new_stack().await;
     let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -16,7 +17,7 @@ async fn faulty() -> (MemoryBackend, FaultPlan, Stack) {
     (backend, plan, stack)
 }
 
-/// The same stack as another client sees it.
+/// The same stack for another client, whose calls don't fail.
 async fn elsewhere(backend: &MemoryBackend, stack: &Stack) -> Stack {
     stacks(backend, 77).get(stack.name()).await.unwrap().unwrap()
 }
@@ -182,7 +183,7 @@ async fn try_deploy(stack: &Stack) -> Option<state_core::RevisionId> {
         update.finish(UpdateResult::Succeeded).await
     };
     let revision = work.await.ok();
-    // An acknowledged revision stays, whether or not the lock can be released.
+    // The revision was acknowledged, so it must exist even if the close of the session fails.
     drop(session.close().await);
     revision
 }

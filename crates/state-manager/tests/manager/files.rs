@@ -1,4 +1,4 @@
-//! The manager on a store in files.
+//! The manager on a store of files: stacks are found again after the store is reopened, and a missing file is an error.
 
 use super::*;
 use state_core::ErrorKind;

@@ -12,14 +12,18 @@ use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{MemoryKnownStacks, Rekey};
 use std::path::{Path, PathBuf};
 
-/// A store whose attacker can write any file of the stack and was a recipient until the last rotation.
+/// A store of files with an attacker, who can write any file of the stack and was a recipient until the last rotation
+/// of its key.
 struct Attacked {
     _folder: tempfile::TempDir,
     url: String,
     /// Folder of the stack.
     place: PathBuf,
+    /// The identity of the victim, the only recipient now.
     anna: GeneratedIdentity,
+    /// The identity of the attacker.
     former: GeneratedIdentity,
+    /// The victim's pins of the stack.
     known_stacks: Arc<MemoryKnownStacks>,
     /// The revisions, oldest first.
     made: Vec<RevisionId>,
@@ -75,7 +79,7 @@ impl Attacked {
         stacks.get(&"shop".parse().unwrap()).await
     }
 
-    /// The error that the victim gets for a forged head when it looks up the stack by name.
+    /// The error that the victim gets when it looks up the stack by name. Panics if the lookup succeeds.
     async fn refusal(&self) -> Error {
         self.found().await.map(drop).unwrap_err()
     }
@@ -111,7 +115,8 @@ impl Attacked {
         (revision, document)
     }
 
-    /// A page with documents that the attacker wrote: the reference to the page, and its bytes.
+    /// A history page with the documents of the attacker. Returns a reference to the page, as a head names it, and the
+    /// bytes of the page.
     fn page(documents: &str, first: u64, revisions: u64) -> (HistoryPageRef, Vec<u8>) {
         let nonce = state_core::Nonce::from_bytes([7; 16]);
         let bytes = enveloped(
@@ -283,7 +288,8 @@ async fn former_recipient_adds_no_revision_with_an_old_key() {
     attacked.write(&page.object().to_string(), &bytes);
     attacked.assert_ignored(&revision).await;
 
-    // The attacker signs the head with the old key. The head names the old key or the present one.
+    // The attacker adds the page to the head and signs the head with the old key. One forged head names the present
+    // key, the other one names the old key.
     let mut head = attacked.head();
     head.history.pages = vec![page];
     for named in [head.key_id, Some(replaced)] {
@@ -311,7 +317,8 @@ async fn sealing_sets_a_watermark_over_the_plain_journal() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("file://{}", folder.path().join("store").display());
     let stacks = Stacks::create(&url, environment(1)).unwrap();
-    // Without a provider of keys, a stack with this policy stays plain as long as nothing in it is sensitive.
+    // This client has no key provider. With the default policy it can write to the stack without a key, as long as no
+    // value is sensitive.
     let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
     deploy(&stack, &["a"]).await;
     let anna = generate_identity();

@@ -1,4 +1,4 @@
-//! A long history: the head names the latest pages and an index, which names the older pages.
+//! A long history: the head names the latest pages of the history and one index, an object that names all older pages.
 
 use super::*;
 use state_core::backend::ObjectName;
@@ -56,7 +56,8 @@ impl Long {
     }
 }
 
-/// Rotates the data key. This moves the base past all earlier revisions, whose documents are then stored on pages.
+/// Rotates the data key. The rotation moves the base past all earlier revisions, so their documents are stored on
+/// pages.
 async fn rekey(stack: &Stack) -> RevisionId {
     stack.rekey("rekey", Rekey::default()).await.unwrap().revision
 }

@@ -1,5 +1,6 @@
-//! Names: a client refuses a name that no longer leads to the stack that it knows, unless the head of that stack proves
-//! a removal or a rename.
+//! Names that a client knows. A name pointer is the stored object that leads from a name to a stack. A client refuses a
+//! name whose pointer no longer leads to the known stack. It accepts the change only if the signed head of that stack
+//! records a removal or a rename.
 
 use super::known_stacks::{Client, change_head, copy, make};
 use super::*;
@@ -35,11 +36,12 @@ impl Shop {
         }
     }
 
+    /// The lineage that the client remembers for the name `shop`.
     async fn lineage(&self) -> Lineage {
         self.client.known_stacks.named(&shop()).await.unwrap().unwrap()
     }
 
-    /// The file of the pointer of a name.
+    /// The path of the pointer of a name.
     fn pointer(&self, name: &str) -> PathBuf {
         self.root.join("names/default").join(format!("{name}.json"))
     }
@@ -78,6 +80,7 @@ async fn deleted_name_of_a_known_stack_is_refused() {
     shop.refuses("the name was deleted").await;
 }
 
+/// A tombstone is a pointer that says that its stack was removed or renamed.
 #[tokio::test]
 async fn forged_tombstones_of_a_known_stack_are_refused() {
     let shop = Shop::open().await;
@@ -132,7 +135,7 @@ async fn name_in_a_deleted_store_is_refused_until_forgotten() {
     let stacks = shop.client.stacks();
     let created = stacks.new_stack(&"shop".parse().unwrap()).await;
     assert_eq!(kind(created.map(|_| ())), Err(ErrorKind::Distrusted));
-    // The name is free again after the user has decided to forget the stack.
+    // The name is free again after the user has removed the stack from the known stacks.
     let lineage = shop.lineage().await;
     let name = "shop".parse().unwrap();
     shop.client.known_stacks.remember_name(&name, None).await;
@@ -163,7 +166,7 @@ async fn removed_and_renamed_stacks_release_their_names() {
     assert!(stacks.get(&name).await.unwrap().is_none());
     let found = stacks.get(&renamed).await.unwrap().unwrap();
     assert_eq!(found.tip().await.unwrap().regression, None);
-    // The other client knows both names; the freed one can be used again.
+    // The other client knows both names. It can use the old name for a new stack.
     let again = shop.other.stacks().new_stack(&name).await.unwrap();
     deploy(&again, &["c"]).await;
     shop.other.stacks().remove(&renamed, true).await.unwrap();
@@ -208,7 +211,7 @@ async fn older_head_with_a_raised_epoch_releases_no_name() {
     shop.client.stacks().rename(&name, &renamed).await.unwrap();
     let stack = shop.client.stacks().get(&renamed).await.unwrap().unwrap();
     deploy(&stack, &["later"]).await;
-    // The head is authentic, apart from its epoch, which the tag doesn't cover.
+    // The attacker restores the head from before the rename, and raises its epoch, which the tag doesn't cover.
     let lineage = stack.lineage();
     let head = PathBuf::from("stacks")
         .join(lineage.to_string())
@@ -232,7 +235,7 @@ async fn older_head_with_a_raised_epoch_releases_no_name() {
     );
 }
 
-/// Puts the stack of another store with the same name into this one.
+/// Copies all stacks and names of the store `from` into the store `to`, as an attacker can.
 fn plant(from: &Path, to: &Path) {
     copy(&from.join("stacks"), &to.join("stacks"));
     copy(&from.join("names"), &to.join("names"));
@@ -254,7 +257,7 @@ async fn list_refuses_a_foreign_stack_under_a_known_name() {
 }
 
 #[tokio::test]
-async fn listed_stack_takes_no_known_name() {
+async fn listed_stack_cannot_take_over_a_known_name() {
     let shop = Shop::open().await;
     let (name, renamed): (StackName, StackName) = ("shop".parse().unwrap(), "store".parse().unwrap());
     // The attacker's stack is sealed, and first has a name that this client doesn't know.
@@ -304,7 +307,7 @@ async fn deleted_plain_stack_is_refused_until_forgotten() {
     }
     client.known_stacks.remember_name(&name, None).await;
     client.stacks().new_stack(&name).await.unwrap();
-    // A removal by another client is a head that says so.
+    // Another client removes the stack. Its head now records the removal, so this client accepts that the name is free.
     Client::new(&client.root, None)
         .stacks()
         .remove(&name, true)

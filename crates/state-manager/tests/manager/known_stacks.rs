@@ -1,4 +1,5 @@
-//! Known stacks: a client detects a store that was exchanged, forged or rolled back.
+//! Known stacks: a client remembers each stack in a pin (its key, and the end of its journal). By its pins it detects a
+//! store that was exchanged, forged or rolled back.
 
 mod first_keys;
 mod forks;
@@ -14,10 +15,11 @@ use state_manager::{KnownStacks, MemoryKnownStacks, Rekey, StackPin};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The random seed of the next simulated process, so that each process has its own random bits.
+/// The seed of the next simulated process. Each process has a seed of its own, so that no two of them generate the same
+/// ids.
 static PROCESSES: AtomicU64 = AtomicU64::new(1000);
 
-/// A store in a folder, as one client sees it.
+/// A client of a store in a folder: its keys and its pins.
 pub(crate) struct Client {
     pub(crate) root: PathBuf,
     pub(crate) keys: Option<Arc<AgeKeys>>,
@@ -38,7 +40,7 @@ impl Client {
         Self::new(root, Some(keys(7, identity)))
     }
 
-    /// The stacks in a new process, which has the pins of earlier processes of this client.
+    /// The stacks in a new process of this client, which has the pins of its earlier processes.
     pub(crate) fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();
@@ -49,6 +51,7 @@ impl Client {
         }
     }
 
+    /// The stack `shop` in a new process of this client.
     pub(crate) async fn stack(&self) -> Result<Stack> {
         Ok(self.stacks().get(&"shop".parse().unwrap()).await?.unwrap())
     }
@@ -63,6 +66,7 @@ impl Client {
         self.stack().await?.lock("write").await?.close().await
     }
 
+    /// Makes one revision that creates this resource.
     pub(crate) async fn deploy(&self, name: &str) -> RevisionId {
         deploy(&self.stack().await.unwrap(), &[name]).await
     }
@@ -108,6 +112,7 @@ async fn made() -> (tempfile::TempDir, PathBuf, GeneratedIdentity) {
     (folder, root, anna)
 }
 
+/// Copies a folder with all its content.
 pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for item in std::fs::read_dir(from).unwrap() {
@@ -254,7 +259,8 @@ async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
     put_in_place(&root, &honest);
     client.write().await.unwrap();
 
-    // The client refuses a new key that it can't open too, because it could open the previous key.
+    // The client also refuses a new key that it can't open. It could open the previous key, so only an endorsed key may
+    // replace that one.
     let eve = generate_identity();
     let provider = strangers_keys(&eve);
     let strange = provider.generate(lineage).unwrap();
@@ -282,7 +288,8 @@ async fn removed_recipient_reads_only_after_dropping_the_pin() {
             ..Rekey::default()
         };
         stack.rekey("remove", without).await.unwrap();
-        // Bob opened the stack's key before. He can't authenticate the new content, which anyone could have written.
+        // Bob has pinned a key that he could open. He can't open the new key, so he can't verify that a recipient wrote
+        // the new content.
         removed.refuses("a removed recipient").await;
     }
     removed.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
@@ -338,8 +345,8 @@ async fn rolled_back_store_is_reported_and_not_written() {
 
         put_in_place(&root, &earlier);
         client.reports("rolled back").await;
-        // Another client continues from the earlier state: the history differs, even when its serial reaches and passes
-        // the pinned one.
+        // A client without pins continues from the earlier state. Its history differs from the pinned one, also when
+        // its serial reaches and passes the pinned serial.
         let stranger = Client {
             known_stacks: Arc::default(),
             ..Client::new(&root, client.keys.clone())

@@ -1,5 +1,5 @@
-//! Lookup of mutations whose append had an unknown outcome: the next owner of the lock determines the outcome, which
-//! never changes afterwards.
+//! Lookup of mutations whose append had an unknown outcome: once the next client has taken the writer lock, the outcome
+//! is known and never changes.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -10,12 +10,12 @@ use state_core::backend::Opening;
 use state_core::{ErrorKind, MutationId};
 use state_manager::Error;
 
-/// Number of requests that fail, more than any caller retries.
+/// Number of consecutive requests that fail. It is higher than the number of attempts of any call.
 const FAILING_REQUESTS: usize = 300;
 
 /// An open update of a first writer, and the same stack as a second client sees it.
 struct Fixture {
-    /// The store as the first writer reaches it.
+    /// The store of the first writer, with planned faults.
     faulty_store: FaultyStore,
     session: Session,
     update: Update,

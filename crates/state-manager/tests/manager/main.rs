@@ -1,4 +1,5 @@
-//! Tests of the manager's guarantees, mostly on the memory backend.
+//! Tests of the manager's guarantees through its public interface, mostly on the memory backend. This file has the
+//! helpers that the modules share.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -51,6 +52,8 @@ use state_encrypt::{AgeKeys, GeneratedIdentity, Identities};
 use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
 use std::sync::Arc;
 
+/// An environment with a clock that passes only when a test advances it or a task sleeps, a fixed actor, and random
+/// bits that depend only on the seed.
 fn environment(seed: u64) -> Environment {
     Environment {
         clock: Arc::new(ManualClock::default()),
@@ -64,10 +67,12 @@ fn environment(seed: u64) -> Environment {
     }
 }
 
+/// The stacks of a store in memory, for a client without keys and pins.
 fn stacks(backend: &MemoryBackend, seed: u64) -> Stacks {
     Stacks::new(Arc::new(backend.clone()), environment(seed))
 }
 
+/// A store in memory with the empty plaintext stack `shop/production`.
 async fn new_stack() -> (MemoryBackend, Stack) {
     let backend = MemoryBackend::default();
     let stack = stacks(&backend, 1)

@@ -1,5 +1,5 @@
-//! Rollbacks to a revision before a move: the moved resources would be in two stacks or in none, so they are reported
-//! and the rollback is refused.
+//! Rollbacks to a revision from before a move between stacks. They are refused, and the error counts the moved
+//! resources: after the rollback these would be in both stacks or in none.
 
 use super::moves::{BEFORE, Pair};
 use super::*;
@@ -70,6 +70,8 @@ async fn rollback_is_allowed_after_resources_moved_back() {
     assert_eq!(names(&pair.source).await, BEFORE[0]);
 }
 
+/// A forced rollback brings the moved resources back to the source, although the destination has them too. A later
+/// rollback to its revision is reported like the first one.
 #[tokio::test]
 async fn rollback_to_a_forced_rollback_reports_moved_resources() {
     let pair = Pair::new("shop/a").await;

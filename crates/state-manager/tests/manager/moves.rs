@@ -1,4 +1,6 @@
-//! Moves between stacks: whichever step fails, the resources end up on exactly one side.
+//! Moves between stacks: whichever step fails, the resources end up in exactly one of the two stacks. A move has three
+//! appends. First the destination records the resources as incoming, where they wait. Then the revision of the source
+//! removes them, which commits the move. Last, the revision of the destination adds them.
 
 use super::*;
 use state_core::edits::{MovePlan, MoveRequest};
@@ -7,7 +9,7 @@ use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 use state_manager::{MoveReport, MoveSettlement, Removal};
 
-/// A store with two stacks: `source` contains a, b (which depends on a) and c; `there` contains z.
+/// A store with two stacks. `source` contains a, b (which depends on a) and c. `there`, the destination, contains z.
 pub(crate) struct Pair {
     pub(crate) backend: MemoryBackend,
     pub(crate) plan: FaultPlan,
@@ -20,8 +22,8 @@ fn name(text: &str) -> StackName {
 }
 
 impl Pair {
-    /// Makes the two stacks. `source` is the name of the source; stacks are locked in the order of their names, and the
-    /// other stack is named `shop/m`.
+    /// Makes the two stacks. `source` is the name of the source, and the destination is named `shop/m`. The name of the
+    /// source decides which of them is locked first, because stacks are locked in the order of their names.
     pub(crate) async fn new(source: &str) -> Self {
         let backend = MemoryBackend::default();
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -68,7 +70,7 @@ impl Pair {
         Ok(done)
     }
 
-    /// Both stacks as another client sees them, on the store without faults.
+    /// Both stacks for another client, whose calls don't fail.
     async fn elsewhere(&self) -> (Stack, Stack) {
         let stacks = stacks(&self.backend, 77);
         let find = async |stack: &Stack| stacks.get(stack.name()).await.unwrap().unwrap();
@@ -92,6 +94,7 @@ async fn takeover(stack: &Stack) {
     session.close().await.unwrap();
 }
 
+/// Requires that a full verification finds no violation.
 async fn assert_valid(stack: &Stack) {
     let found = stack.verify(true).await.unwrap();
     assert!(found.report.is_valid(), "{found:?}");
@@ -160,8 +163,8 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
     } else {
         [&there, &source]
     };
-    // Each stack is taken over twice: the first takeover can't settle the moves of a stack while the other stack is
-    // locked; the second one can.
+    // Each stack is taken over twice. At the first takeover the other stack may still be locked by the failed writer,
+    // and then the move can't be settled. At the second takeover it can.
     for stack in [order[0], order[1], order[0], order[1]] {
         takeover(stack).await;
     }
@@ -220,8 +223,8 @@ async fn interrupted_move_ends_on_exactly_one_side() {
     assert!(moved > 20 && stayed > 20, "{moved} moved, {stayed} stayed");
 }
 
-/// A move whose writer fails at the commit point, or right after it if `committed` is set. The sessions still hold both
-/// locks.
+/// A move that fails in the append that commits it, or in the append after that if `committed` is set. The failed
+/// append takes effect only when the plan delivers it. The returned sessions still hold both locks.
 async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
     let pair = Pair::new("shop/a").await;
     let (source, there) = pair.lock().await.unwrap();
@@ -301,8 +304,8 @@ async fn next_lock_of_the_source_finishes_the_move() {
 async fn interrupted_move_can_be_repeated_at_once() {
     for committed in [true, false] {
         let pair = Pair::new("shop/a").await;
-        // To interrupt the move before the commit point, both the commit and the withdrawal fail. To interrupt it after
-        // the commit point, the arrival fails.
+        // To leave an uncommitted move unsettled, both the commit and the withdrawal of the waiting resources fail. To
+        // leave a committed move unsettled, only the last append fails.
         for call in if committed { 2..3 } else { 1..3 } {
             pair.plan.fail(Operation::Append, call, Fault::BeforeEffect);
         }

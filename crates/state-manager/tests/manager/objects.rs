@@ -1,4 +1,5 @@
-//! The manager on object stores: the number of requests, and sessions that lose their connection.
+//! The manager on object stores: the number of requests of a batch, sessions that lose their connection, and the clock
+//! that measures grace periods.
 
 use super::*;
 use futures_util::future::join_all;
@@ -11,6 +12,7 @@ use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
 use std::time::Duration;
 use tokio::task::unconstrained;
 
+/// An object store in memory, which counts its requests and can be paused.
 pub(super) fn store() -> FaultyStore {
     FaultyStore::new(Arc::new(InMemory::new()))
 }
@@ -24,7 +26,7 @@ pub(super) fn backend(store: &FaultyStore) -> ObjectBackend {
     ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
 }
 
-/// Waits until no more requests are made in the background. Returns the number of requests so far.
+/// Waits until no background task sends requests any more. Returns the number of requests so far.
 async fn quiet(store: &FaultyStore) -> RequestCounts {
     let mut counts = store.counts();
     loop {

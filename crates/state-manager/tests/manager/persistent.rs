@@ -1,4 +1,5 @@
-//! The contract of the persistent state manager, on memory, files and object stores.
+//! Runs the rules of [`state_manager::testkit`], which every `StateManager` must keep, on memory, files and object
+//! stores.
 
 use super::*;
 use state_core::Backend;

@@ -1,4 +1,5 @@
-//! Published outputs: a recipient of outputs reads the outputs, and nothing else of the stack.
+//! Published outputs: a stack's outputs, encrypted for recipients that have no access to the stack itself. Such a
+//! recipient reads the outputs, and nothing else of the stack.
 
 use super::*;
 use state_core::mutation::StackOutputs;
@@ -7,6 +8,7 @@ use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{MemoryKnownStacks, PublishedOutputs, Rekey};
 use std::path::PathBuf;
 
+/// The sensitive output, which must not be readable in a stored document.
 const SECRET: &str = "correct-horse-battery";
 
 /// Outputs of a stack: the secret, and a URL that is no secret.
@@ -32,11 +34,12 @@ async fn set_outputs(stack: &Stack, url: &str) -> state_core::RevisionId {
     revision
 }
 
-/// A store in a folder with a sealed stack of Anna, who publishes its outputs to Carl.
+/// A store in a folder with the sealed stack `shop`. Anna is its recipient, and Carl is a recipient of its outputs.
 struct Shop {
     folder: tempfile::TempDir,
     anna: GeneratedIdentity,
     carl: GeneratedIdentity,
+    /// The pins of the client that reads the outputs.
     known_stacks: Arc<MemoryKnownStacks>,
 }
 
@@ -233,8 +236,8 @@ async fn outputs_of_another_stack_are_refused() {
     set_outputs(&other, "db://other").await;
     let carl = [shop.carl.recipient().to_owned()];
     other.add_output_recipients("add", &carl).await.unwrap();
-    // This client has no pin for the name, so it compares the requested name with the name in the document. The client
-    // below has read the outputs before, so it compares the stack with its pin.
+    // This client has no pin for the name, so it detects the attack by the name in the document of the other stack. The
+    // client below has read the outputs before, so it detects the attack by its pin.
     point(&shop, "shop", other.lineage());
     assert_eq!(
         shop.read(&shop.carl).await.unwrap_err().kind(),

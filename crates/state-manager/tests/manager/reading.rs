@@ -1,4 +1,5 @@
-//! Blame, and a history that is read one revision at a time.
+//! Blame, which names the revision that last changed each property of a resource, and reading the history one revision
+//! at a time.
 
 use super::*;
 use state_core::mutation::EditChange;

@@ -1,5 +1,5 @@
-//! Each change of the data key or its recipients is recorded in the history, whatever happens between the change and
-//! the record.
+//! Each change of the data key or of its recipients is recorded as a revision, even if another writer or a crash comes
+//! between the change and its revision.
 
 use super::*;
 use state_core::ErrorKind;
@@ -8,12 +8,16 @@ use state_encrypt::generate_identity;
 use state_manager::{Expectations, Rekey, RevisionKind};
 use std::sync::Mutex;
 
-/// The changes of this module's tests.
+/// A change of the data key or of its recipients.
 #[derive(Clone, Copy, Debug)]
 enum Change {
+    /// A new data key.
     Key,
+    /// A new data key, without the revisions before it.
     Forget,
+    /// An added recipient of the data key.
     Recipients,
+    /// An added recipient of the published outputs.
     OutputRecipients,
 }
 
@@ -35,6 +39,7 @@ impl Change {
         }
     }
 
+    /// The message of the revision that records the change.
     fn message(self, recipient: &str) -> String {
         match self {
             Self::Key | Self::Forget => "rotated".to_owned(),
@@ -63,7 +68,7 @@ async fn newest(stack: &Stack) -> (String, UpdateResult) {
     (update.message, update.result.unwrap())
 }
 
-/// Locks the stack in another thread, as another client would, and keeps the lock.
+/// Locks the stack in another thread and keeps the lock. The queue of the session runs on the returned runtime.
 fn compete(stacks: &Stacks) -> (Session, tokio::runtime::Runtime) {
     std::thread::scope(|scope| {
         let competitor = scope.spawn(|| {
@@ -111,6 +116,7 @@ fn competing_writer_never_separates_change_and_record() {
     }
 }
 
+/// The number of revisions in the history of [`sealed_stack`] after the change.
 const fn revisions_after(change: Change) -> usize {
     match change {
         Change::Forget => 1,
@@ -152,7 +158,7 @@ async fn next_writer_records_change_after_a_crash() {
 }
 
 #[tokio::test]
-async fn expected_key_is_met_by_the_key_that_replaces_it() {
+async fn expectation_follows_a_key_change_by_its_own_client() {
     let backend = MemoryBackend::default();
     let anna = generate_identity();
     let of_anna = stacks(&backend, 1).with_keys(keys(1, &anna));
@@ -189,7 +195,7 @@ async fn expected_key_is_met_by_the_key_that_replaces_it() {
     assert_eq!(
         refused.kind(),
         ErrorKind::Distrusted,
-        "the replaced key is expected"
+        "another client must still expect the replaced key"
     );
 }
 

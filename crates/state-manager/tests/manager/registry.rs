@@ -1,4 +1,5 @@
-//! Backend types: the built-in ones, and those that an embedder registers.
+//! The registry of backend types, which maps the scheme of a store's URL to a backend: built-in types, and types that
+//! an application registers.
 
 use super::*;
 use state_core::backend::{Backend, BackendType, OpenRequest};
@@ -6,6 +7,7 @@ use state_core::configuration::{ConfigurationType, FieldKind, FieldType};
 use state_core::{Crypter, ErrorKind, Result};
 use state_manager::{BackendRegistry, StoreRequest};
 
+/// A crypter that is only passed on.
 #[derive(Debug)]
 struct Rot13;
 

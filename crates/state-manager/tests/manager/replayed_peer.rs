@@ -1,4 +1,5 @@
-//! A move is settled only by a credible state of its other stack: neither a replayed nor a forged one loses a resource.
+//! Settling a move reads the state of the other stack. Here an attacker replaces that stack by an older copy or by a
+//! forgery: the moved resource must not be lost.
 
 use super::*;
 use state_core::edits::{MovePlan, MoveRequest};
@@ -8,12 +9,13 @@ use state_manager::MemoryKnownStacks;
 use state_manager::state_backend_fs::FsBackend;
 use std::path::{Path, PathBuf};
 
-/// Two sealed stacks in a folder. The move of `a` from `alpha` to `beta` stopped right after its commit point.
+/// Two sealed stacks in a store of files. The move of `a` from `alpha` to `beta` failed right after it was committed.
 struct HalfMoved {
     folder: tempfile::TempDir,
     anna: GeneratedIdentity,
     /// Copy of beta from before the move.
     older: PathBuf,
+    /// Folder of beta in the store.
     beta: PathBuf,
 }
 
@@ -42,7 +44,8 @@ impl HalfMoved {
             ..MoveRequest::default()
         };
         let moved = MovePlan::new(&from.state(), &to.state(), &request).unwrap();
-        // The announcement and the commit point are written; the arrival isn't.
+        // The first append records `a` as incoming in beta, the second one removes it from alpha and commits the move.
+        // The third one, which would add it to beta, fails.
         plan.fail(Operation::Append, 2, Fault::BeforeEffect);
         let request = UpdateRequest::new(UpdateKind::Edit);
         from.move_to(&to, request, &moved).await.unwrap_err();
@@ -55,7 +58,7 @@ impl HalfMoved {
         }
     }
 
-    /// The stacks in a new process.
+    /// Alpha and beta in a new process.
     async fn stacks(&self, memory: &Arc<MemoryKnownStacks>) -> [Stack; 2] {
         let (backend, _) = faulty(&self.folder.path().join("store"), false);
         let stacks = Stacks::new(Arc::new(backend), environment(2))
@@ -65,7 +68,7 @@ impl HalfMoved {
         [get("alpha").await, get("beta").await]
     }
 
-    /// Puts `forged` in the place of beta during one write on alpha, then brings the true beta back.
+    /// Replaces beta by the folder `forged` during one deployment to alpha, and restores beta afterwards.
     async fn attack(&self, forged: &Path, memory: &Arc<MemoryKnownStacks>) {
         let [alpha, _] = self.stacks(memory).await;
         let aside = self.folder.path().join("aside");
@@ -76,7 +79,7 @@ impl HalfMoved {
         std::fs::rename(&aside, &self.beta).unwrap();
     }
 
-    /// Checks that the move ends with the resource in beta.
+    /// Requires that the next deployments settle the move, with `a` in beta only.
     async fn ends_whole(&self, memory: &Arc<MemoryKnownStacks>) {
         let [alpha, beta] = self.stacks(memory).await;
         deploy(&beta, &["y"]).await;
@@ -92,6 +95,7 @@ impl HalfMoved {
     }
 }
 
+/// Creates or opens a store of files whose calls fail as the returned plan says.
 fn faulty(store: &Path, new: bool) -> (FaultyBackend, FaultPlan) {
     let backend = match new {
         true => FsBackend::create(store),
@@ -122,7 +126,8 @@ async fn replayed_destination_never_confirms_a_move() {
     half.attack(&half.older, &known).await;
     half.ends_whole(&known).await;
 
-    // A client without memory can't detect the replay, but the older state doesn't know the move.
+    // A client without pins can't detect the replay. It must not lose `a` because the older state has no record of the
+    // move.
     let half = HalfMoved::new(&Arc::default()).await;
     half.attack(&half.older, &Arc::default()).await;
     half.ends_whole(&Arc::default()).await;
@@ -131,7 +136,7 @@ async fn replayed_destination_never_confirms_a_move() {
 #[tokio::test]
 async fn forged_plain_destination_never_confirms_a_move() {
     let half = HalfMoved::new(&Arc::default()).await;
-    // The same seed gives the first stack of another store the same lineage.
+    // Lineages are generated from the seed, so the first stack of this store gets the lineage of beta.
     let other = half.folder.path().join("other");
     let (backend, _) = faulty(&other, true);
     let stacks = Stacks::new(Arc::new(backend), environment(1));

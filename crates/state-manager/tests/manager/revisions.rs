@@ -1,9 +1,10 @@
-//! Revisions, import and rollback.
+//! Revisions: how they are made by updates, imports and rollbacks, written without becoming current, and deleted.
 
 use super::*;
 use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
 use state_manager::RevisionKind;
 
+/// A snapshot with these resources.
 fn snapshot(names: &[&str]) -> Snapshot {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -14,6 +15,7 @@ fn snapshot(names: &[&str]) -> Snapshot {
     snapshot
 }
 
+/// The keys of the resources in a snapshot.
 fn entries_of(snapshot: &Snapshot) -> Vec<String> {
     snapshot
         .entries

@@ -1,4 +1,5 @@
-//! Key rotation: the stack still opens after a crash at any point, and earlier revisions don't change.
+//! Key rotation, which replaces the data key of a stack: the stack still opens after a crash at any point, and earlier
+//! revisions don't change.
 
 use super::*;
 use state_core::head::SealingPolicy;
@@ -7,6 +8,7 @@ use state_core::{ErrorKind, Json, Properties};
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{Authenticity, Rekey, RevisionKind};
 
+/// The value of every sensitive input in these tests.
 const SECRET: &str = "correct-horse-battery";
 
 /// A resource with the secret as a sensitive input.

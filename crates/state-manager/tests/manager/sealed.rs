@@ -1,4 +1,4 @@
-//! Sealed stacks: secrets are stored sealed, forgeries are detected, and sealed values are readable only with the key.
+//! Sealed stacks: secrets are stored encrypted and are readable only with the data key, and forgeries are detected.
 
 use super::*;
 use state_core::mutation::StackOutputs;
@@ -7,6 +7,7 @@ use state_encrypt::{AgeKeys, GeneratedIdentity, generate_identity};
 use state_manager::Authenticity;
 use std::path::Path;
 
+/// The secret of these tests, which must be in no file, error or `Debug` text.
 const CANARY: &str = "correct-horse-battery";
 
 /// A resource with secrets in its inputs and outputs, and with a note that is no secret.
@@ -20,6 +21,7 @@ fn secret_entry(name: &str, note: &str) -> Entry {
     }
 }
 
+/// Stack outputs with one secret.
 fn secret_outputs() -> StackOutputs {
     let value = Json::parse(&format!("\"{CANARY}\"")).unwrap();
     StackOutputs {
@@ -41,7 +43,7 @@ async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
     found(root, keys).await.unwrap().unwrap()
 }
 
-/// As [`opened`], with the error or `None` if the stack is refused or missing.
+/// As [`opened`], but returns the error if the stack is refused, and `None` if it is missing.
 async fn found(root: &Path, keys: Option<Arc<AgeKeys>>) -> Result<Option<Stack>, Error> {
     let mut stacks = Stacks::open(&format!("file://{}", root.display()), environment(2)).unwrap();
     if let Some(keys) = keys {
@@ -200,7 +202,7 @@ async fn sensitive_value_without_key_is_refused_and_not_written() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
-    // The result is recorded without its values: only the id and the existence of the resource.
+    // The result is recorded without its values: only the resource and its id.
     let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
     let came_back = Entry {
         id: Some("i-1".to_owned()),

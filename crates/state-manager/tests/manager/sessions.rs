@@ -1,4 +1,5 @@
-//! Sessions: the lock, the queue, crashes and fencing.
+//! Sessions, which hold the writer lock of a stack. The tests cover the lock, the queue of mutations, crashes, and
+//! fencing: a writer that lost its lock can write nothing more.
 
 use super::*;
 use state_core::{ErrorKind, Outcome};
@@ -149,7 +150,7 @@ async fn dropped_mutation_stays_pending() {
     assert_eq!(update.result, Some(UpdateResult::Interrupted));
 }
 
-/// Locks the stack again. The previous session releases its lock in the background.
+/// Locks the stack, after a dropped session has released its lock in the background.
 async fn relock(stack: &Stack) -> Session {
     for _ in 0..1000 {
         if let Ok(session) = stack.lock("again").await {
@@ -160,6 +161,7 @@ async fn relock(stack: &Stack) -> Session {
     stack.lock("again").await.unwrap()
 }
 
+/// A caller may drop the future of a call at any time. A job that is already in the queue still runs.
 #[tokio::test]
 async fn queued_job_runs_although_its_future_is_dropped() {
     let (_, stack) = new_stack().await;

@@ -1,5 +1,6 @@
-//! Name pointers of sealed stacks have a tag. A client that has the key therefore detects a pointer that was
-//! redirected, exchanged or forged, even if the client has never seen the stack before.
+//! Name pointers, the stored objects that lead from a name to a stack, have a tag if the stack is sealed. A client that
+//! has the key therefore detects a pointer that was redirected, exchanged or forged, even if the client has never seen
+//! the stack before.
 
 use super::known_stacks::{Client, change_head};
 use super::*;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
-/// The random seed of the next client's key provider.
+/// The seed of the next client's key provider.
 static CLIENTS: AtomicU64 = AtomicU64::new(100);
 
 /// A store with the sealed stacks `shop` and `bank`, to which the same identity has the key.
@@ -101,7 +102,7 @@ fn parsed(name: &str) -> StackName {
     name.parse().unwrap()
 }
 
-/// The target of a rename to `name`.
+/// The target that a rename to `name` leaves in the old pointer.
 fn moved(lineage: Lineage, name: &str) -> NameTarget {
     NameTarget::MovedTo {
         lineage,
@@ -162,7 +163,7 @@ async fn pointer_without_its_tag_is_refused() {
 
 /// The attacker points the name `shop` to the stack of the bank, and writes that name into the head of the bank.
 #[tokio::test]
-async fn forged_head_lends_its_name_to_no_stack() {
+async fn name_forged_into_the_head_of_another_stack_is_refused() {
     let store = Store::new().await;
     store.write(&NamePointer::new(
         parsed("shop"),
@@ -204,10 +205,10 @@ async fn names_given_up_before_a_rekey_stay_free() {
 }
 
 #[tokio::test]
-async fn removal_is_not_forged_for_a_removed_stack() {
+async fn tombstone_of_another_name_is_refused() {
     let store = Store::new().await;
     store.stacks().remove(&parsed("bank"), true).await.unwrap();
-    // The tombstone of the name `bank` proves nothing about the name `shop`.
+    // The attacker writes the tombstone (the pointer that records a removal) of the name `bank` under the name `shop`.
     let bank = store.pointer("bank");
     let mut forged = NamePointer::new(parsed("shop"), bank.target.clone(), bank.nonce);
     forged.tags = bank.tags;
@@ -232,7 +233,7 @@ async fn client_without_the_key_changes_no_name() {
     assert!(!store.path("other").exists());
 }
 
-/// Stacks in memory whose calls fail as planned.
+/// The stacks in this memory for a client whose calls fail as the returned plan says.
 fn faulty(memory: &MemoryBackend, seed: u64, identity: &GeneratedIdentity) -> (Stacks, FaultPlan) {
     let faulty = FaultyBackend::new(Arc::new(memory.clone()));
     let plan = faulty.plan();
@@ -251,8 +252,8 @@ async fn is_readable(memory: &MemoryBackend, seed: u64, identity: &GeneratedIden
     Ok(true)
 }
 
-/// A crash between the swap of the pointer and that of the head leaves a stack that opens, whether the head names the
-/// old key or the new one.
+/// A key change first swaps the pointer, which gets a tag under the new key, and then the head. The stack must open
+/// after a crash at any of these calls, whether its head names the old key or the new one.
 #[tokio::test]
 async fn interrupted_change_of_keys_leaves_a_name_that_opens() {
     let identity = generate_identity();
@@ -327,8 +328,8 @@ async fn copy_without_the_key_keeps_the_signed_name() {
     assert_eq!(names(&stack).await, ["a"]);
 }
 
-/// The name pointers of a plain stack have no tag. Clients nevertheless accept a tombstone only if the head confirms
-/// it.
+/// The name pointer of a plain stack has no tag. Clients nevertheless accept a tombstone, a pointer that says that the
+/// stack was removed, only if the head confirms it.
 #[tokio::test]
 async fn tombstone_of_a_living_plain_stack_is_refused() {
     let (backend, stack) = new_stack().await;

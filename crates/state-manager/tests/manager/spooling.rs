@@ -1,4 +1,5 @@
-//! Spooled results: written to a file when the store is unavailable, sealed like the stack, and recorded later.
+//! Spooled results: provider results that are written to a local file because the store is unavailable. They are sealed
+//! like the stack, and recorded later.
 
 use super::*;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
@@ -8,6 +9,7 @@ use state_manager::{Error, Mutation, SpoolOutcome, SpooledResult};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+/// The sensitive output, which must not be readable in the spool file of a sealed stack.
 const CANARY: &str = "correct-horse-battery";
 
 /// A created resource with a sensitive output, as a provider returns it.
@@ -21,7 +23,7 @@ fn made(name: &str) -> Entry {
     }
 }
 
-/// A step that has begun, and whose end will fail with this fault.
+/// A session with a step that has begun. The append of its end will fail with this fault.
 async fn begun(stacks: Stacks, plan: &FaultPlan, fault: Fault) -> (Session, Mutation) {
     let stack = stacks
         .get(&"shop/production".parse().unwrap())
@@ -49,6 +51,7 @@ fn request() -> UpdateRequest {
     UpdateRequest::new(UpdateKind::Edit)
 }
 
+/// Takes the writer lock over from its holder, as the next client.
 async fn taken_over(stacks: &Stacks) -> Session {
     let stack = stacks
         .get(&"shop/production".parse().unwrap())
@@ -209,12 +212,14 @@ async fn damaged_or_foreign_spool_file_is_refused() {
     );
 }
 
+/// The outputs of the snapshot's first resource, as JSON.
 fn outputs_of(snapshot: &state_core::Snapshot) -> String {
     let outputs = snapshot.entries[0].outputs.clone();
     outputs.unwrap().json().as_str().to_owned()
 }
 
-/// An attacker who can write to the spool folder, but has no key, can compute the digest of a file, but not its tag.
+/// An attacker can write to the spool folder and has no key: the attacker can compute the digest of a file, but not its
+/// tag.
 #[tokio::test]
 async fn edited_or_untagged_spool_of_a_sealed_stack_is_refused() {
     let identity = generate_identity();

@@ -1,4 +1,4 @@
-//! Features of a store's stacks: crypters, pages of the history, logs, exported deployments, logout.
+//! Features of stacks beyond updates: crypters, pages of the history, logs, exported deployments, and logout.
 
 use super::*;
 use state_core::backend::{Backend, ObjectKind};
@@ -80,6 +80,7 @@ async fn history_pages_concatenate_to_the_whole_history() {
     );
 }
 
+/// A log line, about a resource if `about` names one.
 fn line(time: &str, level: LogLevel, about: Option<&str>, message: &str) -> LogLine {
     let line = LogLine::new(Timestamp::new(time), level, message);
     match about {
@@ -100,6 +101,7 @@ async fn log_lines(stack: &Stack, lines: &[LogLine]) -> RevisionId {
     revision
 }
 
+/// The messages of the log lines that a query finds.
 async fn messages(stack: &Stack, query: LogQuery) -> Vec<String> {
     let lines = stack.logs(&query).await.unwrap();
     lines.into_iter().map(|stored| stored.line.message).collect()

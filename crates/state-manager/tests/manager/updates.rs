@@ -1,5 +1,5 @@
-//! Updates: a stack is unreliable while a step is in progress, and reliable after its end. Also plugins, the manifest
-//! and outputs.
+//! Updates. A stack is unreliable, which means that its state may differ from the real resources, while a step is in
+//! progress. The file also tests plugins, the manifest and outputs.
 
 use super::*;
 use state_core::json::{Json, Properties};

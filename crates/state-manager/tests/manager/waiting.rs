@@ -1,4 +1,4 @@
-//! The writer lock with a time limit, with cancellation, and with a forced release.
+//! Waiting for the writer lock with a time limit, cancelling the wait, and releasing another client's lock by force.
 
 use super::*;
 use state_core::{Clock, Epoch, ErrorKind};
@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The same stack through another handle.
+/// The same stack for another client.
 async fn again(backend: &MemoryBackend, stack: &Stack, seed: u64) -> Stack {
     stacks(backend, seed).get(stack.name()).await.unwrap().unwrap()
 }

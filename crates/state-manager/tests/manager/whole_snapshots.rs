@@ -1,4 +1,6 @@
-//! Whole snapshots: the unreliable mark during a mutation, the changes that clear it, and saves within an update.
+//! Mutations that replace the whole snapshot of a stack. A mutation marks the stack as unreliable until it ends,
+//! because the state may differ from the real resources. The tests cover this mark, the changes that clear it, and
+//! saves within an update.
 
 use super::updates::reliable;
 use super::*;
@@ -12,6 +14,7 @@ fn name() -> StackName {
     "shop/production".parse().unwrap()
 }
 
+/// A snapshot with these entries.
 fn snapshot(entries: &[Entry]) -> Snapshot {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -22,6 +25,7 @@ fn snapshot(entries: &[Entry]) -> Snapshot {
     snapshot
 }
 
+/// Begins a mutation, which locks the stack and marks it as unreliable.
 async fn begin(stacks: &Stacks) -> Box<dyn SnapshotMutation> {
     stacks.begin_mutation(&name()).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! One batch: the records of one frame, and the jobs that wait for it.
+//! One batch: the records that the queue writes as one frame, and the jobs that wait until this frame is durable.
 
 use crate::objects::snapshots::{check_size, has_long_string};
 use state_core::backend::Tail;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 /// Maximum number of jobs in one frame.
 const MAX_JOBS: usize = 256;
 
-/// Size in bytes at which a batch takes no further jobs.
+/// A batch of at least this many bytes takes no further jobs.
 const FULL_BYTES: usize = 1 << 20;
 
 /// A message to the queue.
@@ -25,7 +25,7 @@ pub(crate) enum Request {
 /// Records that are applied together or not at all.
 pub(crate) struct Job {
     pub(crate) work: Work,
-    /// Stored snapshots to which the records refer.
+    /// The stored snapshots to which the records refer by digest, so that the records can be applied without a read.
     pub(crate) loaded: LoadedSnapshots,
     /// Whether the job needs a sync of its own. Otherwise it is acknowledged at once and written with the next batch.
     pub(crate) durable: bool,
@@ -48,8 +48,9 @@ impl Prepared {
         }
     }
 
-    /// Whether the record may contain a string that is too long. No string is longer than the whole line, so most
-    /// entries need not be encoded a second time to be measured.
+    /// Whether the record may contain a string that is longer than readers accept. Only the entry of such a record is
+    /// encoded a second time to measure its strings. No string is longer than the whole line, so a short line needs no
+    /// such check.
     pub(crate) fn is_long(&self) -> bool {
         self.line.len() > Limits::default().max_string_bytes
     }
@@ -76,9 +77,10 @@ pub(crate) enum Work {
 /// The reply to a caller.
 #[derive(Debug, Default)]
 pub(crate) struct JobReply {
-    /// Rules that a provider result broke: the result is kept on its pending operation.
+    /// Rules that a provider result broke. The result is then kept on its pending operation.
     pub(crate) refused: Vec<Violation>,
-    /// The revision that the batch made; none if it made none, and in the reply to a job that isn't durable.
+    /// The revision that the batch made. None if the batch made no revision, and always none in the reply to a job that
+    /// isn't durable.
     pub(crate) revision: Option<RevisionId>,
 }
 
@@ -93,16 +95,18 @@ impl Job {
 struct WaitingJob {
     reply: oneshot::Sender<Result<JobReply>>,
     job_reply: JobReply,
+    /// Ids of the mutations in the job's records, which an error of the append lists.
     mutations: Vec<MutationId>,
 }
 
 /// The next frame while it is being filled.
 pub(crate) struct Batch {
+    /// The state after all records of the batch.
     state: State,
     payload: Vec<u8>,
     jobs: usize,
     waiting: Vec<WaitingJob>,
-    /// The record that makes a revision and so ends the frame; none if the batch has no such record.
+    /// The record that makes a revision, which is the last one of the frame; none if the batch makes no revision.
     ending: Option<Record>,
 }
 
@@ -158,15 +162,15 @@ impl Batch {
     /// Whether the batch must be sent without waiting for further jobs: a caller waits until its job is durable, or the
     /// batch is full.
     pub(crate) fn must_be_sent(&self) -> bool {
-        // A full batch is sent even if no caller waits: with ever more jobs it would outgrow a frame, and the append of
-        // that frame would fail.
+        // A full batch is sent even if no caller waits. If it took ever more jobs, it would outgrow a frame, and the
+        // append of that frame would fail.
         !self.waiting.is_empty() || self.is_full()
     }
 
     /// Whether no further job may be added.
     pub(crate) fn is_full(&self) -> bool {
-        // The record that ends the frame must be its last one: the id of its revision contains the chain digest after
-        // it.
+        // A record that makes a revision must be the last one of the frame: the id of the revision contains the chain
+        // digest after the frame.
         self.ending.is_some() || self.jobs >= MAX_JOBS || self.payload.len() >= FULL_BYTES
     }
 
@@ -185,7 +189,7 @@ impl Batch {
         self.state.settle(chain)
     }
 
-    /// Takes the record that makes a revision out of the batch; none if there is none.
+    /// Takes the record that makes a revision out of the batch. None if the batch makes no revision.
     pub(crate) fn take_ending(&mut self) -> Option<Record> {
         self.ending.take()
     }

@@ -1,4 +1,4 @@
-//! A store that can't delete: the whole history stays, and a collection reports the reason.
+//! A store that can't delete objects: a collection returns an error, and the whole history stays.
 
 use super::*;
 use async_trait::async_trait;
@@ -8,7 +8,7 @@ use state_core::backend::{
 };
 use state_core::{Head, Lineage, Nonce, Result, StackName};
 
-/// Memory behind a backend that doesn't implement deletion.
+/// The memory backend without its extensions, one of which is the deletion of objects.
 #[derive(Debug)]
 struct Archive(MemoryBackend);
 

@@ -1,9 +1,10 @@
-//! Interrupted collections: kept revisions don't change, and the next run deletes the rest.
+//! Collections that fail at any call: kept revisions don't change, and the next collection deletes what the failed one
+//! left.
 
 use super::*;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 
-/// A stack with eight revisions.
+/// A stack with eight revisions, of which a retention of the last three drops five.
 struct Fixture {
     backend: Arc<dyn Backend>,
     clock: Arc<ManualClock>,
@@ -49,8 +50,9 @@ impl Fixture {
     }
 }
 
-/// Collects while the call of `operation` with the index `call` fails. Then requires that the next collection finishes
-/// the work and leaves the `expected` items. Returns whether the collection made that call.
+/// Collects on a fresh store, with a fault in the call of `operation` with the index `call`. Then requires that the
+/// next collection finishes the work and leaves the `expected` items. Returns whether the first collection made that
+/// call.
 async fn with_fault(
     fresh: &impl AsyncFn() -> Fixture,
     operation: Operation,
@@ -110,7 +112,7 @@ async fn with_fault(
     reached
 }
 
-/// Interrupts collections of a fresh store at each call of each operation, with each of the faults.
+/// Runs [`with_fault`] for each call of each operation and each of the faults.
 async fn interrupted_anywhere(fresh: impl AsyncFn() -> Fixture, faults: &[Fault]) {
     let Fixture { backend, stack, .. } = fresh().await;
     let session = stack.lock("gc").await.unwrap();

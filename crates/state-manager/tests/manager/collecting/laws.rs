@@ -10,10 +10,13 @@ use std::collections::BTreeMap;
 /// An action on a stack.
 #[derive(Clone, Debug)]
 enum Action {
+    /// Creates or updates the resource with this number, as one revision.
     Deploy(u8),
     /// Deploys a resource so large that a checkpoint is due.
     DeployHeavy(u8),
+    /// Imports a snapshot with the resource of this number.
     Import(u8),
+    /// Stores a snapshot as a revision that isn't current.
     Write(u8),
     /// Rolls back to the revision with this index.
     Rollback(usize),
@@ -21,12 +24,10 @@ enum Action {
     Delete(usize),
     /// Closes the session; the next action opens another one.
     Reopen,
+    /// Advances the clock by this many hours.
     Wait(u8),
-    Collect {
-        days: u8,
-        last: u8,
-        grace: u8,
-    },
+    /// Collects with a retention in days and in revisions, and with a grace period in hours.
+    Collect { days: u8, last: u8, grace: u8 },
 }
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
@@ -44,7 +45,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     vec(action, 1..40)
 }
 
-/// The expected state of a stack.
+/// A stack, and the revisions and contents that it must have.
 struct Model {
     driver: Driver,
     /// Content of each revision when it was made; none for a revision that was deleted by hand. Collected revisions are
@@ -87,6 +88,7 @@ impl Model {
         Some(all[index].clone())
     }
 
+    /// Performs an action on the stack and the model.
     async fn perform(&mut self, action: &Action) {
         let session = self.session().await;
         match *action {
@@ -170,7 +172,7 @@ impl Model {
         let left = self.contents.values().flatten().count();
         assert_eq!(report.kept, left);
         assert!(report.dropped.is_empty() || left >= usize::from(last));
-        // Deleted revisions below the floor are collected as well.
+        // Revisions that were deleted by hand are collected as well once they are older than the oldest kept revision.
         let begins = self.driver.stack.collected_before().await.unwrap();
         self.contents.retain(|revision, content| {
             content.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)

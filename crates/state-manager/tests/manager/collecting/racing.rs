@@ -1,4 +1,5 @@
-//! Readers of files that are being deleted: they get the correct content, or an error that the revision was collected.
+//! Readers that read files while a collection deletes them: they get the correct content, or the error that the
+//! revision was collected.
 
 use super::*;
 use state_manager::state_backend_fs::FsBackend;

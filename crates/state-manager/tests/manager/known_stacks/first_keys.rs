@@ -1,12 +1,15 @@
-//! The first session of a new stack: the client that created the stack makes its key, or is asked.
+//! The first data key of a new stack. The client that created the stack accepts the key that it generated itself. It
+//! refuses the first key of another client until the user trusts the stack.
 
 use super::*;
 use state_core::Lineage;
 
+/// The pin of the client for this stack.
 async fn pin(client: &Client, lineage: Lineage) -> StackPin {
     client.known_stacks.seen(lineage).await.unwrap().unwrap()
 }
 
+/// Creates the stack `shop`, which has no key before its first session. Returns its lineage.
 async fn create(client: &Client) -> Lineage {
     let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await;
     stack.unwrap().lineage()
@@ -19,13 +22,17 @@ async fn first_key_of_another_client_is_refused_until_accepted() {
     let anna = generate_identity();
     let client = Client::of(&root, &anna);
     let lineage = create(&client).await;
-    // A colleague and an attacker look the same: both wrap a key of their own to Anna.
+    // The client can't distinguish a colleague from an attacker, because both wrap a key of their own to Anna.
     let other = Client::new(&root, Some(strangers_keys(&anna)));
     other.write().await.unwrap();
     client.refuses("a key that another client made").await;
     let error = client.read().await.unwrap_err().to_string();
     assert!(error.contains(anna.recipient()), "{error}");
-    assert_eq!(pin(&client, lineage).await.key, None, "nothing is remembered");
+    assert_eq!(
+        pin(&client, lineage).await.key,
+        None,
+        "a refused key must not be pinned"
+    );
 
     client.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
     client.deploy("b").await;
@@ -33,13 +40,17 @@ async fn first_key_of_another_client_is_refused_until_accepted() {
 }
 
 #[tokio::test]
-async fn known_stack_without_key_takes_no_foreign_key() {
+async fn known_stack_without_key_refuses_a_foreign_key() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
     create(&Client::of(&root, &generate_identity())).await;
     let client = Client::of(&root, &anna);
-    assert_eq!(client.read().await.unwrap(), None, "a colleague created it");
+    assert_eq!(
+        client.read().await.unwrap(),
+        None,
+        "a stack without a key that a colleague created must be readable"
+    );
     Client::new(&root, Some(strangers_keys(&anna)))
         .write()
         .await
@@ -59,7 +70,11 @@ async fn content_written_before_the_first_key_is_not_signed() {
     Client::new(&root, None).deploy("evil").await;
     client.reports("content without a signature").await;
     let head = Client::new(&root, None).stack().await.unwrap().tip().await;
-    assert_eq!(head.unwrap().head.key_id, None, "nothing was sealed");
+    assert_eq!(
+        head.unwrap().head.key_id,
+        None,
+        "the refused client must not give the stack a key"
+    );
 }
 
 #[tokio::test]
@@ -71,14 +86,14 @@ async fn own_first_key_is_recognised_after_a_crash() {
     let created = pin(&client, lineage).await;
     client.write().await.unwrap();
     let key = pin(&client, lineage).await.key.unwrap();
-    // The client crashed after the head named its key, and before it pinned the key.
+    // The pin of a client that crashed after the head named its key, and before the client pinned the key.
     let mut announced = created.clone();
     announced.announced.push(key);
     client.known_stacks.remember(lineage, Some(&announced)).await;
     client.write().await.unwrap();
     assert_eq!(pin(&client, lineage).await.key, Some(key));
     assert_eq!(pin(&client, lineage).await.announced, []);
-    // Without the announcement the same key is a foreign one.
+    // Without the announcement in the pin, the client can't recognise the key as its own.
     client.known_stacks.remember(lineage, Some(&created)).await;
     client.refuses("a key that was not announced").await;
 }

@@ -1,4 +1,4 @@
-//! Forks and copies: two authentic continuations of one journal.
+//! Forks and copies of a store. A fork has two authentic journals that continue the same earlier journal.
 
 use super::*;
 
@@ -21,7 +21,8 @@ async fn fork_before_the_base_is_detected_by_its_revisions() {
     let pin = pin.await.unwrap();
     assert_eq!(pin.as_ref().unwrap().revision, Some(seen));
 
-    // The other client continues the copy from before, and moves the base past the position of the first client.
+    // The store is set back to the copy without that revision. The other client continues there, and a rotation moves
+    // the base past the position that the first client pinned.
     put_in_place(&root, &first);
     for name in ["b", "c", "d"] {
         other.deploy(name).await;
@@ -35,7 +36,7 @@ async fn fork_before_the_base_is_detected_by_its_revisions() {
     let now = client.known_stacks.seen(stack.lineage()).await.unwrap();
     assert_eq!(now, pin, "a fork is never pinned");
 
-    // The base may also move past the position in the continuation that the client knows.
+    // A base beyond the pinned position is no fork by itself: here it moves in the journal that the client knows.
     put_in_place(&root, &second);
     let third = Client::of(&root, &anna);
     for name in ["b", "c", "d"] {

@@ -1,9 +1,11 @@
-//! Pins of policy and recipients, positions that aren't remembered, and expectations of clients that have no pins.
+//! Pins of policy and recipients, positions that a client must not pin, and expectations (`--expect-key`,
+//! `--expect-revision`) for clients that have no pins.
 
 use super::*;
 use state_core::KeyId;
 use state_manager::{Authenticity, Expectations};
 
+/// The head that this client reads.
 async fn head_of(client: &Client) -> Head {
     client.stack().await.unwrap().tip().await.unwrap().head
 }
@@ -173,7 +175,7 @@ fn expecting(client: &Client, keys: &[KeyId], revision: Option<&RevisionId>) -> 
         .with_expectations(Expectations::new(keys.to_vec(), revision.cloned()))
 }
 
-/// The error kinds of reading and of writing the stack `shop`; none for a success.
+/// The kinds of the errors of reading and of writing the stack `shop`; none for a call that succeeds.
 async fn kind_of(stacks: &Stacks) -> [Option<ErrorKind>; 2] {
     let stack = match stacks.get(&"shop".parse().unwrap()).await {
         Ok(stack) => stack.unwrap(),
@@ -267,7 +269,7 @@ async fn stack_without_the_expected_revision_is_refused() {
         [None, None]
     );
     assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);
-    // The store now gets another history, with as many revisions as the first one and more.
+    // The store now gets another history, which reaches and passes the number of revisions of the first one.
     for name in ["c", "d", "e"] {
         fresh().deploy(name).await;
         assert_eq!(kind_of(&expecting(&fresh(), &[], Some(&second))).await, refused);

@@ -50,7 +50,8 @@ async fn any_replaced_file_is_detected_or_has_no_effect() {
                 stack.verify(true).await?;
                 stack.tip().await
             };
-            // A derived or unread file may be replaced without an error. Then the client must show the honest state.
+            // If the replaced file isn't read, or its content can be read from the journal, the client reports no
+            // error. Then it must show the honest state.
             match seen.await {
                 Ok(view) if view.regression.is_none() => {
                     assert_eq!(
