@@ -1,5 +1,5 @@
-//! Commands that create, read, update and delete an object. The documentation of [`builtin`](super) describes
-//! their environment and exit codes.
+//! The provider of the kind `command`, whose objects are created, read, updated and deleted by commands of the program.
+//! The documentation of [`builtin`](super) describes the environment and the exit codes of these commands.
 
 mod call;
 mod outcome;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// Inputs whose change updates the object, or replaces it if there is no `update` command.
 const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
 
-/// Inputs that mark outputs as secret.
+/// Inputs that only mark outputs as secret. A change of such an input runs no command.
 const MARKS: [&str; 2] = ["sensitive", "sensitive_outputs"];
 
 const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];

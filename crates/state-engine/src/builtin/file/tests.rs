@@ -43,7 +43,8 @@ fn crash_before_rename_with(folder: &TempDir, token: &str) {
     std::mem::forget(desired.stage(&place, token).unwrap());
 }
 
-/// Reads after a create with an unknown outcome.
+/// Reads the file after a create with an unknown outcome, and returns the result and the logged lines. `others` are the
+/// ids of other entries.
 async fn ask(
     folder: &TempDir,
     preview: bool,
@@ -207,7 +208,7 @@ fn cancelled_file_work_changes_nothing_and_cleans_up() {
     assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"as it was");
 }
 
-/// A writer that cancels after a number of pieces.
+/// A writer that sets the cancellation when it receives the last of a number of pieces.
 struct CancelAfter {
     pieces: usize,
     cancelled: Cancellation,
