@@ -79,7 +79,7 @@ impl Engine {
     ///
     /// # Errors
     /// Fails if the run can't begin: `State` if the stack doesn't exist or is locked, or the store fails; `Options` if
-    /// the options don't match the state. Also `State` if all steps were recorded but the lock can't be released.
+    /// the options don't match the state. Also `State` if no error stopped the run but the lock can't be released.
     /// Failures after the begin are in the report.
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
