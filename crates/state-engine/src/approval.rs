@@ -44,11 +44,11 @@ impl CommandCall {
 /// [file](ResourceCommand::file) that a provider reads or deletes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceCommand {
-    /// Name of the input that contains the command.
+    /// Name of the input that contains the command; `path` for the use of a file.
     pub name: &'static str,
-    /// The program and its arguments.
+    /// The program and its arguments; for the use of a file, only its path.
     pub argv: Vec<String>,
-    /// The absolute directory in which the command runs.
+    /// The absolute directory in which the command runs; empty for the use of a file.
     pub dir: PathBuf,
     /// Environment variables that the resource sets.
     pub environment: Vec<(String, String)>,
@@ -218,7 +218,7 @@ impl Decisions {
 }
 
 impl CommandApprovals {
-    /// Approves commands by their digests, which [`ResourceCommand::digest`] computes.
+    /// Creates approvals of the commands with these digests, which [`ResourceCommand::digest`] computes.
     #[must_use]
     pub fn of(approved: impl IntoIterator<Item = Digest>) -> Self {
         let approvals = Self::default();

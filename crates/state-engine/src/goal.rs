@@ -122,8 +122,8 @@ impl Goal {
     }
 }
 
-/// Finds a dependency cycle: each resource of the result depends on the next, and the last on the first. `None` if
-/// there is no cycle.
+/// Finds a dependency cycle: each resource of the result depends on the next resource, and the last resource depends on
+/// the first. `None` if there is no cycle.
 pub(crate) fn circle<'g>(goals: impl IntoIterator<Item = &'g Goal>) -> Option<Vec<Address>> {
     let entry = |goal: &Goal| {
         let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);

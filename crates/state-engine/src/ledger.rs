@@ -160,8 +160,8 @@ impl Ledger {
     }
 
     /// Returns the resources that ended (committed, failed, skipped or not targeted) in the order in which they ended,
-    /// without the first `skip`. A source passes the number of resources that it has processed, and gets only the new
-    /// ones.
+    /// except the first `skip` of them. A source passes the number of resources that it has processed already, and gets
+    /// the resources that ended since.
     pub fn ended(&self, skip: usize) -> &[Address] {
         self.ended.get(skip..).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!  Source ──Registration──► plan (pure) ──Step──► intent durable ──► Provider ──► result durable ──► Committed
 //!    ▲                                                                                                   │
-//!    └──────────────────────────────── Ledger: what may be registered now ◄──────────────────────────────┘
+//!    └──────────────────────────────── Ledger: the committed dependencies ◄──────────────────────────────┘
 //! ```
 //!
 //! - [`Engine`]: the entry point. It works on stacks through the traits that `state-manager` implements.

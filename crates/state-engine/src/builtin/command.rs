@@ -89,7 +89,7 @@ impl Provider for Commands {
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<ResourceCommand> {
-        // `create` and `delete` are followed by `read` when they fail.
+        // After a failed `create` or `delete`, the provider runs `read`, so `read` needs an approval too.
         let names: &[&'static str] = match call {
             CommandCall::Create => &["create", "read"],
             CommandCall::Read => &["read"],
@@ -212,8 +212,8 @@ impl Provider for Commands {
 }
 
 impl Commands {
-    /// Reads the object with the `read` command. Without one, returns the recorded object, or `Indeterminate` if no
-    /// object is recorded.
+    /// Reads the object with the `read` command. Without a `read` command, returns the recorded object, or
+    /// `Indeterminate` if no object is recorded.
     async fn inspect(&self, call: &Call<'_>, subject: &Subject) -> Result<ReadResult, Failure> {
         let inputs = call.inputs;
         if inputs.get("read").is_none() {
@@ -293,7 +293,7 @@ fn diff(request: &DiffRequest) -> Diff {
     diff
 }
 
-/// Problems of the commands: empty ones, and lists or strings that contradict the input `shell`.
+/// Problems of the commands: an empty command, and a list or string that contradicts the input `shell`.
 fn malformed_commands(inputs: &Properties) -> Vec<String> {
     let is_shell = flag(inputs, "shell");
     let mut problems = Vec::new();

@@ -1,4 +1,5 @@
-//! The provider of directories: creates them at unused paths, and removes only empty ones.
+//! The provider of directories: creates a directory only at an unused path, and removes a directory only if it is
+//! empty.
 
 use super::blocking::{Cancellation, blocking};
 

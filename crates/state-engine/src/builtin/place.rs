@@ -70,7 +70,7 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
 /// A read without an id determines whether a create with an unknown outcome made exactly the object that the inputs
 /// describe. It reveals nothing else about the path, so it needs no approval; the run after a crash continues without
 /// asking the user. A read of a copy is an exception: it compares the object with the file that the input `source`
-/// names, which would reveal facts about that file, so it needs an approval.
+/// names, which would reveal facts about that file, so it needs an approval of the object's path.
 pub(super) fn recorded_path(
     folder: &Path,
     id: Option<&str>,

@@ -7,7 +7,7 @@ use crate::provider::Object;
 use state_core::{Address, Entry, EntryKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kind and id of an object.
+/// Kind and id of an object, which identify it among all objects of the stack.
 type Name = (String, String);
 
 /// Index of objects and the entries that have or claim them. A step claims the object that its entry will have, until

@@ -106,7 +106,8 @@ fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Returns the new inputs, in which the inputs in `names` have their old values, or are absent if they had none.
+/// Returns the inputs `new`, except that each input in `names` has its old value. An input in `names` without an old
+/// value is left out.
 pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> Properties {
     if names.is_empty() {
         return new.clone();

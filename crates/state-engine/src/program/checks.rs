@@ -181,7 +181,8 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
 }
 
 /// Checks a value without resolving its references. Returns the problem, or `None` if the literal parts of the value
-/// show no problem. A string with embedded references is a string whatever their values are.
+/// show no problem. A string with embedded references stays a string for all their values, so it is checked as a
+/// string.
 fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
     match &value.form {
         Form::Plain(json) => property.problem(Json::parse(json).ok()?.view()),

@@ -52,7 +52,7 @@ const fn is_control(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}')
 }
 
-/// A problem at a position of the text.
+/// Creates a problem at a position of the text that belongs to no single member.
 pub(super) fn wrong(place: Place, reason: impl Into<String>) -> Problem {
     Problem::at(place, &Path::Whole, reason)
 }

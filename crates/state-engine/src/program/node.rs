@@ -201,7 +201,7 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Maximum length of a name in a path in characters; longer names are truncated.
+/// Maximum number of characters of a name in a path. A longer name is truncated.
 const LONGEST_NAME: usize = 60;
 
 impl fmt::Display for Path<'_> {

@@ -141,7 +141,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The leader wasn't reaped yet, so its process id can't have been reused.
+        // The leader wasn't reaped yet, so its process id can't denote an unrelated process group.
         if let Some(leader) = self.0 {
             kill_process_group(leader, Signal::KILL).ok();
         }

@@ -108,7 +108,7 @@ async fn create_that_crashed_after_the_rename_is_done() {
 }
 
 #[tokio::test]
-async fn file_with_other_content_is_foreign() {
+async fn file_with_other_content_counts_as_not_created() {
     let folder = tempfile::tempdir().unwrap();
     crash_before_rename(&folder, MutationId::from_bits([1; 16]));
     std::fs::write(folder.path().join("a.txt"), "foreign").unwrap();
