@@ -1,14 +1,18 @@
-//! Approval of the commands that providers start and of the files that they read or delete: a state is untrusted input, so
-//! a command that only the state names doesn't run, and a file that only the state names is neither read nor deleted.
+//! Approval of the commands that providers start and of the files that they read or delete.
 //!
-//! A provider reports the commands and files of a call ([`Provider::commands`](crate::Provider::commands)). The engine makes the
-//! call only if each of them is allowed:
+//! A state is untrusted input: an attacker who can write to the store could record a `delete` command, and the next run
+//! of another user would start it. So a command that only the state names doesn't run, and a file that only the state
+//! names is neither read nor deleted.
+//!
+//! A provider reports the commands and files of a call ([`Provider::commands`](crate::Provider::commands)). The engine
+//! makes the call only if each of these commands and files is allowed in one of two ways:
 //!
 //! - **declared**: the program of this run declares exactly this command for this resource, or
-//! - **approved**: the caller of the engine approved its digest, because the user did.
+//! - **approved**: the user approved the digest of the command, and the caller of the engine passed this digest to
+//!   [`CommandApprovals`].
 //!
-//! [`CommandApprovals::default`] approves nothing. Refused commands are collected, so that a tool can show them, ask the
-//! user and plan again.
+//! [`CommandApprovals::default`] approves nothing. Refused commands are collected, so that a tool can show them, ask
+//! the user and plan again.
 
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Digest, EntryKey, Json};
@@ -36,15 +40,15 @@ impl CommandCall {
     pub const ALL: [Self; 4] = [Self::Create, Self::Read, Self::Update, Self::Delete];
 }
 
-/// A command that a provider starts for a resource, with everything that decides what it executes; or a
-/// [file](ResourceCommand::file) that it reads or deletes.
+/// A command that a provider starts for a resource, with all data that determines its effect; or a
+/// [file](ResourceCommand::file) that a provider reads or deletes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceCommand {
-    /// Name of the input that contains the command.
+    /// Name of the input that contains the command; `path` for the use of a file.
     pub name: &'static str,
-    /// The program and its arguments.
+    /// The program and its arguments; for the use of a file, only its path.
     pub argv: Vec<String>,
-    /// The absolute directory in which the command runs.
+    /// The absolute directory in which the command runs; empty for the use of a file.
     pub dir: PathBuf,
     /// Environment variables that the resource sets.
     pub environment: Vec<(String, String)>,
@@ -52,12 +56,13 @@ pub struct ResourceCommand {
     pub stdin: Option<String>,
 }
 
-/// Name of the item that approves the use of a file.
+/// Value of [`ResourceCommand::name`] that marks the use of a file, as opposed to a command.
 const FILE: &str = "path";
 
 impl ResourceCommand {
-    /// The use of a file or directory: a read of it, or its deletion. It starts no command, but needs the same approval,
-    /// because a state could name any file of the user.
+    /// Describes the read or the deletion of the file or directory at `path`. Such a use starts no command, but needs
+    /// the same approval: otherwise a manipulated state could name any file of the user, and the next run would read or
+    /// delete this file.
     pub fn file(path: String) -> Self {
         Self {
             name: FILE,
@@ -68,12 +73,13 @@ impl ResourceCommand {
         }
     }
 
-    /// Whether this is the use of a file, and no command.
+    /// Whether this describes the use of a file, as opposed to a command.
     pub fn is_file(&self) -> bool {
         self.name == FILE
     }
 
-    /// The digest that an approval names. It covers all fields, so an approval of one command is valid for no other.
+    /// The digest that an approval names. It covers all fields, so an approval of one command is valid for no other
+    /// command.
     pub fn digest(&self) -> Digest {
         let mut digester = Digester::default();
         digester.add(self.name);
@@ -85,7 +91,7 @@ impl ResourceCommand {
         digester.finish()
     }
 
-    /// A text as a JSON string: unambiguous, on one line.
+    /// Returns a text as a JSON string: unambiguous, on one line.
     pub fn quote(text: &str) -> String {
         Json::from_string(text).as_str().to_owned()
     }
@@ -156,7 +162,7 @@ pub struct UnapprovedCommand {
     pub key: EntryKey,
     /// The digest to approve.
     pub digest: Digest,
-    /// The command, with secrets.
+    /// The command in plain text, including its secrets.
     pub command: ResourceCommand,
     /// The command with a placeholder in place of secrets, for display.
     pub masked: ResourceCommand,
@@ -177,7 +183,7 @@ impl UnapprovedCommand {
         self.command != self.masked
     }
 
-    /// The reason why a call was refused.
+    /// The reason of the failure that refuses a call because of this command.
     pub(crate) fn reason(&self) -> String {
         match self.command.is_file() {
             true => format!(
@@ -192,7 +198,7 @@ impl UnapprovedCommand {
     }
 }
 
-/// The commands that a run may start. Clones share their content.
+/// The commands that a run may start, and the commands that it refused. Clones share their content.
 #[derive(Clone, Debug, Default)]
 pub struct CommandApprovals(Arc<Mutex<Decisions>>);
 
@@ -200,6 +206,7 @@ pub struct CommandApprovals(Arc<Mutex<Decisions>>);
 struct Decisions {
     approved: BTreeSet<Digest>,
     declared: BTreeSet<(Address, Digest)>,
+    /// By key of the entry and [`ResourceCommand::name`].
     refused: BTreeMap<(EntryKey, &'static str), UnapprovedCommand>,
 }
 
@@ -211,7 +218,7 @@ impl Decisions {
 }
 
 impl CommandApprovals {
-    /// Approves commands by their digests, which [`ResourceCommand::digest`] computes.
+    /// Creates approvals of the commands with these digests, which [`ResourceCommand::digest`] computes.
     #[must_use]
     pub fn of(approved: impl IntoIterator<Item = Digest>) -> Self {
         let approvals = Self::default();
@@ -234,7 +241,8 @@ impl CommandApprovals {
         self.decisions().refused.values().cloned().collect()
     }
 
-    /// Digests of all commands that the program declares. A user who runs a program approves its commands.
+    /// Digests of all commands that the program declares. By running the program, the user approves these commands, so
+    /// a tool may remember their digests for runs of other programs.
     pub fn declared(&self) -> BTreeSet<Digest> {
         self.decisions()
             .declared
@@ -243,7 +251,7 @@ impl CommandApprovals {
             .collect()
     }
 
-    /// Whether the list of refused commands is empty.
+    /// Whether the run refused no command so far, except commands that were approved since.
     pub fn is_complete(&self) -> bool {
         self.decisions().refused.is_empty()
     }

@@ -1,21 +1,24 @@
 //! Built-in providers for one machine: files, directories, commands and random values.
 //!
 //! [`registry`] registers them for their kinds; [`kinds`] describes the inputs and outputs of each kind. The providers
-//! run on tokio, whose I/O driver must be enabled for commands. Their guarantees:
+//! run on tokio, whose I/O driver must be enabled for commands.
+//!
+//! A create has an *unknown outcome* if no result of it was recorded, for example because the process crashed during
+//! the create. Then the next run reads the object to learn whether the create made it. The providers guarantee:
 //!
 //! - **A file** is written beside its path, synced, and renamed. So its path never holds partial content: only nothing,
 //!   the complete old content or the complete new content. A create never replaces an existing file. A crash before the
-//!   rename leaves a file whose name begins with `.statectl-`; the next change of the resource, or read outside of a
-//!   preview, removes this file. An updated file is a new inode, which belongs to the user of this process; hard links
-//!   to the old inode have the old content. After a create with an unknown outcome, a file with exactly the desired
-//!   content counts as created.
+//!   rename leaves a temporary file whose name begins with `.statectl-`. The next change of the resource, or the next
+//!   read outside of a preview, removes this temporary file. An updated file is a new inode, which belongs to the user
+//!   of this process; hard links to the old inode have the old content. After a create with an unknown outcome, a file
+//!   with exactly the desired content counts as created.
 //! - **A directory** is removed only when it is empty.
 //! - **A call that is dropped** (after its time limit or the second Ctrl-C) stops: work on files and directories makes
 //!   no further visible change and removes its temporary files. Only the system call in progress at that moment can't
 //!   be stopped.
 //! - **A command** that failed may have changed something. The table of exit codes below says how a failure is treated.
-//! - **A random value** exists only in the state. A create with an unknown outcome left no object, so it counts as not
-//!   done. A resource whose value isn't recorded is replaced.
+//! - **A random value** exists only in the state. A create with an unknown outcome recorded no value, so it counts as
+//!   not done. A resource whose value isn't recorded is replaced.
 //!
 //! The last component of a path is never followed if it is a symbolic link. Relative paths are resolved against the
 //! `folder` argument of [`registry`], without reading the file system. The resulting absolute path is the id of a file
@@ -108,17 +111,18 @@
 //! A state is untrusted input: a recorded command runs only if the program of the run declares it for the resource, or
 //! if the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the
 //! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. The approval doesn't cover
-//! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`): a command must not evaluate the
-//! values of these variables as code.
+//! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`). Anyone who can change the state
+//! can change their values, so a command must not evaluate these values as code.
 //!
 //! # Approval of a file
-//! A recorded `file` or `directory` is read and deleted under the same condition: otherwise a state could copy any file of
-//! the user into the store, or delete it. The approval covers the recorded id, which is the absolute path.
+//! A recorded `file` or `directory` is read and deleted under the same condition. Otherwise a manipulated state could
+//! name any file of the user, and a run would copy the content of this file into the store, or delete the file. The
+//! approval covers the recorded id, which is the absolute path.
 //!
 //! # Environment of a command
-//! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
-//! this process without the variables whose names begin with `STATECTL_` or `STATE_`, the variables of the input
-//! `environment`, and these:
+//! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It inherits the variables
+//! of this process, except those whose names begin with `STATECTL_` or `STATE_`. Added to them are the variables of the
+//! input `environment`, and these:
 //!
 //! | variable | value | set for |
 //! |---|---|---|
@@ -128,25 +132,27 @@
 //! | `STATE_OUTPUTS` | the recorded outputs as JSON | as `STATE_ID` |
 //! | `STATE_MUTATION` | the id of this create | `create`, and `read` after a create with an unknown outcome |
 //!
-//! A JSON variable of more than 100,000 bytes is left out, because systems refuse to start a program with more. If the
-//! system refuses the size of `environment`, nothing was done. The variables contain secrets in plain text; the
-//! arguments contain secrets only if the program puts secrets into them.
+//! A JSON variable of more than 100,000 bytes is left out, because operating systems refuse to start a program with
+//! larger variables. If the operating system refuses to start the command because `environment` is too large, the call
+//! fails and nothing was done. The variables contain secrets in plain text; the arguments contain secrets only if the
+//! program puts secrets into them.
 //!
 //! # Output of a command
 //! A JSON object on standard output becomes the outputs; other text becomes the output `stdout`, without trailing
-//! newlines. The id is `id` of the JSON object if that is a string or a number, else the
-//! [`MutationId`](state_core::MutationId) of the create. An id must not be empty, longer than 1,024 bytes or contain
-//! control characters. If a create or update prints an invalid id or more than 1 MiB, its object is recorded as
-//! unfinished under its previous id (after a create: the id of the mutation).
+//! newlines. The object's id is the member `id` of the JSON object if this member is a string or a number. Without such
+//! a member, the id of a new object is the [`MutationId`](state_core::MutationId) of its create, and an existing object
+//! keeps its id. An id must not be empty, longer than 1,024 bytes or contain control characters. If a create or update
+//! prints an invalid id or more than 1 MiB, its object is recorded as unfinished: after an update under its previous
+//! id, after a create under the id of the mutation.
 //!
 //! An `update` or `read` that prints nothing leaves the outputs unchanged. Previews run `read` too, so it must change
 //! nothing.
 //!
-//! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret
-//! outputs, and values that the program marks as secret. A marked string may contain more than the actual secret, such
-//! as a command with a token. Therefore `***` replaces every part of six bytes or more that a line or a failure reason
-//! has in common with a marked string, and a token of six bytes or more isn't revealed. Lines of commands without
-//! marked values are logged unchanged.
+//! Lines on standard error go to the log, at most 64 KiB. In these lines, `***` replaces the values of `environment`
+//! and `stdin`, secret outputs, and values that the program marks as secret. A marked string may contain more than the
+//! actual secret: it may be a whole command that contains a token. Therefore `***` replaces every part of six bytes or
+//! more that a line or a failure reason has in common with a marked string, so a token of six bytes or more isn't
+//! revealed.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
@@ -155,10 +161,10 @@
 //! | 75 | nothing was done | failed; after a create with an unknown outcome: still unknown | nothing was done |
 //! | other, or a signal | failed, and may have changed something | failed | failed, and may have changed something |
 //!
-//! - **A failed create** is followed by `read`: an object that doesn't exist wasn't created; an existing one is
-//!   recorded, and the next update runs `update` for it. Without `read` or without `update` the object is recorded as
-//!   unfinished: the next update runs its `delete`, and then `create` again. So `delete` must accept an object that
-//!   never existed.
+//! - **A failed create** is followed by `read`. If the object doesn't exist, nothing was created. If the object exists,
+//!   it is recorded, and the next update runs `update` for it. Without `read` or without `update` the object is
+//!   recorded as unfinished: the next update runs its `delete`, and then `create` again. So `delete` must accept an
+//!   object that never existed.
 //! - **A failed update** is recorded as failed, and the next update runs it again.
 //! - **A failed delete** is followed by `read`; without a `read` command the object counts as still existing.
 //! - If the process or the machine crashed during a create, its outcome is unknown: the next run executes `read`;
@@ -168,7 +174,7 @@
 //!   pending resolve OPERATION --not-done`; with a `read` command the next run does this itself), and give the resource
 //!   the option `delete_before_replace: true`, which runs `delete` first.
 //! - Background processes of a command keep running, and their later output is lost. When a call is dropped (the second
-//!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command runs on.
+//!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command keeps running.
 
 mod blocking;
 mod command;

@@ -1,6 +1,8 @@
-//! Provider calls: made under the session's lock, within their time limit, and isolated from panics.
+//! Calls of the engine to providers: made while the session holds the stack's lock, within their time limit, and
+//! isolated from panics.
 //!
-//! A call that changes real resources takes a [`DurableIntent`], so it can't be made without a recorded intent.
+//! A call that changes real resources takes a [`DurableIntent`], the proof that the intent of its step is recorded. So
+//! a crash during the call always leaves a pending operation, which the next run investigates.
 
 mod answers;
 mod approving;
@@ -35,7 +37,7 @@ use tokio::sync::{Mutex, OnceCell};
 /// The reason why a call didn't succeed.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The provider reported a failure, or the engine reports one for it (a panic, a time limit).
+    /// The call failed: the provider reported a failure, panicked or exceeded the time limit.
     Failed(Failure),
     /// The run was interrupted twice, so the call was dropped.
     Abandoned,
@@ -47,7 +49,7 @@ type CallResult<T> = Result<T, CallError>;
 
 const READ: &str = "read";
 
-/// A provider, its configuration, and the result of [`Provider::configure`]. `result` is empty until that call has
+/// A provider, its configuration, and the result of [`Provider::configure`]. `result` is empty until `configure` has
 /// ended.
 #[derive(Debug)]
 struct Preparation {
@@ -55,14 +57,15 @@ struct Preparation {
     result: OnceCell<Result<(), Failure>>,
 }
 
-/// The providers that were configured for settling, planning and applying. Clones share the list.
+/// The providers that were configured while settling pending operations, planning and applying. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preparations {
-    /// Locked only to find a provider, never during a call of `configure`: a slow provider must not block the others.
+    /// Locked only to find a provider, never during a call of `configure`: a slow provider must not block the other
+    /// providers.
     known: Arc<Mutex<Vec<Arc<Preparation>>>>,
 }
 
-/// Calls providers while settling, planning or applying.
+/// Calls providers while settling pending operations, planning or applying.
 pub(crate) struct Caller {
     pub(crate) registry: Registry,
     /// The commands that calls may start.
@@ -72,15 +75,15 @@ pub(crate) struct Caller {
     pub(crate) logger: Logger,
     pub(crate) timeout: Option<Duration>,
     /// Whether the calls are made for a plan. A plan calls only `configure`, `check`, `diff` and `read`, and caches the
-    /// answers of the last three.
+    /// answers of `check`, `diff` and `read`.
     pub(crate) planning: bool,
     pub(crate) stack: StackName,
     /// Supplies the crypter that decrypts provider configurations.
     pub(crate) targets: Arc<dyn TargetProvider>,
-    /// The lock. `None` for a plan that is made without the lock.
+    /// The session that holds the stack's lock. `None` for a plan that is made without the lock.
     pub(crate) lock: Option<Session>,
     pub(crate) preparations: Preparations,
-    /// The answers that the plan received. Planning fills this cache.
+    /// The answers that the plan received. Planning fills this cache, and applying the plan reads it.
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -102,9 +105,10 @@ pub(crate) struct RecordedObject {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
-    /// Ids of other objects, which the result must not have. Set only while a pending create is settled.
+    /// Ids of the objects of other entries. The pending create didn't make any of them, so the provider must not return
+    /// one. Set only while a pending create is settled.
     pub(crate) others: BTreeSet<String>,
-    /// The create that may have created the object. Set only while a pending create is settled.
+    /// The pending create that may have made the object. Set only while this create is settled.
     pub(crate) mutation: Option<MutationId>,
 }
 
@@ -200,7 +204,7 @@ impl Caller {
             .await
     }
 
-    /// Makes a read-only call, or returns the plan's answer to the same question.
+    /// Makes a read-only call, or returns the cached answer if the plan asked the same question.
     async fn query<A: Clone, F: Future<Output = Result<A, Failure>>>(
         &self,
         what: &str,
@@ -209,7 +213,7 @@ impl Caller {
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
     ) -> CallResult<A> {
-        // An answer may depend on the objects of dependencies, so a changed dependency invalidates it.
+        // A provider may read the objects of dependencies to answer, so a changed dependency invalidates the answer.
         let may_reuse = !self.planning && !target.dependency_changed;
         if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| may_reuse) {
             log_lines.into_iter().for_each(|line| self.logger.forward(line));
@@ -222,8 +226,8 @@ impl Caller {
             let inputs = recorded.map_or(&question.inputs, |recorded| &recorded.inputs);
             self.require_approval(target, id, inputs, CommandCall::Read)?;
         }
-        // `check` and `diff` only compare values. A read must not run after the lock is lost, because another
-        // session may be changing the object.
+        // A read must not run after the lock is lost: another session may be changing the object, and the read would
+        // return a half-changed one. `check` and `diff` only compare values, so they need no lock.
         if what == READ {
             self.check_lock().await?;
         }
@@ -249,7 +253,8 @@ impl Caller {
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
         self.require_approval(target, None, &inputs, CommandCall::Create)?;
-        // The request carries the id of the durable intent, so that a later read can find the object if the reply is lost.
+        // The request carries the id of the durable intent, so that a later read can find the object if the reply is
+        // lost.
         let request = CreateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -314,7 +319,7 @@ impl Caller {
     }
 
     /// Checks the lock before a call that reads or changes real resources. Without this check, a session whose
-    /// lock was broken would act concurrently with the new lock holder.
+    /// lock was broken would change resources concurrently with the new lock holder.
     async fn check_lock(&self) -> CallResult<()> {
         match &self.lock {
             Some(session) => session.check().await.map_err(CallError::LockLost),
@@ -346,7 +351,8 @@ impl Caller {
         }
     }
 
-    /// Returns the shared preparation of a provider with this configuration, which is empty at the first call.
+    /// Returns the preparation that all callers of this provider with this configuration share. The first call creates
+    /// it, without a result.
     async fn preparation(&self, registered: &RegisteredProvider) -> Arc<Preparation> {
         let mut configured = self.preparations.known.lock().await;
         let is_this = |other: &&Arc<Preparation>| {
@@ -365,8 +371,9 @@ impl Caller {
         new
     }
 
-    /// Configures a provider. Other callers share the inner result, even a failure of the provider. They don't share
-    /// the outer error, an interrupt or a lost lock: the next caller configures the provider again.
+    /// Configures a provider. Other callers share the inner result, even if it is a failure of the provider. They don't
+    /// share the outer error (an interrupt or a lost lock): after such an error the next caller configures the provider
+    /// again.
     async fn configure(
         &self,
         target: &CallTarget,
@@ -395,8 +402,8 @@ impl Caller {
         }
     }
 
-    /// Returns the crypter for a configuration. `None` for an empty configuration, which needs no decryption, and for a
-    /// stack without a key.
+    /// Returns the crypter that decrypts the secret values of a configuration. `None` for an empty configuration, which
+    /// needs no decryption, and for a stack without a key.
     async fn crypter(&self, configuration: &Properties) -> CallResult<Option<Arc<dyn Crypter>>> {
         if *configuration == Properties::empty() {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Execution of a plan or a run: the state that all steps share, and the sequence of one step.
+//! Planning and applying with the same code: the state that all steps share, and the sequence of one step (record the
+//! intent, call the provider, record the result).
 
 mod approving;
 mod command_line;
@@ -36,14 +37,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A plan or a run, with the state that all its steps share.
+/// A plan that is being made or a run that is being executed, with the state that all its steps share.
 pub(crate) struct Deployment {
     recorder: Recorder,
     caller: Caller,
     options: RunOptions,
     observer: Arc<dyn Observer>,
     shared: Mutex<Shared>,
-    /// Held while a step re-records dependencies, so that no two steps record the same entry.
+    /// Held while a step re-records its dependencies ([`Deployment::record_dependencies_first`]), so that no two steps
+    /// record the same entry.
     dependency_recording: tokio::sync::Mutex<()>,
     /// Notified whenever a step has ended.
     step_ended: tokio::sync::Notify,
@@ -52,11 +54,11 @@ pub(crate) struct Deployment {
 /// The mutable part of a deployment.
 struct Shared {
     report: Report,
-    /// Entries that this run recorded so far. The state doesn't contain this set, because unchanged entries may
-    /// not be in the journal yet.
+    /// Entries that this run recorded so far. The set isn't derived from the state, because the records of unchanged
+    /// entries may still wait for the next batch of the journal.
     recorded: BTreeSet<EntryKey>,
-    /// Resources that steps changed, and their dependents. The plan's provider answers about
-    /// these resources must not be reused.
+    /// Resources that steps changed, and their dependents. The provider answers that the plan cached about these
+    /// resources must not be reused.
     changed: BTreeSet<Address>,
     /// Entries that a step is changing now.
     in_flight: BTreeSet<EntryKey>,
@@ -70,7 +72,7 @@ struct StepError {
     /// The failed step. `None` if the failure is reported without a step, usually because none was planned yet.
     step: Option<Box<Step>>,
     reasons: Vec<String>,
-    /// The operation that stays pending, because its outcome is unknown or can't be recorded.
+    /// The operation of the step that stays pending, because its outcome is unknown or can't be recorded.
     pending: Option<MutationId>,
     /// The error that ends the run, because nothing more can be recorded: the lock is lost or the store failed.
     fatal: Option<Box<Error>>,
@@ -102,8 +104,8 @@ impl StepError {
         }
     }
 
-    /// A failure to record. A violated rule, an invalid value, or a value that can't be encrypted or decrypted fails
-    /// only this step; any other error ends the run.
+    /// A failure to record a step. Only this step fails if it violates a rule of the state, or if a value is invalid or
+    /// can't be encrypted or decrypted. Any other error ends the run.
     fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
             error.kind(),
@@ -148,14 +150,15 @@ enum Effect {
     Update {
         old: RecordedObject,
         inputs: Properties,
-        /// Names of the outputs that will change, for previews.
+        /// Names of the outputs that will change. A preview shows them as unknown.
         changes: BTreeSet<String>,
     },
-    /// Deletes the object that is recorded.
+    /// Deletes the recorded object.
     Delete(RecordedObject),
     /// Records an object that was already read.
     Record(Box<Object>),
-    /// Removes the entry, or makes it a tombstone, without a provider call.
+    /// Removes the entry without a provider call, or makes it a tombstone: an entry whose object is deleted and will be
+    /// created again.
     Forget,
 }
 
@@ -215,8 +218,8 @@ impl Deployment {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Re-records the dependencies of the intended entry before the step begins. Returns the guard of the entry. `None`
-    /// if the step removes its entry, which needs no dependencies.
+    /// Re-records the dependencies of the intended entry before the step begins. Returns a guard that keeps other steps
+    /// from re-recording the entry. `None` if the step removes its entry, so that no dependency is needed.
     async fn record_dependencies_of(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
         let Some(entry) = &intent.entry else {
             return Ok(None);
@@ -228,8 +231,8 @@ impl Deployment {
         Ok(Some(in_flight))
     }
 
-    /// Performs one step: records the intent, applies the effect, records the result. Returns `None` if the step
-    /// removed its entry.
+    /// Performs one step: records the intent, applies the effect, records the result. Returns the recorded entry, or
+    /// `None` if the step removed its entry.
     async fn perform(
         &self,
         mut step: Step,
@@ -262,8 +265,8 @@ impl Deployment {
         } = match self.reply(&target, result) {
             Ok(reply) => reply,
             Err(indeterminate) => {
-                // The effect is unknown. The intent must stay recorded, or the next run would not ask for the
-                // outcome.
+                // The effect is unknown. The intent must stay recorded as pending, or the next run would not ask the
+                // provider for the outcome.
                 drop(intent_record);
                 return Err(StepError::failed(&step, indeterminate, Some(pending)));
             }
@@ -286,7 +289,7 @@ impl Deployment {
             EndResult::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
-            // A partial result takes its position in the order of this run like any other result.
+            // A partial result is an entry that this run recorded, like a complete result.
             if committed.is_some() {
                 self.shared().recorded.insert(target.key);
             }
@@ -298,7 +301,8 @@ impl Deployment {
         Ok(committed)
     }
 
-    /// Returns the intended entry with the id and outputs of the object, or unchanged without an object.
+    /// Returns the intended entry with the id and outputs of the object. Without an object, returns the entry
+    /// unchanged.
     fn entry_with_object(&self, entry: Entry, object: Option<&Object>, step: &Step) -> Entry {
         let Some(object) = object else {
             return entry;
@@ -344,7 +348,8 @@ impl Deployment {
         }
     }
 
-    /// Applies the effect to the real resource. A plan only computes which outputs would be unknown.
+    /// Applies the effect to the real resource, and returns the resulting object and the outputs whose values aren't
+    /// known yet. A plan calls no provider; it only determines these outputs.
     async fn apply_effect(
         &self,
         intent_record: &DurableIntent,

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Runs operations on stacks.
 ///
-/// An interactive tool takes the lock and calls the phases one by one, so that it can ask for confirmation
-/// before [`Engine::apply`]; [`Engine::run`] does all phases at once:
+/// An interactive tool takes the lock and calls the phases one by one, so that it can ask the user for confirmation
+/// before [`Engine::apply`]. [`Engine::run`] executes all phases without a question:
 ///
 /// ```text
 ///  lock ──► settle ──► plan ──► (show, confirm) ──► apply ──► close
@@ -74,12 +74,13 @@ impl Engine {
 
     /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
-    /// If the plan needs a command that isn't approved ([`Run::approvals`]), the plan isn't applied, and the report is
-    /// that of the plan: it has no revision, and may be a success.
+    /// If the plan needs a command that isn't approved ([`Run::approvals`]), the plan isn't applied. The returned
+    /// report is then the report of the plan: it has no revision, although its result may be a success.
     ///
     /// # Errors
-    /// Fails if the run can't begin, or if a run without a fatal error can't release the lock. Failures after the begin
-    /// are in the report.
+    /// Fails if the run can't begin: `State` if the stack doesn't exist or is locked, or the store fails; `Options` if
+    /// the options don't match the state. Also `State` if no error stopped the run but the lock can't be released.
+    /// Failures after the begin are in the report.
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
         let report = self.run_locked(&session, operation, run).await;
@@ -109,7 +110,7 @@ impl Engine {
     /// The caller passes the result to the next plan in [`Run::settled`].
     ///
     /// # Errors
-    /// Fails when the store can't be reached or the lock is lost.
+    /// `State` if the store fails or the lock is lost.
     pub async fn settle(&self, session: &Session, run: &Run) -> Result<Settling> {
         let preparations = Preparations::default();
         let buffer = Arc::new(LogBuffer::new(Arc::clone(&run.observer)));
@@ -130,8 +131,8 @@ impl Engine {
     /// `read` of the providers.
     ///
     /// # Errors
-    /// Fails when the options don't match the state, the state's secrets can't be decrypted, the lock is lost, or the
-    /// store fails. Errors in the program or its resources are in the plan's report.
+    /// `Options` if the options don't match the state. `State` if the state's secrets can't be decrypted, the lock is
+    /// lost, or the store fails. Errors in the program or its resources are in the plan's report.
     pub async fn plan(&self, basis: Basis, operation: Operation, run: Run) -> Result<Plan> {
         let mut plan = self.planned(basis, operation, run).await?;
         match plan.report.stopped_by.take() {
@@ -142,7 +143,8 @@ impl Engine {
 
     /// Allows the commands that a program declares (see [`CommandApprovals`](crate::CommandApprovals)), as far as the
     /// inputs of its resources are known before the run. [`Engine::plan`] calls this method for an update. A caller
-    /// that has a program must call it before [`Engine::settle`], and before it refreshes or destroys the stack.
+    /// that has a program must call it before [`Engine::settle`], and before it refreshes or destroys the stack:
+    /// otherwise these phases refuse the commands of the program, too.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
             let commands = run.registry.all_commands(&goal.kind, None, &goal.inputs);
@@ -151,10 +153,10 @@ impl Engine {
     }
 
     /// Returns the unapproved commands of all entries and pending operations in the state, and adds them to the refused
-    /// commands of the run.
+    /// commands of the run. A tool can then ask the user about all of them before the run.
     ///
     /// # Errors
-    /// Fails when the state's secrets can't be decrypted.
+    /// `State` if the state's secrets can't be decrypted.
     pub async fn unapproved_commands(&self, basis: Basis, run: &Run) -> Result<Vec<UnapprovedCommand>> {
         let state = basis.open(self.environment.clock.now()).await?;
         let pending = state.pending().filter_map(|operation| operation.entry.as_ref());
@@ -208,10 +210,10 @@ impl Engine {
     /// Executes a plan as one update of the stack, under the lock that the caller holds. The lock stays held.
     ///
     /// # Errors
-    /// `Conflict` if the stack changed after the plan was made, or another error if the update can't begin. Failures
-    /// after the begin are in the report.
+    /// `State`: of the kind `Conflict` if the stack changed after the plan was made, or of another kind if the update
+    /// can't begin. Failures after the begin are in the report.
     pub async fn apply(&self, session: &Session, plan: Plan) -> Result<Report> {
-        // Steps that were planned against another state could overwrite or delete changes of another run.
+        // Steps that were planned against an older state could overwrite or delete changes of another run.
         plan.basis.check(session)?;
         let Plan {
             mut operation,
@@ -228,7 +230,7 @@ impl Engine {
             forced: false,
         };
         let update = session.start_update(request).await?;
-        // While pending operations were settled, no update was open, so the log lines are stored with this update.
+        // Settling happens before the update is open, so its log lines were buffered and are stored now.
         for line in run.settled.iter().flat_map(|settled| &settled.lines) {
             update.log(line);
         }
@@ -277,8 +279,8 @@ impl Engine {
     }
 }
 
-/// Refuses targets and excluded addresses that aren't recorded, for a refresh and a destroy. An update accepts them
-/// because its program may create the resource.
+/// For a refresh or a destroy, refuses targets and excluded addresses under which nothing is recorded, such as
+/// misspelled addresses. An update accepts these addresses because its program may create the resource.
 fn refuse_unknown_targets(operation: &Operation, run: &Run, state: &State) -> Result<()> {
     if matches!(operation, Operation::Update(_)) {
         return Ok(());

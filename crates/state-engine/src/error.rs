@@ -7,7 +7,8 @@ use state_core::{Address, Error};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The store failed or the lock is lost.
+    /// An operation on the stack failed: for example, the stack doesn't exist, the lock is held or lost, or the store
+    /// failed.
     #[error(transparent)]
     State(#[from] Error),
     /// A source is invalid. For example, it refers to a resource or an output that doesn't exist, or contains a

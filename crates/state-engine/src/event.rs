@@ -43,8 +43,8 @@ pub enum Event {
     Log(LogLine),
 }
 
-/// Receives the events of a run. The events of one step arrive in order; several tasks of the run may call the observer
-/// at the same time. The observer must not block, because the calling task waits for it.
+/// Receives the events of a run. Several tasks of the run may call the observer at the same time, but the events of one
+/// step arrive in order. The observer must not block: the task that reports the event waits for it.
 pub trait Observer: Send + Sync {
     /// Handles one event of the run.
     fn event(&self, event: &Event);

@@ -1,4 +1,4 @@
-//! The desired state of one resource.
+//! The desired state of one resource ([`Goal`]): the input of the planner, created by a source.
 
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, Properties, SharedEntry, dag};
@@ -47,9 +47,10 @@ pub struct GoalOptions {
     /// Whether the object stays in place when the engine would delete it. Only the entry is then removed from the
     /// state.
     pub retain_on_delete: bool,
-    /// The container whose deletion also deletes the object. If both are removed, the engine deletes only the
-    /// container, unless the order of the deletions makes this impossible. If the container is replaced, the resource
-    /// is replaced too.
+    /// The container whose deletion also deletes the object. If both are removed, the engine usually deletes only the
+    /// container. It deletes the object separately if this resource depends on a resource that depends on the
+    /// container, because then the object must be deleted before the container. If the container is replaced, the
+    /// resource is replaced too.
     pub deleted_with: Option<Address>,
     /// The resource is replaced when one of these resources is replaced.
     pub replace_with: Vec<Address>,
@@ -85,8 +86,8 @@ impl Goal {
         }
     }
 
-    /// Addresses that must be committed before the goal is ready. This is the only function that decides which
-    /// options are dependencies.
+    /// Addresses of the resources that must be committed before the goal is ready. This is the only function that
+    /// decides which options are dependencies.
     pub fn needs(&self) -> BTreeSet<&Address> {
         let options = &self.options;
         let mut needs: BTreeSet<&Address> = options.depends_on.iter().collect();
@@ -98,7 +99,7 @@ impl Goal {
         needs
     }
 
-    /// Secrets of the goal and of the entry recorded for it.
+    /// Secrets of the goal and of `old`, the recorded entry of the resource.
     pub(crate) fn secrets(&self, old: Option<&Entry>) -> SecretStrings {
         let mut secrets = old.map(SecretStrings::of_entry).unwrap_or_default();
         secrets.collect(self.inputs.json(), &self.sensitive_inputs);
@@ -106,7 +107,8 @@ impl Goal {
         secrets
     }
 
-    /// The dependencies in the form in which entries record them.
+    /// The dependencies that [`Entry::depends_on`] records: those of `depends_on` and of the inputs, without
+    /// duplicates.
     pub(crate) fn recorded_dependencies(&self) -> Vec<Dependency> {
         let mut dependencies: Vec<Dependency> = Vec::new();
         let from_properties = self.options.property_dependencies.values().flatten();
@@ -120,8 +122,8 @@ impl Goal {
     }
 }
 
-/// Finds a dependency cycle: each resource of the result depends on the next, and the last on the first. `None` if
-/// there is no cycle.
+/// Finds a dependency cycle: each resource of the result depends on the next resource, and the last resource depends on
+/// the first. `None` if there is no cycle.
 pub(crate) fn circle<'g>(goals: impl IntoIterator<Item = &'g Goal>) -> Option<Vec<Address>> {
     let entry = |goal: &Goal| {
         let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);

@@ -1,4 +1,4 @@
-//! Stops a run: gracefully at the first request, at once at the second.
+//! Stops a run: at the first request after the steps in flight, at the second request at once.
 
 use tokio::sync::watch;
 

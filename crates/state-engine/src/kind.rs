@@ -1,4 +1,4 @@
-//! Inputs and outputs of resource kinds: one table for validation, help and documentation.
+//! Descriptions of resource kinds: their inputs and outputs, in one table for validation, help and documentation.
 //!
 //! When a provider describes its kinds ([`Provider::describe`](crate::Provider::describe)), misspelled inputs,
 //! wrong types and unknown outputs in a program are reported with their position in the document before the run
@@ -91,7 +91,8 @@ impl fmt::Display for InputType {
 }
 
 impl InputType {
-    /// Whether a value has this type. `Command` accepts a list and a string, whatever the input `shell` is.
+    /// Whether a value has this type. `Command` accepts a list and a string; the provider checks which of them the
+    /// input `shell` requires.
     pub(crate) fn fits(self, value: View<'_>) -> bool {
         let is_text = |value: View<'_>| value.kind() == Kind::String;
         match self {
@@ -241,7 +242,7 @@ impl KindDescription {
         }
     }
 
-    /// Allows outputs that aren't listed.
+    /// Allows objects of this kind to have outputs that the description doesn't list.
     #[must_use]
     pub const fn with_more_outputs(self) -> Self {
         Self {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Only [`Ledger::register`] creates a [`Registration`], after it has found every dependency of the goal among the
-//! [`CommittedResource`]s of the ledger. Only the engine creates these, after a result was acknowledged as durable. So
-//! two mistakes don't compile: a source that yields a resource before its dependencies are
+//! [`CommittedResource`]s of the ledger. Only the engine creates a [`CommittedResource`], after its result was
+//! acknowledged as durable. So two mistakes don't compile: a source that yields a resource before its dependencies are
 //! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
@@ -70,7 +70,7 @@ impl CommittedResource {
         Self { unknown, ..self }
     }
 
-    /// Records that this run created the object as the replacement of another one.
+    /// Records that this run created the object as the replacement of another object.
     pub(crate) fn in_place_of_another(self) -> Self {
         Self {
             replaced: true,
@@ -103,7 +103,7 @@ impl CommittedResource {
         }
     }
 
-    /// Whether this run created the object as the replacement of another one.
+    /// Whether this run created the object as the replacement of another object.
     pub(crate) const fn was_replaced(&self) -> bool {
         self.replaced
     }
@@ -129,8 +129,11 @@ pub enum ResourceStatus {
 #[derive(Debug)]
 pub struct Ledger {
     statuses: BTreeMap<Address, ResourceStatus>,
+    /// In the order in which the resources ended.
     ended: Vec<Address>,
+    /// Entries whose refresh has ended.
     refreshed: BTreeSet<EntryKey>,
+    /// The outputs of the stack before the run.
     outputs: StackOutputs,
 }
 
@@ -145,8 +148,8 @@ impl Ledger {
         }
     }
 
-    /// The decrypted outputs of the stack before the run. A source returns these values for outputs whose new values
-    /// aren't known.
+    /// The decrypted outputs of the stack before the run. If the new value of an output isn't known, a source returns
+    /// the value from this map.
     pub const fn outputs(&self) -> &StackOutputs {
         &self.outputs
     }
@@ -157,13 +160,13 @@ impl Ledger {
     }
 
     /// Returns the resources that ended (committed, failed, skipped or not targeted) in the order in which they ended,
-    /// without the first `skip`. A source passes the number of resources that it has processed, and gets only the new
-    /// ones.
+    /// except the first `skip` of them. A source passes the number of resources that it has processed already, and gets
+    /// the resources that ended since.
     pub fn ended(&self, skip: usize) -> &[Address] {
         self.ended.get(skip..).unwrap_or_default()
     }
 
-    /// Returns a resource if it is committed.
+    /// Returns the resource at an address. `None` if it isn't committed.
     pub fn committed(&self, address: &Address) -> Option<&CommittedResource> {
         match self.statuses.get(address) {
             Some(ResourceStatus::Committed(committed)) => Some(committed),

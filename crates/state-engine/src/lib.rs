@@ -3,7 +3,7 @@
 //! ```text
 //!  Source ──Registration──► plan (pure) ──Step──► intent durable ──► Provider ──► result durable ──► Committed
 //!    ▲                                                                                                   │
-//!    └──────────────────────────────── Ledger: what may be registered now ◄──────────────────────────────┘
+//!    └──────────────────────────────── Ledger: the committed dependencies ◄──────────────────────────────┘
 //! ```
 //!
 //! - [`Engine`]: the entry point. It works on stacks through the traits that `state-manager` implements.
@@ -28,14 +28,15 @@
 //! 3. **Apply** ([`Engine::apply`]): the engine drives the same source again and executes the steps in parallel,
 //!    in dependency order. Then it deletes replaced objects and resources that the program no longer contains,
 //!    in reverse order. Provider answers of the plan are reused. One apply is one update of the stack and creates one
-//!    revision, even if steps fail; only after a lost lock or a failed store there is none.
+//!    revision, even if steps fail. It creates no revision if the lock is lost or the store fails.
 //!
-//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading the recorded objects: the plan
-//! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
-//! and releases the lock.
+//! A refresh, and an operation with [`RunOptions::refresh`], begins by reading the recorded objects: the plan asks the
+//! providers, and the run records their answers. [`Engine::run`] takes the lock, executes all three phases and releases
+//! the lock.
 //!
 //! # State is untrusted input
-//! A recorded command runs only if the program declares it or the user approved it: [`CommandApprovals`].
+//! An attacker who can write to the store could record any command. So a recorded command runs only if the program
+//! declares it or the user approved it: [`CommandApprovals`].
 //!
 //! # What stops a run
 //! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], a lost lock or a failed store

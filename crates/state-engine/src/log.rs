@@ -1,4 +1,4 @@
-//! The log of a run: lines of the engine and of providers.
+//! The log of a run: masks the lines of the engine and of providers, and sends them to the observer and the update.
 
 use crate::event::{Event, Observer};
 use state_core::sensitive::SecretStrings;
@@ -7,7 +7,8 @@ use state_manager::Update;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sends log lines to the observer and stores them with the update. Callers must not log secrets.
+/// Sends log lines to the observer and stores them with the update. Masks the secrets that the engine knows; callers
+/// must not log any other secret.
 #[derive(Clone)]
 pub struct Logger {
     sink: Arc<Sink>,
@@ -48,7 +49,7 @@ impl Logger {
     }
 
     /// Logs a line. If the line of a provider contains a whole secret value, a notice replaces the line. Otherwise,
-    /// each longer part of a secret value in the line becomes `***`.
+    /// `***` replaces each part of six bytes or more that the line has in common with a secret value.
     pub fn emit(&self, level: LogLevel, message: impl Into<String>) {
         let message = mask_line(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
@@ -57,8 +58,8 @@ impl Logger {
         self.forward(line);
     }
 
-    /// Stores a line with the update, if there is one, and sends it to the observer. Also used for the lines that the
-    /// plan buffered with an answer: the run forwards them when it reuses the answer.
+    /// Stores a line with the update, if an update is open, and sends the line to the observer. When the run reuses a
+    /// provider's answer, it also forwards the lines that the plan buffered with this answer.
     pub(crate) fn forward(&self, line: LogLine) {
         if let Some(update) = &self.sink.update {
             update.log(&line);
@@ -75,9 +76,9 @@ impl Logger {
     }
 }
 
-/// Masks a line. If the line contains a whole secret value, a notice replaces the line. Otherwise, each longer part of
-/// a secret value in the line becomes `***`: an input that is marked as secret may contain more than the actual secret,
-/// such as a command line that contains a token.
+/// Masks a line. If the line contains a whole secret value, a notice replaces the line. Otherwise, `***` replaces each
+/// part of six bytes or more that the line has in common with a secret value: an input that is marked as secret may be
+/// a whole command line, and the line may contain only the token in it.
 pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
     match secrets.occur_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),

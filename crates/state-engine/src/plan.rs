@@ -6,16 +6,16 @@
 //! plan.
 //!
 //! # Which decisions the run repeats, and why
-//! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run decides again from
-//! the same facts, which it takes from the plan:
+//! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run decides again, and
+//! takes these facts from the plan:
 //! - the program: parsed once; inputs that refer to no other resource are evaluated once;
 //! - answers of `check`, `diff` and `read` to the same question (kind, recorded object, inputs, unknown inputs),
 //!   unless this run changed a direct or indirect dependency of the resource;
 //! - `configure`: a provider is configured once for settling, plan and run.
 //!
 //! The run asks the provider again in these cases:
-//! - An input uses an output that was unknown or has changed. The question differs then, so an unknown output
-//!   may turn out to force a replacement, or no change at all.
+//! - An input uses an output that was unknown in the plan or has changed since. Then the question differs, and the new
+//!   value of the output may force a replacement, or require no change at all.
 //! - The run changed a dependency. A provider may read an object of the dependency, such as a file that a command
 //!   writes and another resource copies.
 //! - The provider failed to answer. Errors are never reused.
@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub struct Basis {
     pub(crate) stack: Stack,
     state: Arc<State>,
-    /// The lock under which the state was read, if any.
+    /// The session that held the lock while the state was read, if any.
     pub(crate) session: Option<Session>,
 }
 
@@ -74,8 +74,11 @@ impl Basis {
         State::from_snapshot(self.stack.lineage(), &self.stack.reveal(recorded).await?)
     }
 
-    /// Checks that the state under a lock is the state of this basis, that no update is open, and that a basis under a
-    /// lock is applied under the same lock.
+    /// Checks that the session's state is the state of this basis, and that no update is open. A basis that was read
+    /// under a lock must be applied under the same lock.
+    ///
+    /// # Errors
+    /// `Conflict` if one of these conditions doesn't hold.
     pub(crate) fn check(&self, session: &Session) -> Result<()> {
         let now = session.state();
         let is_same = now.lineage() == self.state.lineage()

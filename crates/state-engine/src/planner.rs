@@ -1,5 +1,5 @@
-//! The planner: decides the action for a resource from its goal, its entry and the provider's diff. All
-//! functions are pure.
+//! The planner: decides the action for a resource from its goal, its entry and the provider's diff. Its submodules
+//! decide the deletions at the end of a run, and build the entries that steps record. All functions are pure.
 
 mod deletion;
 mod entry;
@@ -33,10 +33,10 @@ pub(crate) enum Action {
     Replace {
         /// Whether the create or the delete comes first.
         first: First,
-        /// The properties that force the replacement, or other reasons.
+        /// The reasons for the replacement: names of properties whose change forces it, or phrases.
         why: Vec<String>,
     },
-    /// The object is read only, because the stack doesn't own it.
+    /// The object is only read and never changed, because the stack doesn't own it.
     Read {
         /// Id of the object to read.
         id: String,
@@ -66,9 +66,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) goal: &'a Goal,
     /// The live entry of the resource, if any.
     pub(crate) old: Option<&'a Entry>,
-    /// The provider's diff, set if [`needs_diff`] is true.
+    /// The provider's diff. `None` if [`needs_diff`] is false.
     pub(crate) diff: Option<&'a Diff>,
-    /// The provider that the goal selects, if it is a resource of the stack.
+    /// The provider that the goal selects. `None` if this provider isn't itself a resource of the stack.
     pub(crate) provider: Option<&'a Provider>,
     /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(crate) replaced: &'a [Address],
@@ -156,7 +156,7 @@ fn protected(goal: &Goal, what: &str) -> Action {
     ))
 }
 
-/// The reasons that force a replacement; empty if none is necessary.
+/// The reasons that force a replacement; empty if no replacement is necessary.
 fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
     let reasons = [
         (old.external, "it was an external object until now"),

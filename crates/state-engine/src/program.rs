@@ -27,32 +27,32 @@
 //!       depends_on: [password]
 //! outputs:
 //!   url: file://${config.dir}/index.html
-//!   password: ${password.result}              # secret, because its source is
+//!   password: ${password.result}              # secret, because the output `result` is secret
 //!   page: { value: "${page.path}", sensitive: false, description: the page }
 //! ```
 //!
 //! # References
 //! In inputs and outputs, `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` (the provider's
-//! id of the object) and `${config.name}` are replaced by values; `$${` is a literal `${`. A string that
-//! consists of one reference takes the referenced value with its type; in a longer string, references must
-//! resolve to strings, numbers or booleans and are converted to text. Inside `{ }` and `[ ]` YAML requires
-//! quotes around such strings. A reference in an input creates a dependency.
+//! id of the object) and `${config.name}` are replaced by values; `$${` is a literal `${`. A string that consists of
+//! one reference becomes the referenced value, with the type of this value. In a longer string, references must resolve
+//! to strings, numbers or booleans and are converted to text. Inside `{ }` and `[ ]` YAML requires quotes around
+//! strings with references. A reference in an input makes the resource to which it refers a dependency.
 //!
 //! # Secrets
-//! A value that contains a secret output or setting is secret at exactly the position of the reference, even if the
-//! output is declared with `sensitive: false`. The options `sensitive_inputs` and `sensitive_outputs` mark more
-//! values, as names or JSON pointers. A secret setting has no default; a `sealed` value is decrypted exactly as
-//! it was encrypted, including a final newline.
+//! A value that refers to a secret output or setting is secret at exactly the position of the reference. The member
+//! `sensitive: false` of a stack output doesn't change this. The options `sensitive_inputs` and `sensitive_outputs`
+//! mark more values, as names or JSON pointers. A secret setting has no default; a `sealed` value is decrypted exactly
+//! as it was encrypted, including a final newline.
 //!
 //! # YAML
-//! Plain scalars follow YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their
+//! Plain scalars follow YAML 1.2's core schema: `yes` is a string, `0644` is the number 644. Numbers keep all their
 //! digits. Anchors, aliases, merge keys, custom tags and duplicate names are refused. JSON documents follow the
 //! same rules.
 //!
 //! # Unknown values
-//! In a preview, an input with a reference to an output that isn't known yet is left out as a whole, and the name of
-//! the input is added to [`Goal::unknown`](crate::Goal::unknown). A stack output whose value is unknown, in a
-//! preview or because a resource failed, keeps its previous value.
+//! In a preview, the values of some outputs aren't known yet. An input with a reference to such an output is left out
+//! as a whole, and the name of the input is added to [`Goal::unknown`](crate::Goal::unknown). A stack output whose
+//! value is unknown, in a preview or because a resource failed, keeps its previous value.
 
 mod checks;
 mod document;
@@ -89,8 +89,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A parsed document. Its structure is valid, its references resolve, and it has no dependency cycle. Kinds
-/// aren't checked yet. `Debug` shows names only.
+/// A parsed document. Its structure is valid, its references name existing resources and settings, and it has no
+/// dependency cycle. [`Program::check`] checks the kinds of its resources. `Debug` shows names only.
 pub struct Program {
     name: Arc<str>,
     title: Option<String>,
@@ -101,7 +101,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Parses a document. Errors refer to it as `name`, for example its path.
+    /// Parses a document. `name` denotes the document in errors; for example, it is the path of the file.
     ///
     /// # Errors
     /// Returns all problems of the document.
@@ -134,7 +134,8 @@ impl Program {
                 let path = Path::Whole.member("resources");
                 self.resources = resource::resources(node, &path, fields.problems);
             }
-            // A missing member must not mean "no resources": a truncated document would delete everything.
+            // A missing member must not mean "no resources": an update with a truncated document would then delete all
+            // resources of the stack.
             None => {
                 let problem = Problem::at(root.place, &Path::Whole, "`resources` is missing");
                 fields.problem(problem.with_hint("write `resources: {}` for a program without resources"));
@@ -144,8 +145,9 @@ impl Program {
         checks::links(&self.settings, &self.resources, &self.outputs, problems);
     }
 
-    /// Checks that every kind is registered, and that the kinds that providers describe accept the inputs and have the
-    /// referenced outputs. The values of references are known only during the run, which checks them.
+    /// Checks that the registry has a provider for every kind. If the provider describes the kind, also checks the
+    /// inputs of each resource, and that the outputs in references exist. The run checks the values of references,
+    /// because they are known only then.
     ///
     /// # Errors
     /// Returns all problems with their positions.
@@ -170,8 +172,9 @@ impl Program {
         self.settings.iter().map(|declared| &declared.setting)
     }
 
-    /// Assigns values to the settings. `given` maps names of settings to values as text. Other settings take the
-    /// default or the sealed value of the document, which `crypter` decrypts; `None` if no key is available.
+    /// Assigns values to the settings. `given` maps names of settings to values as text. All other settings take the
+    /// default or the sealed value in the document. `crypter` decrypts sealed values; it is `None` if no key is
+    /// available.
     ///
     /// # Errors
     /// Returns all problems: missing and unknown settings, values of a wrong type, and values that can't be
@@ -216,11 +219,12 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Turns the program into a source for the engine. Inputs without references to resources are evaluated
-    /// here, once.
+    /// Turns the program into a source for the engine. A resource without references to other resources is evaluated
+    /// here, once. Every other resource is evaluated when it becomes ready.
     ///
     /// # Errors
-    /// Returns the problems that depend on the values of the settings, such as a missing member of a setting.
+    /// Returns all problems that depend on the values of the settings, such as a reference to a missing member of a
+    /// setting.
     pub fn into_source(self) -> Result<ListSource, ProgramError> {
         let Self {
             name,
@@ -266,7 +270,8 @@ impl Configured {
     }
 }
 
-/// Converts an error that [`checks::links`] should have reported with its position.
+/// Converts an error of [`ListSource::new`]. Such an error shows a defect: [`checks::links`] should have found the same
+/// problem, and reported it with its position.
 fn unexpected_error(name: &str, error: &crate::EngineError) -> ProgramError {
     ProgramError {
         name: name.to_owned(),

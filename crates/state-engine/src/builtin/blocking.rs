@@ -2,7 +2,8 @@
 //!
 //! A thread can't be stopped from outside. So the work checks its [`Cancellation`] before each visible change
 //! and between the parts of a long operation. After the future is dropped, at most the one system call in
-//! progress takes effect. This limit matters because another session may hold the lock by then.
+//! progress takes effect. Without this limit, the thread could continue after its session released the stack's
+//! lock, and overwrite a file that the next lock holder wrote.
 
 use crate::provider::Failure;
 use std::sync::Arc;
@@ -22,8 +23,7 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Returns an error once the flag is set. The error only ends the work: its caller doesn't wait for a result any
-    /// more.
+    /// Returns an error once the flag is set. The error only ends the work: its caller no longer waits for a result.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
             true => Err(Failure::unknown("the call was cancelled")),
@@ -41,7 +41,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Runs work on a blocking thread. When the future is dropped, the work is cancelled, or doesn't begin.
+/// Runs work on a blocking thread. When the future is dropped, running work is cancelled, and queued work never begins.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Cancellation) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

@@ -1,5 +1,5 @@
-//! Commands that create, read, update and delete an object. The documentation of [`builtin`](super) describes
-//! their environment and exit codes.
+//! The provider of the kind `command`, whose objects are created, read, updated and deleted by commands of the program.
+//! The documentation of [`builtin`](super) describes the environment and the exit codes of these commands.
 
 mod call;
 mod outcome;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// Inputs whose change updates the object, or replaces it if there is no `update` command.
 const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
 
-/// Inputs that mark outputs as secret.
+/// Inputs that only mark outputs as secret. A change of such an input runs no command.
 const MARKS: [&str; 2] = ["sensitive", "sensitive_outputs"];
 
 const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];
@@ -89,7 +89,7 @@ impl Provider for Commands {
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<ResourceCommand> {
-        // `create` and `delete` are followed by `read` when they fail.
+        // After a failed `create` or `delete`, the provider runs `read`, so `read` needs an approval too.
         let names: &[&'static str] = match call {
             CommandCall::Create => &["create", "read"],
             CommandCall::Read => &["read"],
@@ -212,8 +212,8 @@ impl Provider for Commands {
 }
 
 impl Commands {
-    /// Reads the object with the `read` command. Without one, returns the recorded object, or `Indeterminate` if no
-    /// object is recorded.
+    /// Reads the object with the `read` command. Without a `read` command, returns the recorded object, or
+    /// `Indeterminate` if no object is recorded.
     async fn inspect(&self, call: &Call<'_>, subject: &Subject) -> Result<ReadResult, Failure> {
         let inputs = call.inputs;
         if inputs.get("read").is_none() {
@@ -293,7 +293,7 @@ fn diff(request: &DiffRequest) -> Diff {
     diff
 }
 
-/// Problems of the commands: empty ones, and lists or strings that contradict the input `shell`.
+/// Problems of the commands: an empty command, and a list or string that contradicts the input `shell`.
 fn malformed_commands(inputs: &Properties) -> Vec<String> {
     let is_shell = flag(inputs, "shell");
     let mut problems = Vec::new();

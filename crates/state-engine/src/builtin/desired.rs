@@ -1,4 +1,5 @@
-//! The desired path and permissions of files and directories.
+//! The desired path and permissions of a file or directory, and their comparison with the recorded and the actual
+//! object.
 
 use super::members::{Members, members, text, value};
 use super::place::{Place, absolute};
@@ -16,8 +17,8 @@ pub(super) struct DesiredPath {
 }
 
 impl DesiredPath {
-    /// Reads the inputs, with `mode` as the default permissions. Without the input `path`, which an import or a read
-    /// may omit, the path is invalid.
+    /// Reads the inputs, with `mode` as the default permissions. An import or a read may omit the input `path`; then
+    /// [`path`](Self::path) returns an error.
     pub(super) fn of(folder: &Path, inputs: &Properties, mode: u64) -> Self {
         let path = text(inputs, "path").ok_or_else(|| "it is missing".to_owned());
         let asked = text(inputs, "mode").and_then(|mode| parsed_mode(&mode));
@@ -54,8 +55,8 @@ impl DesiredPath {
         diff
     }
 
-    /// Returns `asked` with the actual path and permissions of the object. Inputs that `asked` doesn't contain stay
-    /// unset.
+    /// Returns the inputs `asked` with the actual path and permissions of the object. Inputs that `asked` doesn't
+    /// contain stay unset.
     pub(super) fn inputs_of(&self, place: &Place, mode: u64, asked: &Properties) -> Members {
         let mut now = members(asked);
         if let Some(input) = now.get_mut("path").filter(|_| !self.is_at(Some(&place.path))) {

@@ -1,4 +1,5 @@
-//! The provider of directories: creates them at unused paths, and removes only empty ones.
+//! The provider of directories: creates a directory only at an unused path, and removes a directory only if it is
+//! empty.
 
 use super::blocking::{Cancellation, blocking};
 
@@ -19,7 +20,7 @@ use state_core::Properties;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of entries that a message lists.
+/// Maximum number of directory entries that a message lists.
 const NAMED: usize = 5;
 
 pub(super) const KIND: KindDescription = KindDescription::new(
@@ -159,7 +160,7 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
     })
 }
 
-/// Lists the first entries of a directory for a message, and the number of the others.
+/// Lists the first entries of a directory for a message, and the number of the remaining entries.
 fn inside(place: &Place) -> String {
     let mut names = names(place).unwrap_or_default();
     names.sort_unstable();
@@ -213,8 +214,9 @@ fn inspect(
     Ok(ReadResult::Object(object))
 }
 
-/// Determines whether a create with an unknown outcome created its directory. No dependent of the resource
-/// was created yet, so the directory is empty if this create made it.
+/// Determines whether a create with an unknown outcome made its directory. Dependents of a resource are created only
+/// after the result of its create is recorded, so they put nothing into the directory yet: an empty directory counts as
+/// created.
 fn find_created(
     desired: &DesiredPath,
     request: &ReadRequest,
@@ -230,7 +232,7 @@ fn find_created(
     }
     match names(&place)?.is_empty() {
         true => inspect(path, desired, request, cancellation),
-        // A non-empty directory may be the created one with foreign files in it, or a foreign one.
+        // Either the create made the directory and another process put files into it, or another process made it.
         false => Ok(ReadResult::Indeterminate),
     }
 }

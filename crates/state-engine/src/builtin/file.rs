@@ -128,8 +128,8 @@ impl Provider for Files {
     }
 }
 
-/// Compares the desired file with the recorded one. Content is compared by digest, so a
-/// switch between `content` and `source` alone is no change.
+/// Compares the desired file with the recorded file. Content is compared by digest, so a switch between `content` and
+/// `source` with the same content is no change.
 fn diff(desired: &DesiredFile, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
@@ -230,7 +230,7 @@ impl FileContent {
     }
 }
 
-/// Keeps the first bytes of a stream and drops the rest.
+/// Keeps the first [`MAX_TEXT`] bytes of a stream and drops the rest.
 #[derive(Default)]
 struct ContentPrefix {
     bytes: Vec<u8>,
@@ -248,7 +248,7 @@ impl Write for ContentPrefix {
     }
 }
 
-/// Reads the file with a recorded id.
+/// Reads the file at `path`, the recorded id, and derives the inputs that describe it.
 fn inspect(
     path: &str,
     desired: &DesiredFile,
@@ -270,8 +270,8 @@ fn inspect(
 }
 
 /// Determines whether a create with an unknown outcome made its file. A create renames only complete files and
-/// never replaces an existing one, so a file with other content is foreign. If the desired content comes from
-/// a `source`, a difference is indeterminate, because the source may have changed since.
+/// never replaces an existing file, so a file with other content was made by another process. If the desired content
+/// comes from a `source`, a difference is indeterminate, because the source may have changed since.
 fn find_created(
     desired: &DesiredFile,
     request: &ReadRequest,
@@ -300,8 +300,8 @@ fn find_created(
     Ok(foreign_object(path, request))
 }
 
-/// The inputs that would create the current file. Content that is too large or not UTF-8 leaves the input `content`
-/// unchanged; the output `digest` still differs.
+/// The inputs that would create the current file. If its content is too large or not UTF-8, the input `content` stays
+/// as recorded; the output `digest` still reveals the difference.
 fn inputs_of(place: &Place, desired: &DesiredFile, there: &FileContent, asked: &Properties) -> Properties {
     let mut now = desired.at.inputs_of(place, there.mode, asked);
     if let (Some(text), Some(input)) = (&there.text, now.get_mut("content")) {

@@ -1,4 +1,4 @@
-//! Helpers to read, build and validate properties.
+//! Helpers of the built-in providers to read, build and validate the properties (inputs and outputs) of a resource.
 
 pub(super) use crate::kind::{Members, members, properties_of as properties};
 
@@ -32,8 +32,8 @@ pub(super) fn flag(properties: &Properties, name: &str) -> bool {
     flag == Some(true)
 }
 
-/// Validates inputs against the description of their kind, and by the provider's own rules, whose problems `more` adds.
-/// Returns the inputs with defaults, or all problems.
+/// Validates inputs against the description of their kind. `more` checks the provider's own rules and adds the problems
+/// that it finds. Returns the inputs with defaults, or all problems.
 pub(super) fn checked_inputs(
     kind: &KindDescription,
     request: &CheckRequest,

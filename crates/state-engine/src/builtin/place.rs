@@ -1,5 +1,5 @@
-//! A path as a name in an open directory. The last component of the path is never followed if it is a symbolic
-//! link; earlier components are.
+//! Access to a file or directory by its name in its open parent directory ([`Place`]). Symbolic links in the path of
+//! the parent directory are followed; a symbolic link as the last component never is.
 
 use super::blocking::Cancellation;
 use super::members::{members, properties, text};
@@ -12,8 +12,8 @@ use state_core::{Json, Properties};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Resolves a path lexically to an absolute one, without `.`, `..` and doubled separators. The file system isn't
-/// accessed. The error is the reason why the path is invalid.
+/// Resolves a path to an absolute path without `.`, `..` and doubled separators, without accessing the file system. The
+/// error is the reason why the path is invalid.
 pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     if path.is_empty() {
         return Err("it is empty".to_owned());
@@ -64,12 +64,13 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
     }
 }
 
-/// The path that a call reads or deletes, for its approval: the id of a recorded object, or else its input `path`. A
-/// create or update writes the path that the program declares.
+/// The path that a call reads, writes or deletes, for its approval. A read or delete of a recorded object uses its id;
+/// every other call uses the input `path`.
 ///
-/// A read without an id asks whether a create made exactly the object that the inputs describe. It reveals nothing else
-/// about the path, so it needs no approval: otherwise a run after a crash would have to ask. If the content is that of
-/// another file (`source`), the answer would reveal that file, so it needs an approval.
+/// A read without an id determines whether a create with an unknown outcome made exactly the object that the inputs
+/// describe. It reveals nothing else about the path, so it needs no approval; the run after a crash continues without
+/// asking the user. A read of a copy is an exception: it compares the object with the file that the input `source`
+/// names, which would reveal facts about that file, so it needs an approval of the object's path.
 pub(super) fn recorded_path(
     folder: &Path,
     id: Option<&str>,
@@ -81,12 +82,12 @@ pub(super) fn recorded_path(
     }
     let id = id.filter(|_| matches!(call, CommandCall::Read | CommandCall::Delete));
     let path = id.map(str::to_owned).or_else(|| text(inputs, "path"));
-    // Calls refuse a malformed path, so it needs no approval.
+    // The call itself refuses a malformed path, so such a path needs no approval.
     let path = path.and_then(|path| absolute(folder, &path).ok());
     path.map(ResourceCommand::file).into_iter().collect()
 }
 
-/// A name in an open directory.
+/// The name of a file or directory, which may not exist, in its open parent directory.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: OwnedFd,
@@ -97,8 +98,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Opens the parent directory of an absolute path. `None` if the directory doesn't exist. After a cancellation,
-    /// later changes fail.
+    /// Opens the parent directory of an absolute path. `None` if the parent directory doesn't exist. After a
+    /// cancellation, changes through the result fail.
     pub(super) fn find(path: &str, cancellation: &Cancellation) -> Result<Option<Self>, Failure> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let above = if above.is_empty() { "/" } else { above };
@@ -131,8 +132,8 @@ impl Place {
         Ok(self.folder.as_fd())
     }
 
-    /// Removes the file or directory with this name. Does nothing if it is missing, and fails if it has another type
-    /// than expected. `refusal` converts a system error.
+    /// Removes the file or directory with this name. Does nothing if it is missing, and fails if its type isn't
+    /// `desired`. `refusal` converts a system error into the failure to return.
     pub(super) fn remove(
         &self,
         desired: FileType,
@@ -240,7 +241,8 @@ pub(super) fn os_error(path: &str, errno: Errno) -> Failure {
     Failure::not_done(format!("{path}: {errno}"))
 }
 
-/// The failure to change a name. After an I/O error the effect is unknown.
+/// Converts the error of a system call that creates, renames or removes a name. After `EIO` its effect is unknown;
+/// after any other error nothing was changed.
 pub(super) fn change_error(path: &str, errno: Errno) -> Failure {
     match errno {
         Errno::IO => Failure::unknown(format!("{path}: {errno}")),

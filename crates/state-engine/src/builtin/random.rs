@@ -127,7 +127,8 @@ impl Provider for Randoms {
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
-        // Old inputs get defaults too, so that an input added by a later version replaces no existing value.
+        // Old inputs get defaults too: if a later version adds an input, resources that were recorded without it keep
+        // their values.
         let kind = self.value.kind();
         let old_inputs = kind.with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
@@ -166,7 +167,7 @@ impl Provider for Randoms {
         })
     }
 
-    /// Nothing can change in place, so this returns the recorded value.
+    /// Returns the recorded value: every change of an input replaces the object, so there is nothing to update.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let id = request.id.unwrap_or_default();
         Ok(self.value.object(id, request.old_outputs))
@@ -209,7 +210,7 @@ fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
         .collect()
 }
 
-/// Problems of a password's inputs in combination.
+/// Problems of inputs of a password that are valid alone but contradict each other, and of `special_characters`.
 fn password_problems(inputs: &Properties) -> Vec<String> {
     let mut problems = Vec::new();
     for (class, least) in CLASSES {

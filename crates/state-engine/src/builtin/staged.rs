@@ -1,5 +1,5 @@
-//! Temporary files: written and synced under a unique name, then renamed to the final name. A file that a crashed
-//! process left is removed by [`Place::remove_stale_staged`]. A cancelled write removes its own file.
+//! Temporary files: written and synced under a unique name, then renamed to the final name. A cancelled write removes
+//! its own temporary file; [`Place::remove_stale_staged`] removes the temporary files that a crashed process left.
 
 use super::blocking::Cancellation;
 use super::desired::raw_mode;
@@ -56,17 +56,17 @@ impl<'a> Staged<'a> {
         Ok(staged)
     }
 
-    /// Renames the file unless a file with the final name exists. Returns whether the file has its final name now. The
-    /// directory isn't synced yet.
+    /// Renames the file if no file with the final name exists. Returns `false` if such a file exists. The caller must
+    /// sync the directory.
     pub(super) fn create(mut self) -> Result<bool, Failure> {
         match move_if_absent(self.place.to_change()?, &self.name, &self.place.name) {
             Ok(is_moved) => {
-                // If the file was linked, the drop removes its temporary name.
+                // `false` if the file was linked: then it has both names, and the drop removes the temporary one.
                 self.is_moved = is_moved;
                 Ok(true)
             }
             Err(Errno::EXIST) => Ok(false),
-            // The temporary file is missing: only another writer of the same path removes it.
+            // The temporary file is missing. Only a concurrent change of the same path removes it, as a stale file.
             Err(Errno::NOENT) => Err(Failure::not_done(format!(
                 "{}: another process creates this file at the same time: check that no other resource has this path",
                 self.place.path
@@ -75,7 +75,7 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// Renames the file over an existing one. The directory isn't synced yet.
+    /// Renames the file, and replaces an existing file with the final name. The caller must sync the directory.
     pub(super) fn replace(mut self) -> Result<(), Failure> {
         let fd = self.place.to_change()?;
         let moved = rustix::fs::renameat(fd, &*self.name, fd, &*self.place.name);
@@ -116,8 +116,8 @@ pub(super) fn copy(
     }
 }
 
-/// Renames without replacing. Returns `false` if the old name still exists: on a file system without such a rename,
-/// the file is linked to the new name instead.
+/// Renames a file if nothing has the new name, and returns `true`. On a file system without such a rename, links the
+/// file to the new name instead; then the old name still exists, and the result is `false`.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn move_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
     use rustix::fs::RenameFlags;

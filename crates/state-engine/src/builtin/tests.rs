@@ -64,6 +64,7 @@ fn every_kind_is_described_and_registered() {
     }
 }
 
+/// The lines that describe the properties of a kind in the table of the module documentation.
 fn rows(kind: &KindDescription) -> Vec<String> {
     let mut rows = Vec::new();
     for input in kind.inputs {

@@ -1,4 +1,5 @@
-//! Cache of provider answers: filled by the plan, used by the run that executes the plan.
+//! Cache of provider answers: filled by the plan, and read by the run that executes the plan. The run then decides on
+//! the same answers as the plan that the user confirmed.
 
 use super::{CallTarget, RecordedObject};
 use crate::provider::{CheckedInputs, Diff, ReadResult};
@@ -6,11 +7,11 @@ use state_core::{EntryKey, LogLine, Properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// The question of a read-only call: everything that the answer depends on, except for the real resources.
+/// The question of a read-only call: all data that the answer depends on, except for the real resources.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) kind: String,
-    /// The recorded properties of the object. `None` if the question is about no recorded object.
+    /// The recorded properties of the object. `None` for the `check` of a resource without a recorded object.
     pub(super) recorded: Option<RecordedObject>,
     pub(super) inputs: Properties,
     pub(super) unknown: BTreeSet<String>,
@@ -66,8 +67,8 @@ impl<A: Clone> AnswerCache<A> {
         });
     }
 
-    /// Returns the answer to an equal question about the same entry, with the logged lines. `None` if the plan didn't
-    /// ask.
+    /// Returns the answer to an equal question about the same entry, and the lines that the provider logged with it.
+    /// `None` if the plan didn't ask this question.
     pub(super) fn find(&self, key: &EntryKey, question: &Question) -> Option<(A, Vec<LogLine>)> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = answers.get(key)?.iter();

@@ -1,4 +1,5 @@
-//! The check before a provider call that its inputs start no unapproved command and name no unapproved file.
+//! The approval check before a provider call: refuses the call if it would start an unapproved command, or read or
+//! delete an unapproved file.
 
 use super::{CallError, CallResult, CallTarget, Caller};
 use crate::approval::{CommandCall, UnapprovedCommand};
@@ -13,7 +14,7 @@ impl Caller {
         self.approvals.declare(&goal.address, &commands);
     }
 
-    /// Returns those commands of a call that aren't allowed to run, and adds them to the refused commands.
+    /// Returns the commands and files of a call that aren't approved, and adds them to the refused commands.
     pub(crate) fn unapproved(
         &self,
         target: &CallTarget,
@@ -25,7 +26,10 @@ impl Caller {
         self.approvals.refuse(&target.key, commands, &target.secrets)
     }
 
-    /// Refuses a call that may start an unapproved command.
+    /// Refuses a call that would use an unapproved command or file.
+    ///
+    /// # Errors
+    /// `Failed` with `NotDone` and one reason for each unapproved command.
     pub(super) fn require_approval(
         &self,
         target: &CallTarget,

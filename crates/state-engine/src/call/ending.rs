@@ -34,7 +34,7 @@ pub(super) fn mask_failure(mut failure: Failure, secrets: &SecretStrings) -> Fai
     failure
 }
 
-/// Refuses an object without an id. The effect of the call then counts as unknown.
+/// Refuses an object without an id. The call may have changed a real resource, so its effect counts as unknown.
 pub(super) fn require_id(target: &CallTarget, object: Object) -> CallResult<Object> {
     if object.id.is_empty() {
         let reason = format!("the provider of kind `{}` returned an empty id", target.kind);

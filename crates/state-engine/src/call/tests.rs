@@ -1,4 +1,5 @@
-//! Tests of configuring providers: once per configuration, without blocking other providers, and only under the lock.
+//! Tests of configuring providers: once per configuration, without blocking other providers, and only while the session
+//! holds the lock.
 
 use super::{CallError, CallTarget, Caller, Preparations};
 use crate::approval::CommandApprovals;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A provider whose `configure` can be slow or fail; other calls do nothing.
+/// A provider that counts its calls of `configure`, which can be slow or fail. Its other calls do nothing.
 #[derive(Debug, Default)]
 struct ConfigureProbe {
     times: AtomicUsize,
@@ -95,7 +96,7 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
     }
 }
 
-/// Calls `check` of a kind's provider, which the caller configures first.
+/// Calls `check` of the provider of a kind. The [`Caller`] configures the provider before its first `check`.
 async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
     let target = CallTarget {
         key: EntryKey::live("a".parse().unwrap()),

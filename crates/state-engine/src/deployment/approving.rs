@@ -1,4 +1,5 @@
-//! Approval checks before reads and before deletions: if a command in a recorded entry isn't approved, none of them runs.
+//! Approval checks before the reads of a refresh and before deletions. If one recorded entry contains an unapproved
+//! command, no command of the phase runs, and all unapproved commands are reported together.
 
 use super::{Deployment, Effect, StepError};
 use crate::approval::{CommandCall, UnapprovedCommand};
@@ -16,8 +17,8 @@ impl Deployment {
         refused.count() == 0
     }
 
-    /// Whether all objects of a list may be deleted. Otherwise reports a failure for each that may not. A plan deletes
-    /// nothing; it only records the commands that need approval.
+    /// Whether all objects of a list may be deleted. Reports a failure for each object that may not be deleted. A plan
+    /// deletes nothing, so it only adds the unapproved commands to the refused commands and returns true.
     pub(super) fn may_delete(&self, list: &[PlannedDeletion]) -> bool {
         let deleted = list.iter().filter(|item| item.method == DeletionMethod::Delete);
         let refused = deleted.filter(|item| match self.is_plan() {
@@ -30,7 +31,7 @@ impl Deployment {
         refused.count() == 0
     }
 
-    /// Records the commands of a planned effect that need approval.
+    /// Adds the unapproved commands of a planned effect to the refused commands.
     pub(super) fn note_commands(&self, target: &CallTarget, effect: &Effect) {
         let (id, inputs, call) = match effect {
             Effect::Create(inputs) => (None, inputs, CommandCall::Create),

@@ -1,7 +1,8 @@
 //! Re-records untouched dependencies of a recorded resource, so that the merged list stays in topological order.
 //!
-//! In the merged list, all entries that the run recorded precede all entries that it didn't record. So a run that
-//! records an entry must record the dependencies of the entry first, even if they aren't targets.
+//! The merged list is the list of entries after a run: first the entries that the run recorded, in the order of
+//! recording, then all other entries in their previous order. So before a run records an entry, it must record the
+//! dependencies of the entry again, even if they aren't targets; otherwise they would follow their dependent.
 
 use super::{Deployment, StepError};
 use crate::record::unrecorded_dependencies;
@@ -9,7 +10,7 @@ use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::collections::BTreeSet;
 use std::pin::pin;
 
-/// Guard of an entry that a step is changing.
+/// Guard of an entry that a step is changing. While the guard exists, no other step re-records the entry.
 pub(super) struct InFlight<'d> {
     deployment: &'d Deployment,
     key: EntryKey,
@@ -28,9 +29,10 @@ impl Deployment {
     /// re-records the old version of `entry`.
     ///
     /// # Errors
-    /// Fails if the entry depends, through other entries, on its own previous generation and `replaces` is false: the
-    /// merge would place that generation after the entry. If `replaces` is true (the step creates a replacement first),
-    /// the previous generation keeps its position.
+    /// Fails if `replaces` is false and the entry depends, through other entries, on the entry that is recorded under
+    /// the same key: it would have to precede and to follow these other entries. If `replaces` is true, the step creates
+    /// the replacement before it deletes the old object; then the old entry keeps its position. Also fails if a
+    /// dependency can't be decrypted or recorded.
     pub(super) async fn record_dependencies_first(
         &self,
         entry: &Entry,
@@ -42,8 +44,8 @@ impl Deployment {
             // unnoticed, and this step would wait for ever.
             let mut step_ended = pin!(self.step_ended.notified());
             step_ended.as_mut().enable();
-            // Without this lock two steps could record the same dependency twice, or begin to change a
-            // dependency after it was found to be idle.
+            // Without this lock two steps could record the same dependency, or another step could begin to change a
+            // dependency right after this step found that no step is changing it.
             let dependency_recording = self.dependency_recording.lock().await;
             let missing = {
                 let shared = self.shared();
@@ -52,7 +54,7 @@ impl Deployment {
             };
             let is_in_flight = |needed: &SharedEntry| self.shared().in_flight.contains(&needed.key());
             if missing.iter().any(is_in_flight) {
-                // The lock must be free while waiting, because other steps need it to make progress.
+                // The lock must be released before the wait, because the other steps need it to make progress.
                 drop(dependency_recording);
                 step_ended.await;
                 continue;
@@ -74,9 +76,9 @@ impl Deployment {
         }
     }
 
-    /// Refuses a create or update of an entry that this run recorded already, if another entry that this run recorded
-    /// depends on it: the dependent would precede its dependency in the merged list. Dependents in `going` are ignored,
-    /// because they are removed first.
+    /// Refuses to record an entry a second time in this run, if another entry that this run recorded depends on it: the
+    /// entry would move behind its dependent in the merged list. Dependents in `going` are ignored, because they are
+    /// removed before the entry is recorded.
     pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,
@@ -101,7 +103,7 @@ impl Deployment {
     }
 }
 
-/// The message about an entry that depends on itself through unrecorded entries.
+/// The message about an entry that depends on itself through entries that this run hasn't recorded.
 fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
     let own = &entry.address;
     let needs_it = |other: &&SharedEntry| {

@@ -1,5 +1,5 @@
-//! Drives a source: asks for ready resources and executes their steps in parallel, each after its dependencies
-//! are committed.
+//! Drives a [`Source`]: asks it for ready resources and executes their steps in parallel, each step after the
+//! dependencies of its resource are committed.
 
 use super::resource::{PlannedStep, StepOutcome};
 use super::{Deployment, StepError};
@@ -16,6 +16,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 #[derive(Default)]
 struct InFlightSteps {
     tasks: JoinSet<Result<StepOutcome, StepError>>,
+    /// The address of each task's resource.
     names: HashMap<Id, Address>,
     /// Steps that must run while no other step is in flight.
     exclusive: VecDeque<PlannedStep>,
@@ -41,8 +42,8 @@ impl Deployment {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
-            // While an exclusive step waits, no other step begins: otherwise some step might always be in flight, and
-            // the exclusive step would never begin.
+            // While an exclusive step waits, no other step begins. If others kept beginning, some step might always be
+            // in flight, and the exclusive step would never begin.
             while !has_ended
                 && !in_flight.is_exclusive
                 && in_flight.exclusive.is_empty()
@@ -111,8 +112,8 @@ impl Deployment {
 
     fn start_goal(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, in_flight: &mut InFlightSteps) {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
-        // The commands are declared before the step is planned. Planning may replace ignored inputs (`ignore_changes`)
-        // by recorded ones, whose commands the program doesn't declare.
+        // The commands are declared before the step is planned: planning may replace ignored inputs (`ignore_changes`)
+        // by recorded inputs, and a command in a recorded input must not count as declared by the program.
         self.caller.declare(&goal);
         let planned = self.plan_step(goal, ledger);
         match planned.rename {
@@ -136,13 +137,13 @@ impl Deployment {
                 // resource of this goal.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
-        // Addresses whose replacement also replaces this goal.
+        // The replaced resources whose replacement also replaces the resource of this goal.
         let with = goal.options.replace_with.iter().chain(&goal.options.deleted_with);
         let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
         let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
         // An address that the source registered belongs to another resource of the program, so it isn't a former
-        // address of this one.
+        // address of this resource.
         let is_former = |alias: &&Address| has_live(alias) && ledger.status(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
         let rename = match is_taken {
@@ -152,7 +153,8 @@ impl Deployment {
         let mut shared = self.shared();
         let dependency_changed = goal.needs().into_iter().any(|need| shared.changed.contains(need));
         if dependency_changed {
-            // Dependents may observe the change through this resource, so it counts as changed.
+            // The provider's answers about this resource may change with the dependency, and so may the answers about
+            // its own dependents. So this resource counts as changed.
             shared.changed.insert(goal.address.clone());
         }
         drop(shared);

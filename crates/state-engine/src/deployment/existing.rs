@@ -1,4 +1,5 @@
-//! Steps for existing objects: external objects that are read, and imports.
+//! Steps for objects that existed before the resource: reads of external objects, which the stack doesn't own, and
+//! imports.
 
 use super::resource::{PlannedStep, step};
 use super::{Deployment, Effect, StepError};
@@ -34,8 +35,8 @@ impl Deployment {
         self.adopted(step, Intent::read(read), object, planned).await
     }
 
-    /// Imports the object with this id. `now` is the recorded entry of the resource, if any; `replaces` is whether that
-    /// entry has another object, which the import replaces. Returns the recorded entry.
+    /// Imports the object with this id. `now` is the recorded entry of the resource, if any. `replaces` is true if
+    /// `now` has another object, which the import replaces. Returns the entry that the import recorded.
     pub(super) async fn import(
         &self,
         planned: &PlannedStep,
@@ -85,7 +86,7 @@ impl Deployment {
         }
     }
 
-    /// Records the result of a step: an object that was read before. Fails if another entry has the object.
+    /// Performs a step whose result is an object that was already read. Fails if another entry has the object.
     async fn adopted(
         &self,
         step: Step,

@@ -1,4 +1,5 @@
-//! Object identities: ensures that no two entries have the same object.
+//! Object identities: ensures that no two entries have the same object. Otherwise the deletion of one of these entries
+//! would delete the object of the other entry.
 
 use super::{Deployment, Shared, StepError};
 use crate::call::CallTarget;
@@ -6,13 +7,15 @@ use crate::provider::Object;
 use state_core::{Address, Entry, EntryKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kind and id of an object.
+/// Kind and id of an object, which identify it among all objects of the stack.
 type Name = (String, String);
 
-/// Index of objects and the entries that have or claim them.
+/// Index of objects and the entries that have or claim them. A step claims the object that its entry will have, until
+/// the result of the step is recorded.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// Maps each object to the entry that had or claimed it last. May be stale: the recorded state takes precedence.
+    /// Maps each object to the entry that had or claimed it last. May be stale, so each result is compared with the
+    /// state.
     known: BTreeMap<Name, EntryKey>,
     /// Maps each object to the entry that will have it once the step of the entry is recorded.
     claims: BTreeMap<Name, EntryKey>,
@@ -27,7 +30,7 @@ impl Identities {
         }
     }
 
-    /// Returns another entry that has or claims the object, if any.
+    /// Returns an entry other than `key` that has or claims the object, if any.
     fn other(&self, state: &State, name: &Name, key: &EntryKey) -> Option<EntryKey> {
         if let Some(other) = self.claims.get(name).filter(|other| *other != key) {
             return Some(other.clone());
@@ -72,8 +75,9 @@ fn has(entry: &Entry, (kind, id): &Name) -> bool {
 }
 
 impl Deployment {
-    /// Claims the object for the target's entry. Returns an error text instead if another entry has or claims the
-    /// object, or if the object is the old one that a pending replacement of this entry will delete.
+    /// Claims the object that a provider returned for the target's entry. Claims nothing and returns an error text if
+    /// another entry has or claims the object, or if the object is the old object that a pending replacement of this
+    /// entry will delete.
     pub(super) fn id_conflict(&self, target: &CallTarget, object: &Object) -> Option<String> {
         let name = (target.kind.clone(), object.id.clone());
         let state = self.recorder.state();
@@ -96,8 +100,8 @@ impl Deployment {
         })
     }
 
-    /// Claims the object that an entry will have. Fails if another entry has or claims the object, unless `going`
-    /// contains the other entry. `going` lists the entries whose objects are deleted first.
+    /// Claims the object that an entry will have. Fails if another entry has or claims the object. Entries in `going`
+    /// are ignored, because their objects are deleted first.
     pub(super) fn reserve(
         &self,
         key: &EntryKey,
@@ -122,15 +126,15 @@ impl Deployment {
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }
 
-    /// Ends the claims of an entry after its step, which succeeded or failed. After a success in a plan the claims
-    /// stay, because a plan records no ids of new objects.
+    /// Ends the claims of an entry after its step succeeded or failed. After a success in a plan the claims stay: a
+    /// plan records no ids of new objects, so only the claims show that two steps would create the same object.
     pub(super) fn settle_claims(&self, key: &EntryKey, succeeded: bool) {
         if !(succeeded && self.is_plan()) {
             self.shared().identities.settle(key);
         }
     }
 
-    /// Refuses a create-first replacement whose new object would have the id of the old one.
+    /// Refuses a replacement that creates the new object first, if the new object would have the id of the old object.
     pub(super) fn refuse_same_id(&self, old: &Entry, kind: &str, id: Option<&str>) -> Result<(), StepError> {
         let is_same = id.is_some_and(|id| has(old, &(kind.to_owned(), id.to_owned())));
         if !is_same || old.external {
@@ -141,7 +145,7 @@ impl Deployment {
     }
 }
 
-/// Whether the entry has a pending replacement and the object is the old one, which the replacement will delete.
+/// Whether the entry has a pending replacement and the object is the old object, which the replacement will delete.
 fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
     let mut pending = state.pending();
     let replaces = pending.any(|operation| operation.target == *key && operation.deposes.is_some());

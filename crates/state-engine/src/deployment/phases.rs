@@ -53,8 +53,9 @@ impl Deployment {
         self.drive(&mut source, &mut ledger).await && self.can_continue()
     }
 
-    /// Applies a program, deletes the resources that it doesn't contain, and records the stack outputs. Returns `false`
-    /// after an error of the source or of the outputs, and if no new step may begin after the program was applied.
+    /// Creates and updates the resources of a program, deletes the resources that the program doesn't contain, and
+    /// records the stack outputs. Returns `false` in three cases: the source failed, the outputs can't be read or
+    /// recorded, or the run was stopped before the deletions.
     async fn update_all(self: &Arc<Self>, source: &mut dyn Source) -> bool {
         let outputs = match self.recorder.outputs().await {
             Ok(outputs) => outputs,
@@ -74,7 +75,8 @@ impl Deployment {
             recorded,
             ..DesiredResources::default()
         };
-        // Deletions come last: only now it is known which resources failed and therefore keep their dependencies.
+        // Deletions come last: only now the run knows which resources failed. The dependencies of a failed resource
+        // must not be deleted.
         self.delete_undesired(desired).await;
         match source.outputs(&ledger).await {
             Ok(Some(SourceOutputs { outputs, unknown })) if self.can_continue() => {
@@ -126,7 +128,7 @@ impl Deployment {
         report
     }
 
-    /// Deletes undesired resources and replaced objects, in reverse list order.
+    /// Deletes undesired resources and replaced objects, dependents before their dependencies.
     async fn delete_undesired(self: &Arc<Self>, mut desired: DesiredResources) {
         desired.needed_by_pending = needed_by_pending(&self.recorder.state());
         match self.plan_deletions(&desired).await {
@@ -136,6 +138,8 @@ impl Deployment {
         }
     }
 
+    /// Returns the deletions with decrypted entries, and pairs of their indices: the first deletion of a pair must end
+    /// before the second begins.
     async fn plan_deletions(
         &self,
         desired: &DesiredResources,
@@ -151,8 +155,8 @@ impl Deployment {
 
     async fn execute(self: &Arc<Self>, list: Vec<PlannedDeletion>, pairs: Vec<(usize, usize)>) {
         let mut schedule = Schedule::new(list.len(), pairs);
-        // The dependencies of a refused deletion must stay, so their deletions are skipped before any other deletion
-        // begins.
+        // If an entry must not be deleted, its dependencies must stay too. So the deletions of these dependencies are
+        // skipped before any other deletion begins.
         let refused: Vec<usize> = (0..list.len())
             .filter(|item| matches!(list[*item].method, DeletionMethod::Refuse(_)))
             .collect();
@@ -205,7 +209,7 @@ impl Deployment {
         }
     }
 
-    /// Skips the deletions that wait for a failed deletion.
+    /// Skips the deletions that wait for a failed deletion, such as those of the failed entry's dependencies.
     fn skip_dependents(&self, list: &[PlannedDeletion], schedule: &mut Schedule, item: usize) {
         let key = list[item].key();
         for lost in schedule.failed(item) {

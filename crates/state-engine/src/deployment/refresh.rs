@@ -16,9 +16,9 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
-/// A source of the recorded resources: reads every object and yields the results one at a time. Each result is
-/// yielded only after the previous one was recorded, because recording a missing object also removes the references to
-/// its entry from other entries.
+/// A source of the recorded resources: reads every object and yields the results one at a time. A result is yielded
+/// only after the previous result was recorded: if an object is missing, recording this also removes the references to
+/// its entry from other entries, and the next result must be compared with the changed entries.
 ///
 /// Reads change nothing, so the source reads as many objects in advance as steps may run in parallel.
 pub struct RefreshSource {
@@ -40,7 +40,8 @@ struct Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        // A dropped source must not keep reading: another session may hold the lock by then.
+        // After the source is dropped, the session may release the lock. A read that continued would then run
+        // concurrently with the next lock holder.
         self.task.abort();
     }
 }
@@ -145,7 +146,8 @@ impl Deployment {
             let recorded = self.recorder.refresh(key.clone(), new).await;
             recorded.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         }
-        // A refresh changes the entry in place, so the entry doesn't count as recorded in the order of this run.
+        // A refresh changes the entry at its position in the list. So the entry isn't added to the set of recorded
+        // entries, which precede all others in the merged list.
         self.shared().report.steps.push(step.clone());
         self.notify(&Event::Committed(step));
         Ok(())
@@ -160,7 +162,8 @@ impl Deployment {
     }
 }
 
-/// Whether an entry has an object that a refresh can read: a recorded id, and no tombstone.
+/// Whether an entry has an object that a refresh can read. A tombstone (an entry that is pending replacement) and an
+/// entry without an id have none.
 pub(super) fn is_readable(entry: &Entry) -> bool {
     entry.entry_type == EntryType::Leaf && !entry.pending_replacement && entry.id.is_some()
 }

@@ -1,4 +1,4 @@
-//! Removal of one entry.
+//! Removal of one entry by its planned method: with or without deleting its object.
 
 use super::{Deployment, Effect, StepError};
 use crate::call::RecordedObject;
@@ -20,8 +20,8 @@ impl Deployment {
                     false => StepOp::DeleteReplaced,
                 };
                 let address = entry.address.clone();
-                // Entries of contained objects still refer to the container, and the state refuses to delete a
-                // referenced entry.
+                // The provider deletes the contained objects together with their container. Their entries still refer
+                // to the container, and the state refuses to delete a referenced entry.
                 let detached = self.detached(&with, &address).await?;
                 let deleted = self.delete(entry, op, Intent::delete(key)).await;
                 if deleted.is_err()
@@ -37,8 +37,8 @@ impl Deployment {
         }
     }
 
-    /// Removes the references of the contained entries in `with` to their container, so that the container can be
-    /// deleted. Returns these entries as they were before.
+    /// Removes the references to `container` from the entries in `with`, whose objects the container contains. Then the
+    /// container can be deleted. Returns these entries as they were before, for [`reattach`](Self::reattach).
     async fn detached(&self, with: &[EntryKey], container: &Address) -> Result<Vec<SharedEntry>, StepError> {
         let gone = BTreeSet::from([container.clone()]);
         let mut before = Vec::new();
@@ -53,7 +53,7 @@ impl Deployment {
         Ok(before)
     }
 
-    /// Restores the contained entries after their container could not be deleted.
+    /// Restores the references of the contained entries after the deletion of their container failed.
     async fn reattach(&self, detached: Vec<SharedEntry>) -> Result<(), StepError> {
         for entry in detached {
             let key = entry.key();
@@ -64,7 +64,7 @@ impl Deployment {
         Ok(())
     }
 
-    /// Records an entry at its position in the list.
+    /// Records a changed entry in place: its position in the list doesn't change.
     pub(super) async fn rewrite_entry(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
         let recorded = self.recorder.refresh(key.clone(), Some(entry)).await;
         recorded.map_err(|error| StepError::recording(key, None, None, error))

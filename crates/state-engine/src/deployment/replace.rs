@@ -1,9 +1,10 @@
 //! Delete-before-create replacements: which entries must be deleted before an object can be replaced, and in
 //! which order.
 //!
-//! No other step is in flight meanwhile. The live entry of each deleted object becomes a tombstone (an entry that is
+//! All entries with one address are its generations: at most one live entry, and deposed entries, whose objects were
+//! replaced and wait for their deletion. The live entry of each deleted object becomes a tombstone (an entry that is
 //! pending replacement), so that the next run can continue after a crash: it creates the objects of desired resources
-//! again, and removes the tombstones of the others.
+//! again, and removes the other tombstones. No other step is in flight during these deletions.
 
 use super::{Deployment, StepError};
 use crate::call::{CallTarget, RecordedObject};
@@ -17,18 +18,21 @@ use std::collections::BTreeSet;
 /// The entries that must be deleted before an object can be replaced.
 #[derive(Debug, Default)]
 struct DeleteFirstSet {
-    /// Entries whose objects are deleted one by one before the object, in list order. The last one is deleted first.
+    /// Entries whose objects are deleted one by one before the object, in list order. The last entry is deleted first.
     before: Vec<SharedEntry>,
     /// Entries whose objects are deleted together with the object.
     with: Vec<SharedEntry>,
 }
 
 impl Deployment {
-    /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted together
-    /// with the object become tombstones last. If `root` is a tombstone already, an earlier run may have crashed
-    /// between the deletes, so only the remaining entries are deleted. `intended` is the entry of the new object, and
-    /// `id` is the id that the new object will have, if the provider can predict it. Everything that could keep the new
-    /// object from being created is checked before the first delete.
+    /// Deletes the object of `root` and all entries that must be deleted before it. Entries whose objects are deleted
+    /// together with the object become tombstones last. If `root` is a tombstone already, an earlier run may have
+    /// crashed between the deletions, so only the remaining entries are deleted. `intended` is the entry of the new
+    /// object, and `id` is the id that the new object will have, if the provider can predict it.
+    ///
+    /// # Errors
+    /// Fails before the first deletion if one of the entries must not be deleted, or if the new object couldn't be
+    /// recorded. Fails after a part of the deletions if one of them fails.
     pub(super) async fn delete_first(
         &self,
         root: &SharedEntry,
@@ -44,8 +48,8 @@ impl Deployment {
         // A live entry becomes a tombstone, so references to it stay valid. Only deposed entries are removed.
         let deposed = before.iter().filter(|removed| !removed.is_live());
         self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
-        // Recording dependencies can fail, so it precedes the first delete. No other step is in flight, so the guard
-        // isn't needed.
+        // Recording dependencies can fail, so it precedes the first deletion. No other step is in flight that could
+        // re-record the entry, so the guard isn't needed.
         drop(self.record_dependencies_first(intended, false).await?);
         if let (Some(kind), Some(id)) = (&intended.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
@@ -76,7 +80,8 @@ impl Deployment {
         self.clear_provider(root, |entry| entry.external).await
     }
 
-    /// Clears the provider reference of entries that stay although `root`, their provider, is removed.
+    /// Clears the provider reference of the entries for which `stays` is true, because `root`, their provider, is
+    /// removed.
     async fn clear_provider(&self, root: &Entry, stays: impl Fn(&Entry) -> bool) -> Result<(), StepError> {
         let state = self.recorder.state();
         for entry in state.dependents(&Dependency::Entry(root.address.clone())) {
@@ -96,8 +101,8 @@ impl Deployment {
         Ok(())
     }
 
-    /// Deletes the object of one entry, unless the object must stay. A live entry becomes a tombstone; a deposed one is
-    /// removed.
+    /// Deletes the object of one entry, except an object that must stay. A live entry becomes a tombstone; a deposed
+    /// entry is removed.
     async fn delete_one_first(&self, entry: SharedEntry) -> Result<(), StepError> {
         let (key, is_live) = (entry.key(), entry.is_live());
         if !is_live {
@@ -114,8 +119,8 @@ impl Deployment {
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
-    /// Removes the references to a deposed entry that will be deleted. A reference stays if another generation with the
-    /// same address precedes the referring entry, because the reference then means that generation.
+    /// Removes the references to a deposed entry that will be deleted. A reference stays if another generation of the
+    /// address precedes the referring entry, because then the reference can mean this other generation.
     async fn drop_references_to(&self, deposed: &SharedEntry) -> Result<(), StepError> {
         let state = self.recorder.state();
         let (address, key) = (&deposed.address, deposed.key());
@@ -151,8 +156,8 @@ impl Deployment {
         Err(StepError::early(&root.key(), vec![reason]))
     }
 
-    /// Refuses the replacement if a pending operation may have created an object that depends on an entry that
-    /// would be deleted.
+    /// Refuses the replacement of `root` if a pending operation may have created an object that needs one of the
+    /// entries to delete.
     fn refuse_pending_dependents<'v>(
         &self,
         root: &Entry,
@@ -172,18 +177,22 @@ impl Deployment {
         }
     }
 
-    /// Finds the dependents of the object that can't stay without it. A dependent can't stay
-    /// - if it is deposed,
-    /// - if an entry to be deleted is its provider resource, its `deleted_with` or in its `replace_with`, or
-    /// - if a diff, in which its inputs from entries to be deleted are unknown, demands a replacement.
+    /// Finds the dependents of the object of `root` that must be deleted before or together with it. A dependent must
+    /// be deleted in three cases:
+    /// - It is deposed.
+    /// - Its provider, its `deleted_with` or a resource in its `replace_with` is deleted.
+    /// - Its provider demands a replacement. The provider compares inputs in which all values from deleted entries are
+    ///   unknown.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeleteFirstSet::default();
         let state = self.recorder.state();
-        // With several generations it is unknown which of them contains the object of another entry.
+        // An entry names the address of its container (`deleted_with`). If the address has several generations, it is
+        // unknown which of them contains the object.
         let has_one_generation = state.generations(&root.address).count() == 1;
         let deletes_contained = has_one_generation && !root.external && !root.retain_on_delete;
-        // An entry that precedes `root` in the list can't refer to `root`, only to an earlier generation.
+        // An entry that precedes `root` in the list can't refer to `root`, only to an earlier generation of its
+        // address.
         let behind = state.entries().skip_while(|entry| entry.key() != root.key());
         for entry in behind {
             // External objects stay, and tombstones have no object any more.
@@ -214,6 +223,8 @@ impl Deployment {
         Ok(deleted_first)
     }
 
+    /// Whether a dependent must be deleted because entries in `going` are deleted (the last two cases of
+    /// [`deleted_first`](Self::deleted_first)).
     async fn would_be_replaced(
         &self,
         entry: &SharedEntry,
@@ -251,6 +262,7 @@ impl Deployment {
         Ok(!diff.replace.is_empty())
     }
 
+    /// Returns the entry with decrypted values.
     pub(super) fn open(&self, entry: &SharedEntry) -> Result<SharedEntry, StepError> {
         let open = self.recorder.reveal(entry);
         open.map_err(|error| StepError::recording(&entry.key(), None, None, error))

@@ -1,4 +1,4 @@
-//! Reports of ended steps: the run's report, the log and the observer.
+//! Reports of ended steps: to the run's report, to the log and to the observer.
 
 use super::{Deployment, StepError};
 use crate::call::CallError;
@@ -26,7 +26,8 @@ impl Deployment {
         self.notify(&Event::Committed(step));
     }
 
-    /// Reports a step that isn't committed: as failed, or as skipped if the error contains no step.
+    /// Adds a failure to the report, and the error that ends the run, if any. The observer receives `Failed`, or
+    /// `Skipped` if the failure happened before a step was planned.
     pub(super) fn record_failure(&self, error: StepError) {
         let StepError {
             key,
@@ -63,7 +64,7 @@ impl Deployment {
         }
     }
 
-    /// Reports a skipped resource.
+    /// Reports a resource that is skipped because of another resource.
     pub(super) fn skip(&self, address: Address, reason: String) {
         self.notify(&Event::Skipped {
             address: address.clone(),

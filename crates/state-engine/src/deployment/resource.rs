@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug)]
 pub(super) struct PlannedStep {
     pub(super) goal: Goal,
-    /// The provider that the goal selects, if it is a resource of the stack.
+    /// The provider that the goal selects. `None` if this provider isn't itself a resource of the stack.
     pub(super) provider: Option<Provider>,
     /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(super) replaced: Vec<Address>,
@@ -29,7 +29,7 @@ pub(super) struct PlannedStep {
     pub(super) rename: Option<Address>,
     /// Whether the step runs while no other step is in flight.
     pub(super) exclusive: bool,
-    /// Whether a dependency was changed, so that cached provider answers must not be used.
+    /// Whether this run changed a dependency, so that cached provider answers must not be used.
     pub(super) dependency_changed: bool,
 }
 
@@ -82,8 +82,8 @@ impl Deployment {
                 forced: self.options.replace.contains(&key.address),
             };
             let action = decide(&facts);
-            // A step that deletes several entries computes their set from the state, so no other step may change
-            // the state meanwhile.
+            // A step that deletes several entries computes their set from the state. No other step may change the
+            // state between this computation and the deletions.
             if !planned.exclusive && needs_exclusive(&action, old.as_deref()) {
                 return Ok(StepOutcome::NeedsExclusive(Box::new(planned)));
             }
@@ -93,8 +93,8 @@ impl Deployment {
                 (Action::Update, Some(old)) => self.update(&planned, old, diff.unwrap_or_default()).await?,
                 (Action::Read { id }, old) => self.read(&planned, old, id).await?,
                 (Action::Import { id, replaces }, now) => {
-                    // The imported object may differ from the goal, so the loop compares it and updates or
-                    // replaces it.
+                    // The imported object may differ from the goal. So the next iteration compares the object with
+                    // the goal, and updates or replaces the object if necessary.
                     old = Some(self.import(&planned, now, id, replaces).await?);
                     continue;
                 }
@@ -107,7 +107,8 @@ impl Deployment {
         }
     }
 
-    /// Refuses a resource with a pending operation, because the condition of its object is unknown.
+    /// Refuses a resource with a pending operation: it is unknown whether its object exists, so a create could make a
+    /// second object.
     fn refuse_pending(&self, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
         let Some(pending) = state.pending().find(|pending| pending.target == *key) else {
@@ -128,7 +129,7 @@ impl Deployment {
         committed.ok_or_else(|| StepError::early(&key, vec!["it was removed in the meantime".to_owned()]))
     }
 
-    /// Renames an entry to the address in the program; references to it are updated.
+    /// Renames an entry from its former address to the address of `key`, also in the references of other entries.
     async fn rename(&self, former: &Address, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
         let mut edits = StateEditor::on(&state);
@@ -146,8 +147,8 @@ impl Deployment {
         Ok(())
     }
 
-    /// Validates the inputs of the goal, fills in defaults, and replaces ignored inputs by the recorded ones. Returns
-    /// the id that the object will have, if the provider can derive it.
+    /// Replaces ignored inputs of the goal by the recorded inputs. Then the provider validates the inputs and fills in
+    /// defaults. Returns the id that the object will have, if the provider can derive it.
     async fn check(
         &self,
         planned: &mut PlannedStep,
@@ -176,7 +177,7 @@ impl Deployment {
         Ok(id)
     }
 
-    /// Returns the provider's diff of the object and the goal. `None` if the decision needs no diff.
+    /// Returns the provider's diff of the recorded object and the goal. `None` if the decision needs no diff.
     async fn diff(
         &self,
         planned: &PlannedStep,
@@ -201,7 +202,8 @@ impl Deployment {
         self.record_unchanged(StepOp::Same, old, entry).await
     }
 
-    /// Records an entry without changing its object. The entry takes its position in the order of this run.
+    /// Records an entry without changing its object. In the merged list, the entry follows the entries that this run
+    /// recorded before.
     pub(super) async fn record_unchanged(
         &self,
         op: StepOp,
@@ -220,8 +222,8 @@ impl Deployment {
                 .committed(&key)
                 .map(|there| there.unwrap_or_else(|| CommittedResource::new(old.clone())))
         } else {
-            // A step of a dependent re-recorded this entry already, so the entry is updated in place, at its position
-            // in the order of this run.
+            // A step of a dependent re-recorded this entry already, and an update refuses to record an unchanged entry
+            // twice. So the entry is changed in place.
             let changed = self.recorder.refresh(key.clone(), Some(entry.clone())).await;
             changed.map(|()| CommittedResource::new(entry.into()))
         };
@@ -309,8 +311,8 @@ impl Deployment {
         Ok(committed.in_place_of_another())
     }
 
-    /// Adds the new key of a deposed entry to the recorded entries. The entry was recorded by this run under its live
-    /// key, and got the new key when it was deposed.
+    /// Adds the new key of a deposed entry to the recorded entries. This run recorded the entry under its live key;
+    /// when the replacement was created, the entry became deposed and got a new key.
     fn deposed_in_place(&self, old: &Entry) {
         let state = self.recorder.state();
         let all = state.generations(&old.address);
@@ -318,7 +320,7 @@ impl Deployment {
         self.shared().recorded.extend(deposed.map(|entry| entry.key()));
     }
 
-    /// Creates an object and claims its id, if the id is known.
+    /// Creates an object. If its id is known, claims the id first, so that no other step creates the same object.
     async fn create_object(
         &self,
         step: Step,
@@ -333,6 +335,7 @@ impl Deployment {
             .await
     }
 
+    /// Performs the step of a goal, and ends the claims of its entry if no operation stays pending.
     pub(super) async fn perform_goal(
         &self,
         step: Step,
@@ -346,7 +349,7 @@ impl Deployment {
             ..step
         };
         let committed = self.perform(step, intent, effect, goal.options.timeout).await;
-        // The object of a pending operation may exist, so its claim must stay.
+        // The object of a pending operation may exist, so no other entry may claim it.
         let is_pending = matches!(&committed, Err(error) if error.pending.is_some());
         if !is_pending {
             self.settle_claims(&key, committed.is_ok());

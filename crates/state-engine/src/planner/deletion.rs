@@ -5,14 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The facts that decide which entries stay in the state at the end of a run.
 ///
-/// All entries with one address, live or deposed, are the *generations* of that address.
+/// All entries with one address are the *generations* of that address: at most one live entry, and deposed entries,
+/// whose objects were replaced and wait for their deletion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DesiredResources {
-    /// Addresses that the source registered or reported as blocked. Only their deposed generations are deleted.
+    /// Addresses that the source registered or reported as blocked. Their live entries stay; only their deposed
+    /// generations are deleted.
     pub(crate) named: BTreeSet<Address>,
-    /// Addresses that this run examined and recorded. Their recorded references are current.
+    /// Addresses whose live entries this run examined and recorded, so that the recorded references are current.
     pub(crate) recorded: BTreeSet<Address>,
-    /// Addresses and groups that a pending operation may need, with the key of the operation's target.
+    /// Addresses that a pending operation may need, with the key of the operation's target. An address is that of an
+    /// entry or of a group of entries (`Entry::group`).
     pub(crate) needed_by_pending: BTreeMap<Address, EntryKey>,
 }
 
@@ -25,7 +28,8 @@ pub(crate) enum DeletionMethod {
     Forget,
     /// The entry is a tombstone (its object is deleted already) and no replacement is desired, so the entry is removed.
     DropTombstone,
-    /// The object is deleted together with its container, so the entry is discarded after the container.
+    /// The provider deletes the object together with its container. So the entry is discarded after the container's
+    /// deletion, without a provider call.
     After,
     /// The entry must not be removed, for the given reason.
     Refuse(String),
@@ -41,11 +45,11 @@ pub(crate) struct PlannedDeletion {
 }
 
 /// Returns the entries to remove, in reverse list order, and pairs of their indices. The first entry of a pair must be
-/// removed before the second.
+/// removed before the second entry.
 ///
-/// An entry is removed before the entries that it refers to. These pairs contain no cycle as long as the referenced
-/// entry precedes the referring one in the list; a pair with a later entry is added only if it closes no cycle. An
-/// entry that is deleted with its container is removed after the container.
+/// An entry is removed before the entries that it refers to. Usually the referenced entry precedes the referring entry
+/// in the list, and such pairs can't form a cycle. If the referenced entry comes later, the pair is added only if it
+/// closes no cycle. An entry that is deleted with its container is removed after the container.
 pub(crate) fn planned_deletions(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -53,8 +57,8 @@ pub(crate) fn planned_deletions(
 ) -> (Vec<PlannedDeletion>, Vec<(usize, usize)>) {
     let goes =
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !desired.named.contains(&entry.address));
-    // An entry that this run didn't examine may still need a replaced object, so the object stays until a run
-    // examines the entry.
+    // An entry that this run didn't examine, because it isn't a target or failed, may still use a replaced object. So
+    // the replaced object stays until a run examines the entry.
     let needed_deposed = needed_deposed(entries, desired, &goes);
     let goes = |entry: &Entry| goes(entry) && !needed_deposed.contains(&entry.key());
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
@@ -80,15 +84,15 @@ pub(crate) fn planned_deletions(
         }
     }
     let index = Index::of(&list);
-    // The list is reversed: an entry that precedes another one has the higher index here.
+    // `list` is reversed, so the entries that precede an entry in the state have higher indices.
     let referred = |item: usize| {
         index
             .referred(&list[item].entry)
             .filter(move |other| *other > item)
     };
     let mut before: Vec<BTreeSet<usize>> = (0..list.len()).map(|item| referred(item).collect()).collect();
-    // An entry may use a generation of its dependency that comes after the entry in the list, because recording a
-    // generation again moves it to the end. Add the pair unless it closes a cycle.
+    // An entry may use a generation of its dependency that follows the entry in the state, because recording a
+    // generation again moves it to the end. The pair is added if it closes no cycle.
     for item in 0..list.len() {
         let later = index.referred(&list[item].entry).filter(|other| *other < item);
         for other in later {
@@ -112,8 +116,8 @@ pub(crate) fn planned_deletions(
     (list, pairs)
 }
 
-/// Deposed entries that must stay, because a remaining entry that this run didn't examine may need them. `goes` returns
-/// whether an entry would otherwise be removed.
+/// Returns the deposed entries that must stay, because a remaining entry that this run didn't examine may need them.
+/// `goes` returns whether an entry would be removed without this rule.
 fn needed_deposed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -147,15 +151,15 @@ fn needed_deposed(
     }
 }
 
-/// Whether this run didn't examine the entry, so that the generations it needs are unknown. True for every deposed
-/// entry.
+/// Whether this run didn't examine the entry. Then it is unknown which generations of an address the entry needs. True
+/// for every deposed entry.
 fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
     !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
-/// Maps each entry that would be removed although a remaining entry needs it to the remaining entry. A remaining entry
-/// needs all preceding generations of an address to which it refers, if none of them remains or if this run didn't
-/// examine the remaining entry.
+/// Finds the entries that would be removed although a remaining entry needs them. Returns the key of each of them with
+/// the key of the remaining entry. A remaining entry needs the preceding generations of an address to which it refers
+/// in two cases: all these generations would be removed, or this run didn't examine the remaining entry.
 fn still_needed(
     entries: &[SharedEntry],
     desired: &DesiredResources,
@@ -201,11 +205,13 @@ fn deletion_method(entry: &Entry) -> DeletionMethod {
     DeletionMethod::Delete
 }
 
-/// Finds the entries whose objects are deleted with their containers, and moves them after their containers in
-/// `before`. Returns the list position of each such entry, and the positions of its container's generations. An object
-/// is deleted with its container only if two conditions hold: all generations of the container are deleted, because it
-/// is unknown which of them contains the object; and the changed order has no cycle. All other objects are deleted one
-/// by one.
+/// Finds the entries whose objects are deleted with their containers, and moves them after their containers in the
+/// order. Returns the list position of each such entry, and the positions of its container's generations. `before`
+/// contains for each item the items that are removed after it.
+///
+/// An object is deleted with its container only if two conditions hold. First, all generations of the container are
+/// deleted, because it is unknown which of them contains the object. Second, the changed order has no cycle. All other
+/// objects are deleted one by one.
 fn attach_to_containers(
     list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
@@ -241,7 +247,7 @@ fn attach_to_containers(
     found
 }
 
-/// Whether any item of `from` is an item of `to` or must be removed before one, directly or transitively. `before`
+/// Whether an item of `from` is in `to`, or must be removed before an item of `to`, directly or transitively. `before`
 /// contains for each item the items that are removed after it.
 fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) -> bool {
     let mut open: Vec<usize> = from.iter().copied().collect();
@@ -257,7 +263,7 @@ fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) ->
     false
 }
 
-/// Index of the list by address and by group.
+/// The list positions of the entries with an address and of the live entries of a group.
 struct Index<'a> {
     addresses: BTreeMap<&'a Address, Vec<usize>>,
     groups: BTreeMap<&'a Address, Vec<usize>>,
@@ -297,8 +303,8 @@ impl PlannedDeletion {
     }
 }
 
-/// Addresses and groups that the intended entries of pending operations refer to, with the key of the operation's
-/// target. The operations may have created objects that need the referenced resources.
+/// Returns the addresses of entries and groups to which the intended entries of pending operations refer, with the key
+/// of the operation's target. These operations may have created objects that need the referenced resources.
 pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     let mut needed = BTreeMap::new();
     for operation in state.pending() {
@@ -310,8 +316,9 @@ pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     needed
 }
 
-/// The target of a pending operation that may need this entry, if there is one other than the entry itself. Any
-/// generation of a needed address counts, because it is unknown which generation the operation needs.
+/// Returns the target of a pending operation that may need this entry. `None` if no operation needs the entry, or only
+/// an operation on the entry itself does. Any generation of a needed address counts, because it is unknown which
+/// generation the operation needs.
 pub(crate) fn pending_dependent<'n>(
     needed: &'n BTreeMap<Address, EntryKey>,
     entry: &Entry,
@@ -321,7 +328,7 @@ pub(crate) fn pending_dependent<'n>(
     by.filter(|by| **by != entry.key())
 }
 
-/// The reason why a possibly needed entry must stay.
+/// The reason why an entry must stay that the pending operation on `by` may need.
 pub(crate) fn may_be_needed(by: &EntryKey) -> String {
     format!(
         "{by} may need it and has a pending operation; resolve the operation first (statectl pending resolve)"

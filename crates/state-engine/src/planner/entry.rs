@@ -1,4 +1,4 @@
-//! Builds the entries that steps record.
+//! Builds the entries that steps record, from goals and from the objects that providers return.
 
 use crate::goal::Goal;
 use crate::kind::{members, properties_of};
@@ -21,7 +21,8 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry.kind = Some(goal.kind.clone());
     entry.inputs = Some(goal.inputs.clone());
     entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
-    // Marks that a user added stay, although the program doesn't declare them.
+    // `sensitive_inputs` and `sensitive_outputs` mark secret values by name or JSON pointer. Marks that a user added to
+    // the recorded entry stay, although the program doesn't declare them.
     let kept = kept_inputs(&entry, goal.inputs.view());
     add_marks(&mut entry.sensitive_inputs, &kept);
     // Marks of outputs are only added: the provider also reports secret outputs, which the goal doesn't repeat.
@@ -50,8 +51,8 @@ pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entr
 }
 
 /// Copies id and outputs of an object into the entry. An output string that contains a secret of the entry is marked as
-/// secret too: a connection string, for example, contains its password. Strings that are equal to a secret need no
-/// mark, because sealing finds them.
+/// secret too: a connection string, for example, contains its password. A string that equals a secret needs no mark:
+/// the manager encrypts equal strings when it records the entry.
 pub(super) fn set_object(entry: &mut Entry, object: &Object) {
     entry.id = Some(object.id.clone());
     entry.outputs = Some(object.outputs.clone());
@@ -64,8 +65,8 @@ pub(super) fn set_object(entry: &mut Entry, object: &Object) {
     }
 }
 
-/// Returns the entry with the current values of its object. `modified` stays unchanged because the engine didn't
-/// modify the object.
+/// Returns the entry with the values that a read of its object found. `modified` stays unchanged because the engine
+/// didn't modify the object.
 pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
     let mut entry = old.clone();
     set_object(&mut entry, object);
@@ -84,7 +85,7 @@ pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     }
 }
 
-/// JSON pointers to the strings for which `repeats` is true.
+/// Returns JSON pointers to the strings in a value for which `repeats` is true.
 fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
@@ -105,7 +106,8 @@ fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Returns the new inputs, in which the inputs in `names` have their old values, or are absent if they had none.
+/// Returns the inputs `new`, except that each input in `names` has its old value. An input in `names` without an old
+/// value is left out.
 pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> Properties {
     if names.is_empty() {
         return new.clone();

@@ -1,9 +1,9 @@
-//! A dependency scheduler without side effects: the caller reports ended items and asks for the next item.
+//! The order of the deletions at the end of a run, as a scheduler without side effects: the caller asks for the next
+//! item, executes it, and reports its end.
 
 use std::collections::BTreeSet;
 
-/// Schedules items that depend on each other. Of several ready items the one with the lowest number begins
-/// first.
+/// Schedules items that depend on each other. Of several ready items, the item with the lowest number begins first.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     /// For each item, the items that it still waits for.
@@ -35,7 +35,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the next item that may begin. `None` if all remaining items wait for others. No item is returned twice.
+    /// Returns the next item that may begin. `None` if all remaining items wait for other items. No item is returned
+    /// twice.
     pub(crate) fn begin(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }
@@ -45,7 +46,8 @@ impl Schedule {
         self.over[item] = true;
         for after in std::mem::take(&mut self.awaited_by[item]) {
             self.waits_for[after].remove(&item);
-            // A refused item has failed already, so it must not begin when the items before it succeed.
+            // A refused deletion was reported as failed before it began. It must not begin when the items that it
+            // waits for succeed.
             if self.waits_for[after].is_empty() && !self.over[after] {
                 self.ready.insert(after);
             }

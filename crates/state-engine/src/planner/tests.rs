@@ -1,4 +1,4 @@
-//! Unit tests of the planner and the scheduler.
+//! Unit tests of the planner: actions, deletions, schedules, and marks of secrets.
 
 use super::entry::set_object;
 use super::*;
@@ -30,6 +30,7 @@ fn planned(goal: &Goal, old: Option<&Entry>, diff: impl Into<Option<Diff>>) -> A
     })
 }
 
+/// A diff that forces a replacement. `first` is whether the provider demands that the old object is deleted first.
 fn replacing(first: bool) -> Diff {
     let mut diff = Diff::changed(["size", "zone"]);
     diff.replace.insert("zone".to_owned());
@@ -129,6 +130,7 @@ fn entry(name: &str, on: &[&str]) -> Entry {
     entry
 }
 
+/// Plans the deletions of entries, and returns their keys and methods in the order in which a schedule executes them.
 fn order(entries: Vec<Entry>, desired: &DesiredResources) -> Vec<(String, DeletionMethod)> {
     let entries: Vec<SharedEntry> = entries.into_iter().map(SharedEntry::new).collect();
     let (list, pairs) = planned_deletions(&entries, desired, |_| true);
@@ -189,5 +191,5 @@ fn output_that_contains_a_secret_is_secret() {
     set_object(&mut entry, &object);
     assert_eq!(entry.sensitive_outputs, ["/list/1/a~1b", "/url"]);
     set_object(&mut entry, &object);
-    assert_eq!(entry.sensitive_outputs.len(), 2, "each mark once");
+    assert_eq!(entry.sensitive_outputs.len(), 2, "no mark is added twice");
 }

@@ -45,7 +45,7 @@ pub(super) fn links(
     circles(&names.resources, problems);
 }
 
-/// Every reference of a program, with the path of its value.
+/// Every reference in the inputs and outputs of a program, with the path of the value that contains it.
 fn references<'d>(
     resources: &'d [Arc<Resource>],
     outputs: &'d [Output],
@@ -83,7 +83,7 @@ impl Names<'_> {
 /// Maximum number of reported cycles.
 const MAX_CYCLES: usize = 20;
 
-/// Reports dependency cycles completely, with the position of every dependency.
+/// Reports each dependency cycle as one problem that lists all its dependencies with their positions.
 fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     let mut left = resources.clone();
     for _ in 0..MAX_CYCLES {
@@ -109,7 +109,7 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     }
 }
 
-/// The first position at which a resource refers to a resource on which it depends.
+/// The first position at which `resource` refers to `needed`, one of its dependencies.
 fn dependency_place(resource: &Resource, needed: &Address) -> Place {
     let inputs = resource.inputs.iter().flat_map(|(_, input)| input.references());
     let references = inputs
@@ -120,7 +120,8 @@ fn dependency_place(resource: &Resource, needed: &Address) -> Place {
     places.min().unwrap_or(resource.place)
 }
 
-/// Reports unknown kinds, and inputs and references that contradict the descriptions of the kinds.
+/// Reports unknown kinds, inputs that the description of their kind doesn't allow, and references to outputs that the
+/// description doesn't list.
 pub(super) fn kinds(
     resources: &[Arc<Resource>],
     outputs: &[Output],
@@ -140,7 +141,7 @@ pub(super) fn kinds(
             continue;
         };
         kinds.insert(goal.address.as_str(), kind);
-        // A resource that is only read needs no inputs, so its inputs aren't checked.
+        // An external object, which the option `read` names, needs no inputs. So its inputs aren't checked.
         if goal.options.read.is_none() {
             inputs(resource, &kind, problems);
         }
@@ -179,7 +180,9 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
     }
 }
 
-/// Describes the problem of a value that its literal parts show; `None` if they show none.
+/// Checks a value without resolving its references. Returns the problem, or `None` if the literal parts of the value
+/// show no problem. A string with embedded references stays a string for all their values, so it is checked as a
+/// string.
 fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
     match &value.form {
         Form::Plain(json) => property.problem(Json::parse(json).ok()?.view()),

@@ -1,7 +1,7 @@
-//! Reads bytes into a tree: chooses the JSON or YAML reader and enforces size limits.
+//! Reads the bytes of a document into a tree of [`Node`]s: chooses the JSON or YAML reader and enforces size limits.
 //!
-//! Strict JSON is read by the JSON reader of states, which supports surrogate pairs and tabs that the YAML
-//! parser doesn't. All other text is YAML. Both readers build the same tree for the same document.
+//! The reader of state files reads strict JSON, because it supports surrogate pairs and tabs, which the YAML parser
+//! doesn't support. All other text is read as YAML. Both readers build the same tree for the same document.
 
 use super::node::{Member, Node, Path, Place, Text, Value};
 use super::problem::{Problem, Problems};
@@ -17,8 +17,8 @@ pub(super) const MAX_DEPTH: usize = 64;
 /// Maximum number of values in a document.
 pub(super) const MAX_NODES: usize = 1_000_000;
 
-/// Reads a document and adds its problems to `problems`. `None` if the document can't be read; duplicate names are only
-/// reported.
+/// Reads a document and adds its problems to `problems`. `None` if the document can't be read. A document with
+/// duplicate names is reported and returned.
 pub(super) fn read(bytes: &[u8], problems: &mut Problems) -> Option<Node> {
     let root = tree(bytes).map_err(|problem| problems.add(problem)).ok()?;
     root.report_duplicates(&Path::Whole, problems);
@@ -47,12 +47,12 @@ fn tree(bytes: &[u8]) -> Result<Node, Problem> {
     }
 }
 
-/// Whether neither JSON nor YAML allows the character.
+/// Whether the character is a control character that neither JSON nor YAML allows.
 const fn is_control(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}')
 }
 
-/// A problem at a position of the text.
+/// Creates a problem at a position of the text that belongs to no single member.
 pub(super) fn wrong(place: Place, reason: impl Into<String>) -> Problem {
     Problem::at(place, &Path::Whole, reason)
 }
@@ -79,7 +79,7 @@ pub(super) fn json(text: &str) -> Option<Node> {
     (reader.nodes <= MAX_NODES).then_some(root)
 }
 
-/// Walks the text once and counts lines on the way.
+/// Converts parsed JSON into nodes. Moves forward through the text once, and counts lines to determine the positions.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -88,7 +88,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The position of an offset, which must not be before the current one.
+    /// The position of an offset, which must not be less than the current offset `at`.
     fn place_of(&mut self, offset: usize) -> Place {
         self.place = self.place.behind_all(&self.text[self.at..offset]);
         self.at = offset;

@@ -1,4 +1,5 @@
-//! Evaluation of expressions: replaces references with values.
+//! Evaluation of expressions: replaces references with values, and tracks which parts of the result are secret or not
+//! known yet.
 
 use super::expression::{Expression, Form};
 use super::node::separate;
@@ -14,7 +15,7 @@ use state_core::{Address, nearest};
 /// The values that references can resolve to.
 pub(super) struct Scope<'s> {
     pub(super) settings: &'s Settings,
-    /// `None` before the plan and the run, when no output of a resource is known.
+    /// The committed resources. `None` before the plan and the run, when no output of a resource is known.
     pub(super) ledger: Option<&'s Ledger>,
 }
 
@@ -30,7 +31,8 @@ impl Scope<'_> {
     fn find(&self, reference: &Reference, problem: impl Fn(String) -> Problem) -> Result<Lookup, Problem> {
         let Reference { resource, name, .. } = reference;
         let Some(resource) = resource else {
-            // The setting always exists: parsing checked the reference, and every declared setting has a value.
+            // The setting always exists: parsing refused references to undeclared settings, and every declared setting
+            // has a value.
             let Some(setting) = self.settings.get(name) else {
                 return Ok(Lookup::Unknown);
             };
@@ -88,7 +90,8 @@ fn output(
 }
 
 impl Reference {
-    /// Follows the steps of the reference. Returns the value and its JSON pointer.
+    /// Follows the steps of the reference from the value `from`. Returns the value that they lead to, and its JSON
+    /// pointer: `pointer`, the pointer of `from`, with a token for each step.
     fn walk<'v>(
         &self,
         from: View<'v>,
@@ -121,7 +124,7 @@ pub(super) struct Evaluated {
     pub(super) json: Option<String>,
     /// JSON pointers to the secret parts; an empty pointer marks the whole value.
     pub(super) secret: Vec<String>,
-    /// Secrets that were embedded in longer strings.
+    /// Secrets that references embedded in longer strings.
     pub(super) joined: Vec<String>,
 }
 
@@ -146,7 +149,7 @@ impl Expression {
     }
 }
 
-/// State of an evaluation.
+/// An evaluation in progress. `json` is the part of the result that is already written.
 struct Evaluation<'s> {
     scope: &'s Scope<'s>,
     problems: &'s mut Problems,
@@ -231,7 +234,8 @@ impl Evaluation<'_> {
             if !secret.is_empty() {
                 is_secret = true;
                 let piece = text.get(before..).unwrap_or_default();
-                // An output or a log line may contain a single line of the secret, so each line counts as secret too.
+                // An output or a log line may contain only one line of the secret, so each of its lines counts as
+                // secret.
                 self.joined.extend(piece.lines().chain([piece]).map(String::from));
             }
         }
@@ -242,7 +246,7 @@ impl Evaluation<'_> {
     }
 
     /// Resolves a reference. Returns the value and JSON pointers to its secret parts. `None` if the value isn't known
-    /// yet, or after a problem, which is reported.
+    /// yet, or if the reference can't be resolved; then the problem is reported.
     fn find(&mut self, expression: &Expression, reference: &Reference) -> Option<(Json, Vec<String>)> {
         match self
             .scope

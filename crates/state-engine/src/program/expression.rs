@@ -1,4 +1,5 @@
-//! Expressions: values of inputs and outputs that may contain references.
+//! Expressions: the values of inputs and outputs in a document, which may contain references. `evaluation.rs` evaluates
+//! them.
 
 use super::node::{Member, Node, OPENING, Path, Place, Value, object};
 use super::problem::{Problem, Problems};
@@ -9,7 +10,7 @@ use state_core::Json;
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Expression {
     pub(super) place: Place,
-    /// Path of the value, for errors.
+    /// Path of the value in the document, for errors.
     pub(super) path: String,
     pub(super) form: Form,
 }
@@ -30,7 +31,7 @@ pub(super) enum Form {
 }
 
 impl Expression {
-    /// Reads a value and reports problems of its references.
+    /// Reads a value of the document, and reports malformed references in it.
     pub(super) fn read(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Self {
         let form = match &node.value {
             Value::Text(text) => match Template::read(text, node.place, path, problems) {
@@ -88,7 +89,7 @@ impl Expression {
         Problem::of(place, self.path.clone(), reason)
     }
 
-    /// Every reference in the expression, with the path of its value.
+    /// Every reference in the expression, with the path of the value that contains it.
     pub(super) fn references(&self) -> Vec<(&str, &Reference)> {
         let mut found = Vec::new();
         let mut open = vec![self];

@@ -1,4 +1,4 @@
-//! Typed access to the members of a mapping.
+//! Typed access to the members of a mapping in a document. Members of a wrong type are reported as problems.
 
 use super::node::{Member, Node, OPENING, Path, Place, Text, Value, is_name_character};
 use super::problem::{Problem, Problems};
@@ -18,7 +18,8 @@ pub(super) struct Named<'n> {
 }
 
 impl<'n, 'p> Fields<'n, 'p> {
-    /// Reads a node that must be a mapping, and reports unknown members. `None` if it is no mapping, which is reported.
+    /// Reads a node that must be a mapping, and reports members whose names aren't in `known`. Reports a node that
+    /// isn't a mapping, and returns `None`.
     pub(super) fn of(
         node: &'n Node,
         known: &[&str],
@@ -48,7 +49,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         member.map(|member| &member.value)
     }
 
-    /// A descriptive text, in which `${` has no special meaning. `None` if the member is missing or has another type.
+    /// A descriptive text, in which `${` has no special meaning. `None` if the member is missing or isn't a string.
     pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
         text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
@@ -64,7 +65,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         self.choice(name) == Some(true)
     }
 
-    /// A boolean. `None` if the member is missing or has another type.
+    /// A boolean. `None` if the member is missing or isn't a boolean.
     pub(super) fn choice(&mut self, name: &str) -> Option<bool> {
         let node = self.get(name)?;
         match node.value {
@@ -92,8 +93,8 @@ impl<'n, 'p> Fields<'n, 'p> {
             .collect()
     }
 
-    /// Reads the members of an optional mapping with `read`. Members with invalid names are reported and left out, as
-    /// are those for which `read` returns `None`.
+    /// Reads each member of an optional mapping with `read`, and leaves out the members for which `read` returns
+    /// `None`. Members with invalid names are reported and left out.
     pub(super) fn named<T>(
         &mut self,
         name: &str,
@@ -114,7 +115,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 }
 
-/// Returns the members of a node that must be a mapping.
+/// Returns the members of a mapping. Reports a node that isn't a mapping, and returns `None`.
 pub(super) fn members<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Option<&'n [Member]> {
     match &node.value {
         Value::Map(members) => Some(members),
@@ -125,7 +126,7 @@ pub(super) fn members<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Proble
     }
 }
 
-/// Returns the members of an optional mapping; null counts as empty.
+/// Returns the members of an optional mapping; none if the node is missing or null. Reports a node of another type.
 pub(super) fn optional_members<'n>(
     node: Option<&'n Node>,
     path: &Path<'_>,
@@ -166,7 +167,7 @@ pub(super) fn other(node: &Node, path: &Path<'_>, wanted: &str) -> Problem {
     Problem::at(node.place, path, reason)
 }
 
-/// Checks that a member's name is valid for a resource, a setting or an output, and reports an invalid one.
+/// Whether a member's name is valid for a resource, a setting or an output. Reports an invalid name.
 pub(super) fn is_name(member: &Member, path: &Path<'_>, problems: &mut Problems) -> bool {
     const MAX_CHARACTERS: usize = 200;
     let Member { name, place, .. } = member;

@@ -1,4 +1,4 @@
-//! The tree of a document, with the position of every value.
+//! The tree of a document ([`Node`]), with the position ([`Place`]) and the path ([`Path`]) of every value.
 
 use super::problem::{Problem, Problems};
 use state_core::Json;
@@ -17,8 +17,8 @@ impl Place {
     /// The beginning of a document.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
-    /// The position after a character at this position. `next` is the following character: a `\r` ends a line unless a
-    /// `\n` follows, as in YAML.
+    /// The position after a character at this position. `next` is the character that follows: as in YAML, `\r` and `\n`
+    /// end a line, and `\r\n` ends one line.
     pub(super) const fn behind(self, character: char, next: Option<char>) -> Self {
         match (character, next) {
             ('\n', _) | ('\r', None) => self.next_line(),
@@ -74,7 +74,8 @@ pub(super) enum Value {
 /// A string that may contain references.
 pub(super) struct Text {
     pub(super) text: String,
-    /// Positions of every `${` of the text in the document; empty if they can't be determined.
+    /// Positions of every `${` of the text in the document. Empty if they can't be determined, because an escape
+    /// sequence in the source encodes one of the characters.
     pub(super) openings: Vec<Place>,
 }
 
@@ -82,7 +83,8 @@ pub(super) struct Text {
 pub(super) const OPENING: &str = "${";
 
 impl Text {
-    /// Creates a text from its value and its source form, which has quotes and escapes and may span lines.
+    /// Creates a text from its value and from `written`, its form in the document: with quotes and escape sequences,
+    /// and possibly on several lines. `place` is the position of `written`.
     pub(super) fn new(text: String, written: &str, place: Place) -> Self {
         let mut openings = Vec::new();
         let count = text.matches(OPENING).count();
@@ -118,7 +120,7 @@ impl Node {
         }
     }
 
-    /// The JSON of the node, with the duplicate names that the document contains.
+    /// The node as JSON. Duplicate names in the document stay duplicate.
     pub(super) fn json(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
@@ -164,7 +166,7 @@ impl Node {
     }
 }
 
-/// Builds a JSON object from members that are JSON.
+/// Builds a JSON object from names and values. The values are JSON texts.
 pub(super) fn object<'m>(members: impl IntoIterator<Item = (&'m str, impl AsRef<str>)>) -> String {
     let mut json = String::new();
     let mut object = ObjectWriter::new(&mut json);
@@ -182,7 +184,7 @@ pub(super) fn separate(out: &mut String, count: usize) {
     }
 }
 
-/// Path of a value in a document: `resources.page.inputs.tags[0]`.
+/// Path of a value in a document, such as `resources.page.inputs.tags[0]`.
 pub(super) enum Path<'p> {
     Whole,
     Member(&'p Path<'p>, &'p str),
@@ -199,7 +201,7 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Maximum length of a name in a path in characters; longer names are truncated.
+/// Maximum number of characters of a name in a path. A longer name is truncated.
 const LONGEST_NAME: usize = 60;
 
 impl fmt::Display for Path<'_> {

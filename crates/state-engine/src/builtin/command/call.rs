@@ -1,4 +1,4 @@
-//! One command call: builds its environment and interprets its exit code.
+//! One call of a command: builds the environment of the process and interprets the exit code.
 
 use super::outcome::{CommandResult, Outcome};
 use super::process::{Process, ProcessExit, Redactor};
@@ -22,11 +22,11 @@ const MAX_VARIABLE_BYTES: usize = 100_000;
 /// The object that a command works on.
 #[derive(Default)]
 pub(super) struct Subject {
-    /// The recorded id. `None` for a create, and for a read that asks about a create.
+    /// The recorded id. `None` for a create, and for a read after a create with an unknown outcome.
     pub(super) id: Option<String>,
     /// The recorded outputs; empty without an id.
     pub(super) outputs: Properties,
-    /// The create that the command executes or asks about, if any.
+    /// Id of the create that the command executes, or of the create with an unknown outcome that it investigates.
     pub(super) mutation: Option<MutationId>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The command that [`Call::run`] starts, for its approval.
+/// Describes the command that [`Call::run`] would start, so that the engine can check its approval.
 pub(super) fn resource_command(folder: &Path, inputs: &Properties, name: &'static str) -> ResourceCommand {
     ResourceCommand {
         name,
@@ -158,7 +158,8 @@ fn environment(inputs: &Properties) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All strings in the outputs that the inputs mark as secret.
+/// All strings in the outputs that the inputs mark as secret. A mark is the name of an output or a JSON pointer into
+/// it.
 fn secret_outputs(inputs: &Properties, outputs: &Properties) -> Vec<String> {
     let named = texts(inputs, "sensitive_outputs");
     let is_secret = |name: &str| {

@@ -1,4 +1,4 @@
-//! Runs a child process and captures its output.
+//! Runs the child process of a command: captures its standard output, and logs its standard error without secrets.
 
 use crate::log::Logger;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -141,7 +141,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The leader wasn't reaped yet, so its process id can't have been reused.
+        // The leader wasn't reaped yet, so its process id can't denote an unrelated process group.
         if let Some(leader) = self.0 {
             kill_process_group(leader, Signal::KILL).ok();
         }
@@ -172,7 +172,8 @@ async fn read_to_end(pipe: &mut (impl AsyncRead + Unpin), into: &mut impl ByteSi
     }
 }
 
-/// Reads the bytes that are in the pipe now, without waiting for more.
+/// Reads the bytes that are in the pipe now, without waiting for more: at most `MAX_STDOUT`, so that a background
+/// process that prints constantly can't keep the call from returning.
 fn read_available(pipe: &impl AsFd, into: &mut impl ByteSink) {
     let mut piece = vec![0; PIECE];
     for _ in 0..MAX_STDOUT / PIECE {
@@ -262,7 +263,8 @@ pub(super) struct Redactor {
 }
 
 impl Redactor {
-    /// Adds the lines of a text, in plain form and in JSON form. Short lines are too common to be redacted.
+    /// Adds the lines of a text, in plain form and, because a command may print JSON, as the content of a JSON string.
+    /// Short lines are left out: they may be part of many innocent words.
     pub(super) fn add(&mut self, text: &str) {
         let is_long = |line: &&str| line.chars().count() >= MIN_SECRET_CHARS;
         for line in text.lines().filter(is_long) {

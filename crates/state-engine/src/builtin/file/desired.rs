@@ -1,4 +1,4 @@
-//! The desired state of a file.
+//! The file that the inputs of a resource describe: path, permissions and content.
 
 use super::os_error;
 use crate::builtin::blocking::Cancellation;
@@ -96,7 +96,8 @@ impl DesiredFile {
     }
 }
 
-/// Opens the file to copy. Only regular files are accepted, because reading others may block or never end.
+/// Opens the file to copy. Only regular files are accepted: opening a pipe may block, and reading a device may never
+/// end.
 fn open(source: &str) -> Result<File, Failure> {
     let metadata = std::fs::metadata(source).map_err(|error| unread(source, &error))?;
     if !metadata.is_file() {

@@ -43,7 +43,8 @@ fn crash_before_rename_with(folder: &TempDir, token: &str) {
     std::mem::forget(desired.stage(&place, token).unwrap());
 }
 
-/// Reads after a create with an unknown outcome.
+/// Reads the file after a create with an unknown outcome, and returns the result and the logged lines. `others` are the
+/// ids of other entries.
 async fn ask(
     folder: &TempDir,
     preview: bool,
@@ -107,7 +108,7 @@ async fn create_that_crashed_after_the_rename_is_done() {
 }
 
 #[tokio::test]
-async fn file_with_other_content_is_foreign() {
+async fn file_with_other_content_counts_as_not_created() {
     let folder = tempfile::tempdir().unwrap();
     crash_before_rename(&folder, MutationId::from_bits([1; 16]));
     std::fs::write(folder.path().join("a.txt"), "foreign").unwrap();
@@ -207,7 +208,7 @@ fn cancelled_file_work_changes_nothing_and_cleans_up() {
     assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"as it was");
 }
 
-/// A writer that cancels after a number of pieces.
+/// A writer that sets the cancellation when it receives the last of a number of pieces.
 struct CancelAfter {
     pieces: usize,
     cancelled: Cancellation,

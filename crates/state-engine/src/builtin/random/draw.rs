@@ -29,7 +29,7 @@ impl<'a> Draw<'a> {
     /// Returns a uniformly distributed number below `limit`, which is at least 1.
     fn below(&mut self, limit: usize) -> usize {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).max(1);
-        // Numbers from `fair` on would make small results more likely.
+        // `fair` is a multiple of `limit`. Accepting numbers from `fair` on would make small remainders more likely.
         let fair = u32::MAX - u32::MAX % limit;
         loop {
             let mut bits = [0; 4];
