@@ -31,10 +31,11 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it may
-    /// read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the program
-    /// declares each command and file or the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). A
-    /// provider that derives neither from its inputs returns an empty list.
+    /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it
+    /// may read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the
+    /// program declares each command and file or the user approved it (see
+    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that derives neither from its inputs returns an empty
+    /// list.
     fn commands(
         &self,
         _kind: &str,

@@ -46,8 +46,8 @@ pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) 
     })
 }
 
-/// Evaluates the outputs of the stack. `before` contains the previous outputs: an output whose new value isn't known yet
-/// keeps its previous value, if it has one.
+/// Evaluates the outputs of the stack. `before` contains the previous outputs: an output whose new value isn't known
+/// yet keeps its previous value, if it has one.
 pub(super) fn evaluate_all(
     name: &str,
     declared: &[Output],

@@ -111,8 +111,8 @@ pub(super) fn listed(names: &[&str]) -> String {
 /// Maximum number of listed names.
 const MAX_NAMES: usize = 12;
 
-/// Maximum number of problems with a suggestion of a similar name. The search compares a wrong name with all valid names,
-/// which is slow in a large document with many wrong names.
+/// Maximum number of problems with a suggestion of a similar name. The search compares a wrong name with all valid
+/// names, which is slow in a large document with many wrong names.
 const MAX_HINTS: usize = 100;
 
 /// The problem without its position.
@@ -138,8 +138,8 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Adds a problem that says that `wanted` isn't one of `names`. The hint suggests the most similar name, or lists the
-    /// first names if none is similar. After `MAX_HINTS` problems, no hint is added.
+    /// Adds a problem that says that `wanted` isn't one of `names`. The hint suggests the most similar name, or lists
+    /// the first names if none is similar. After `MAX_HINTS` problems, no hint is added.
     pub(super) fn add_named<'n>(
         &mut self,
         problem: Problem,
@@ -161,7 +161,8 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// Returns `made` if no problem was found. Otherwise, returns all problems of the document `name`, sorted by position.
+    /// Returns `made` if no problem was found. Otherwise, returns all problems of the document `name`, sorted by
+    /// position.
     pub(super) fn none_in<T>(self, name: &str, made: T) -> Result<T, ProgramError> {
         let Self(mut problems) = self;
         if problems.is_empty() {

@@ -18,8 +18,8 @@ pub(super) fn plain(text: &str) -> Result<Option<Value>, &'static str> {
     }))
 }
 
-/// Converts a number of the core schema to JSON and keeps the digits of decimal numbers. Returns `None` if the text isn't
-/// a number.
+/// Converts a number of the core schema to JSON and keeps the digits of decimal numbers. Returns `None` if the text
+/// isn't a number.
 ///
 /// # Errors
 /// Returns an error for a number that JSON can't represent.

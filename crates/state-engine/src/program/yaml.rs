@@ -241,8 +241,8 @@ fn foreign_tag(place: Place) -> Problem {
     wrong(place, "unknown tag").with_hint("remove it")
 }
 
-/// Returns the name of a tag of the core schema. The tag `!` means a string, so its name is `str`. Returns `None` for any
-/// other tag.
+/// Returns the name of a tag of the core schema. The tag `!` means a string, so its name is `str`. Returns `None` for
+/// any other tag.
 fn core_tag(tag: &Tag) -> Option<&str> {
     const NAMES: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
     if tag.is_yaml_core_schema() {
