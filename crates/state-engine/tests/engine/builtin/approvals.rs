@@ -46,7 +46,10 @@ async fn refresh_runs_no_command_that_only_the_state_names() {
     let harness = ProviderHarness::with_recorded_job().await;
     let report = harness.run(Operation::Refresh, harness.strange_run()).await;
     harness.assert_nothing_ran(&report);
-    assert!(report.revision.is_none(), "the run must end before it begins an update");
+    assert!(
+        report.revision.is_none(),
+        "the run must end before it begins an update"
+    );
 }
 
 #[tokio::test]
@@ -56,7 +59,10 @@ async fn destroy_runs_no_command_that_only_the_state_names() {
     let approvals = run.approvals.clone();
     let report = harness.run(Operation::Destroy, run).await;
     assert_eq!(harness.text("log"), "");
-    assert!(report.revision.is_none(), "the run must end before it begins an update");
+    assert!(
+        report.revision.is_none(),
+        "the run must end before it begins an update"
+    );
     let mut refused: Vec<_> = approvals.refused().iter().map(|it| it.command.name).collect();
     refused.sort_unstable();
     assert_eq!(refused, ["delete", "read"]);
