@@ -48,7 +48,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Configures the provider. The engine calls this method before it first calls any other method except `describe`
-    /// and `commands`, once per configuration. Settling, plan and run share the result.
+    /// and `commands`, once per configuration. Settling (see [`settle`](crate::settle)), plan and run then use the same
+    /// configured provider.
     ///
     /// # Errors
     /// Returns a failure with the reason why the provider can't be used.

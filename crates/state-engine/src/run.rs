@@ -119,8 +119,8 @@ impl Default for RunOptions {
 /// Metadata that the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
-    /// The name of the program. Empty for a program without a name, and `None` for a run without a program. The stack
-    /// records this name as that of its program.
+    /// The name of the program. Empty for a program without a name, and `None` for a run without a program. Later
+    /// snapshots contain this name: see [`Snapshot::program`](state_core::Snapshot::program).
     pub program: Option<String>,
     /// The reason for the run.
     pub message: String,

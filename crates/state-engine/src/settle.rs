@@ -55,7 +55,7 @@ pub struct Decisions {
     pub otherwise: Decision,
 }
 
-/// Result of settling, for the run that follows.
+/// Result of settling. The caller passes it to the run that follows, in [`Run::settled`](crate::Run::settled).
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
     /// Log lines of the engine and the providers, to be stored with the run's update.
@@ -400,7 +400,8 @@ async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]
 }
 
 /// Returns the entry without its references to addresses that have no suitable entry. An address may have several
-/// recorded entries (generations); it keeps its reference if `is_such` accepts one of them. References to groups stay.
+/// recorded entries (generations). The reference to the address is kept if `is_such` accepts one of these entries.
+/// References to groups are always kept.
 fn without_missing_references(
     intended: &Entry,
     state: &State,

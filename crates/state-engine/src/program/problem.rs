@@ -111,7 +111,7 @@ pub(super) fn listed(names: &[&str]) -> String {
 /// Maximum number of listed names.
 const MAX_NAMES: usize = 12;
 
-/// Maximum number of problems with a suggestion of a similar name. The search compares a wrong name with all valid
+/// Number of problems after which no similar names are suggested. The search compares a wrong name with all valid
 /// names, which is slow in a large document with many wrong names.
 const MAX_HINTS: usize = 100;
 

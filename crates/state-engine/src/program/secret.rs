@@ -24,8 +24,9 @@ pub(super) fn token(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns JSON pointers to the secret parts of the value at `place` in `object`, relative to `place`. A part is secret
-/// if it is marked in `marks`, or if it contains one of the strings in `also`. An empty pointer marks the whole value.
+/// Returns JSON pointers to the secret parts of the value at `place` in `object`, relative to `place`. `marks` contains
+/// the marks of `object`. A part without a mark is secret if it repeats a secret string of `also`. An empty pointer
+/// marks the whole value.
 pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
     if marks.is_empty() && also.is_empty() {
         return Vec::new();
