@@ -96,8 +96,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Deletes an object. A missing object counts as deleted.
     ///
     /// # Errors
-    /// Returns [`Failure::NotDone`] if the object still exists unchanged, and [`Failure::Unknown`] if the provider
-    /// can't determine whether the object still exists.
+    /// Returns [`Failure::NotDone`] if the object didn't change, [`Failure::Partial`] with the current object if it
+    /// changed but still exists, and [`Failure::Unknown`] if the provider can't determine whether the object exists.
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure>;
 }
 

@@ -121,8 +121,8 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Records the current entry, or its removal, and then resolves the operation as not done. The inner error is the
-/// reason why the operation stays pending.
+/// Records `entry`, which describes the current object, or with `None` removes the recorded entry. Then resolves the
+/// operation as not done. The inner error is the reason why the operation stays pending.
 async fn record_state(
     session: &Session,
     operation: &PendingOperation,
@@ -159,7 +159,8 @@ async fn resolve(
     Ok(Ok(how))
 }
 
-/// Records the current entry, or its removal, as a separate update. Does nothing if no entry is recorded under the key.
+/// Records `entry` in an update of its own, or with `None` removes the recorded entry. Does nothing if no entry is
+/// recorded under the key.
 async fn record_entry(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
     if session.state().entry(&key).is_none() {
         return Ok(());
