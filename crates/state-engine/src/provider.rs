@@ -35,8 +35,8 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it
     /// may read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the
     /// program declares each command and file or the user approved it (see
-    /// [`CommandApprovals`](crate::CommandApprovals)). A provider that derives neither from its inputs returns an empty
-    /// list.
+    /// [`CommandApprovals`](crate::CommandApprovals)). If the inputs name neither commands nor files, the
+    /// provider returns an empty list.
     fn commands(
         &self,
         _kind: &str,
@@ -162,7 +162,7 @@ pub struct CheckedInputs {
     /// The inputs with defaults filled in.
     pub inputs: Properties,
     /// The id that an object with these inputs will have, if the provider can derive it. With this id, the engine
-    /// reports two resources that declare the same object before it creates either of them, in previews too.
+    /// reports two resources that declare the same object before it creates the second of them, in previews too.
     pub id: Option<String>,
 }
 
@@ -360,8 +360,8 @@ pub enum ReadResult {
     Indeterminate,
 }
 
-/// The reasons why a call failed, and the effect of the call. Reasons are stored and shown, so they must not contain
-/// secrets. The engine hides a reason that contains a value which is marked as secret.
+/// The failure of a provider call: its reasons, and the effect of the call. Reasons are stored and shown, so they must
+/// not contain secrets. The engine hides a reason that contains a value which is marked as secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

@@ -96,8 +96,8 @@ impl Template {
                         pieces.push(Piece::Text(std::mem::take(&mut plain)));
                     }
                     pieces.push(Piece::Reference(reference));
-                    // A quoted key in the reference may contain `${` too. `openings` lists its position, which must not
-                    // be used for the next reference.
+                    // A quoted key in the reference may contain `${` too. `openings` contains the position of this
+                    // `${`, which must not be used for the next reference.
                     let inner = &inside[..inside.len() - after.len()];
                     openings
                         .by_ref()
