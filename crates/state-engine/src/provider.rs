@@ -1,8 +1,9 @@
 //! The contract between the engine and providers, which create, read, update and delete real resources.
 //!
-//! The engine calls a provider from many tasks at once. Before each call that changes real resources the intent
-//! is durable, and the result is recorded before any dependent step begins. So a provider has one obligation: a
-//! [`Failure`] must say correctly whether the call changed anything.
+//! The engine calls a provider from many tasks at once. Before a call that changes real resources, the engine stores
+//! the intent: which resource the call is about to change, and how. After the call it stores the result, before any
+//! dependent step begins. So a provider has one obligation: a [`Failure`] must say correctly whether the call changed
+//! anything.
 //!
 //! # Cancellation
 //! [`CallContext::interrupted`] resolves at the first interrupt: a call may then end early and report its
@@ -31,10 +32,11 @@ pub trait Provider: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it may
-    /// read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the program
-    /// declares each command and file or the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). A
-    /// provider that derives neither from its inputs returns an empty list.
+    /// The commands that a call for the object `id` with these inputs may start on this machine, and the files that it
+    /// may read or delete. A recorded id and recorded inputs are untrusted: the engine makes the call only if the
+    /// program declares each command and file or the user approved it (see
+    /// [`CommandApprovals`](crate::CommandApprovals)). If the inputs name neither commands nor files, the
+    /// provider returns an empty list.
     fn commands(
         &self,
         _kind: &str,
@@ -46,10 +48,11 @@ pub trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Configures the provider. The engine calls this method before it first calls any other method except `describe`
-    /// and `commands`, once per configuration. Settling, plan and run share the result.
+    /// and `commands`, once per configuration. Settling (see [`settle`](crate::settle)), plan and run then use the same
+    /// configured provider.
     ///
     /// # Errors
-    /// The reason why the provider can't be used.
+    /// Returns a failure with the reason why the provider can't be used.
     async fn configure(&self, _request: ConfigureRequest) -> Result<(), Failure> {
         Ok(())
     }
@@ -58,7 +61,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// inputs unchanged.
     ///
     /// # Errors
-    /// Every invalid input, each with its name.
+    /// Returns a failure with one reason for each invalid input. Each reason names the input.
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
         Ok(CheckedInputs::new(request.inputs))
     }
@@ -66,32 +69,35 @@ pub trait Provider: fmt::Debug + Send + Sync {
     /// Compares the recorded object with the desired inputs, without side effects.
     ///
     /// # Errors
-    /// The reason why the comparison is impossible.
+    /// Returns a failure with the reason why the comparison is impossible.
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure>;
 
     /// Creates an object.
     ///
     /// # Errors
-    /// The reason why the create failed, and its partial result, if any.
+    /// Returns [`Failure::NotDone`] if no object was created, [`Failure::Partial`] with the object if it was created
+    /// but doesn't match the inputs, and [`Failure::Unknown`] if the provider can't determine whether an object exists.
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure>;
 
     /// Reads an object. A request without an id asks whether an earlier create with these inputs, whose outcome is
     /// unknown, created an object.
     ///
     /// # Errors
-    /// The reason why the object can't be read.
+    /// Returns a failure with the reason why the object can't be read.
     async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure>;
 
     /// Updates an object in place.
     ///
     /// # Errors
-    /// The reason why the update failed, and the current object, if it changed.
+    /// Returns [`Failure::NotDone`] if the object didn't change, [`Failure::Partial`] with the current object if the
+    /// update was incomplete, and [`Failure::Unknown`] if the provider can't determine whether the object changed.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure>;
 
     /// Deletes an object. A missing object counts as deleted.
     ///
     /// # Errors
-    /// The reason why the delete failed.
+    /// Returns [`Failure::NotDone`] if the object didn't change, [`Failure::Partial`] with the current object if it
+    /// changed but still exists, and [`Failure::Unknown`] if the provider can't determine whether the object exists.
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure>;
 }
 
@@ -101,8 +107,9 @@ pub struct CallContext {
     pub(crate) interrupt: Interrupt,
     /// Logger whose lines are stored with the update.
     pub log: Logger,
-    /// Whether the call is made for a plan, which calls only `configure`, `check`, `diff` and `read`. False for
-    /// `configure` under a lock, because the run then uses the provider without configuring it again.
+    /// Whether the call is made for a plan, which calls only `configure`, `check`, `diff` and `read`. In a call of
+    /// `configure`, it is true only if no lock is held: under a lock, the run that follows the plan uses the same
+    /// configured provider.
     pub preview: bool,
 }
 
@@ -155,7 +162,7 @@ pub struct CheckedInputs {
     /// The inputs with defaults filled in.
     pub inputs: Properties,
     /// The id that an object with these inputs will have, if the provider can derive it. With this id, the engine
-    /// reports two resources that declare the same object before it creates either of them, in previews too.
+    /// reports two resources that declare the same object before it creates the second of them, in previews too.
     pub id: Option<String>,
 }
 
@@ -205,7 +212,8 @@ pub struct Diff {
     pub replace: BTreeSet<String>,
     /// Whether a replacement must delete the old object first, because both can't exist at once.
     pub delete_before_replace: bool,
-    /// Outputs that an update in place will change, for previews. `None` for the outputs whose names are in `changed`.
+    /// Outputs that an update in place will change, for previews. If `None`, a preview uses the names in `changed`
+    /// instead.
     pub changed_outputs: Option<BTreeSet<String>>,
 }
 
@@ -259,13 +267,13 @@ pub struct ReadRequest {
     pub kind: String,
     /// Id of the object. `None` if the request asks whether an earlier create made an object from these inputs.
     pub id: Option<String>,
-    /// The recorded inputs of the object. Before an object is recorded: the desired inputs, or those of the pending
-    /// create.
+    /// The recorded inputs of the object. If no object is recorded yet, they are the inputs of the pending create that
+    /// is being settled, or else the desired inputs.
     pub inputs: Properties,
     /// The recorded outputs of the object; empty before an object is recorded.
     pub outputs: Properties,
-    /// Ids of the objects of other entries, set only while a pending create is settled. The result must not have one of
-    /// these ids.
+    /// Ids of the objects that other entries already manage. Set only while a pending create is settled. The read must
+    /// not return an object with one of these ids, or two entries would manage the same object.
     pub others: BTreeSet<String>,
     /// The pending create that is being settled, if any.
     pub mutation: Option<MutationId>,
@@ -352,8 +360,8 @@ pub enum ReadResult {
     Indeterminate,
 }
 
-/// The reasons why a call failed, and the effect of the call. Reasons are stored and shown, so they must not contain
-/// secrets. The engine hides a reason that contains a value which is marked as secret.
+/// The failure of a provider call: its reasons, and the effect of the call. Reasons are stored and shown, so they must
+/// not contain secrets. The engine hides a reason that contains a value which is marked as secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -368,7 +376,8 @@ pub enum Failure {
         /// The reasons, as text for the user.
         reasons: Vec<String>,
     },
-    /// The effect of the call is unknown. The intent stays recorded, and the next run asks for the outcome.
+    /// The effect of the call is unknown. The intent stays recorded as pending, and the next run asks
+    /// [`Provider::read`] for the outcome.
     #[error("{} (outcome unknown)", .0.join("; "))]
     Unknown(Vec<String>),
 }

@@ -1,7 +1,7 @@
 //! The recorder of a run: writes steps to the store, or in a plan to a private copy of the state.
 //!
-//! Both variants enforce the same rules, because both change a state by [`State::apply`]. A run gets a
-//! [`CommittedResource`] only after its record was acknowledged as durable.
+//! Both destinations enforce the same rules, because both change a state by [`State::apply`]. In a run, a
+//! [`CommittedResource`] is returned only after the store acknowledged its record as durable.
 
 mod draft;
 mod unrecorded;
@@ -125,8 +125,8 @@ impl Recorder {
         Ok(EndResult::Committed(committed))
     }
 
-    /// Records an entry whose object doesn't change. In the list of entries, it follows the entries that this run
-    /// recorded before.
+    /// Records an entry whose object doesn't change. In the snapshot's list, the entry follows the entries that this
+    /// run recorded before.
     pub(crate) async fn same(&self, entry: Entry) -> Result<CommittedResource> {
         let committed = CommittedResource::new(Arc::new(entry.clone()));
         match self {
@@ -155,7 +155,7 @@ impl Recorder {
         }
     }
 
-    /// Removes a tombstone from the list of entries.
+    /// Removes a tombstone: an entry whose object was deleted, and whose replacement was not created yet.
     pub(crate) async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.remove_pending_replace(target).await,

@@ -1,4 +1,4 @@
-//! The registry of providers by resource kind.
+//! The registry of providers. The engine looks up the provider of a resource by the resource's kind.
 
 use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::KindDescription;
@@ -61,7 +61,8 @@ impl Registry {
         self.providers.keys().map(String::as_str)
     }
 
-    /// The commands that a call with these inputs may start; see [`Provider::commands`].
+    /// The commands that a call with these inputs may start, and the files that it may read or delete. See
+    /// [`Provider::commands`].
     pub(crate) fn commands(
         &self,
         kind: &str,

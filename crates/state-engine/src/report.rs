@@ -13,7 +13,7 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// The failed steps, and the resources that failed before their steps were planned.
     pub failures: Vec<StepFailure>,
-    /// The resources that were skipped because of another resource, with the reasons.
+    /// The resources that were skipped because of another resource, such as a failed dependency, with the reasons.
     pub skipped: Vec<(Address, String)>,
     /// Renamed entries: the former and the new address.
     pub renamed: Vec<(Address, Address)>,

@@ -43,7 +43,8 @@ impl fmt::Debug for Operation {
 pub struct Run {
     /// The providers, by the kinds of resources that they handle.
     pub registry: Registry,
-    /// The approved commands, which the run may start in addition to those of its program. None by default.
+    /// The recorded commands that the user approved. The run may start them in addition to the commands of its program.
+    /// None by default.
     pub approvals: CommandApprovals,
     /// Options of the run.
     pub options: RunOptions,
@@ -55,7 +56,8 @@ pub struct Run {
     pub interrupt: Interrupt,
     /// Decisions of the user about pending operations, used by [`Engine::settle`](crate::Engine::settle).
     pub decisions: Decisions,
-    /// The result of [`Engine::settle`](crate::Engine::settle), if the caller settled the pending operations itself.
+    /// The result of [`Engine::settle`](crate::Engine::settle), if the caller settled the pending operations itself. If
+    /// `None`, [`Engine::run`](crate::Engine::run) settles them first.
     pub settled: Option<Settling>,
 }
 
@@ -117,8 +119,8 @@ impl Default for RunOptions {
 /// Metadata that the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
-    /// The name of the program; empty for a program without a name, and `None` for a run without a program. After the
-    /// run, the stack belongs to the program with this name.
+    /// The name of the program. Empty for a program without a name, and `None` for a run without a program. Later
+    /// snapshots contain this name: see [`Snapshot::program`](state_core::Snapshot::program).
     pub program: Option<String>,
     /// The reason for the run.
     pub message: String,

@@ -1,4 +1,4 @@
-//! Settles the operations that an earlier run left pending.
+//! Settles the operations that an earlier run left pending: the store holds their intent, but not their result.
 //!
 //! | operation | the provider finds | settled as |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | read, import | – | not done: they change no real resource |
 //! | discard | – | done: it affects no real resource |
 //!
-//! An operation whose outcome stays unknown stays pending. No run changes its resource until settling determines the
-//! outcome or the user decides.
+//! An operation whose outcome stays unknown stays pending. No run changes the resource of a pending operation until
+//! settling determines the outcome or the user decides.
 
 use crate::call::{CallError, CallTarget, Caller, Preparations, RecordedObject};
 use crate::error::Result;
@@ -55,7 +55,7 @@ pub struct Decisions {
     pub otherwise: Decision,
 }
 
-/// Result of settling, for the run that follows.
+/// Result of settling. The caller passes it to the run that follows, in [`Run::settled`](crate::Run::settled).
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
     /// Log lines of the engine and the providers, to be stored with the run's update.
@@ -68,10 +68,10 @@ pub struct Settling {
 enum Verdict {
     /// The operation is resolved with this resolution. The text describes the result to the user.
     Resolved(Resolution, &'static str),
-    /// The current entry is recorded, or with `None` the recorded entry is removed. Then the operation is resolved as
-    /// not done. The text describes the result to the user.
+    /// This entry, which describes the current object, is recorded. With `None`, the recorded entry is removed. Then
+    /// the operation is resolved as not done. The text describes the result to the user.
     Recorded(Option<Box<Entry>>, &'static str),
-    /// The outcome stays unknown, for this reason.
+    /// The outcome stays unknown. The text is the reason.
     Open(String),
 }
 
@@ -121,8 +121,8 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Records the current entry, or its removal, and then resolves the operation as not done. The inner error is the
-/// reason why the operation stays pending.
+/// Records `entry`, which describes the current object, or with `None` removes the recorded entry. Then resolves the
+/// operation as not done. The inner error is the reason why the operation stays pending.
 async fn record_state(
     session: &Session,
     operation: &PendingOperation,
@@ -159,7 +159,8 @@ async fn resolve(
     Ok(Ok(how))
 }
 
-/// Records the current entry, or its removal, as a separate update. Does nothing if no entry is recorded under the key.
+/// Records `entry` in an update of its own, or with `None` removes the recorded entry. Does nothing if no entry is
+/// recorded under the key.
 async fn record_entry(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
     if session.state().entry(&key).is_none() {
         return Ok(());
@@ -178,6 +179,8 @@ fn request(how: &str) -> UpdateRequest {
     UpdateRequest::new(UpdateKind::Edit).with_message(format!("settle a pending operation: {how}"))
 }
 
+/// Decides how a pending operation is settled, by the user's decision or by what its provider finds. Writes nothing,
+/// except that `settle_create` may record dependencies again.
 async fn settle_one(
     caller: &Caller,
     session: &Session,
@@ -222,7 +225,8 @@ async fn settle_one(
     })
 }
 
-/// `given_id` is the id of the user's decision. `known` is the id that the create returned, if its result was refused.
+/// Decides how a pending create is settled. `given_id` is the object's id in the user's decision. `known` is the id
+/// that the create returned, if the state refused to record its result.
 async fn settle_create(
     caller: &Caller,
     session: &Session,
@@ -247,8 +251,8 @@ async fn settle_create(
         Ok(ReadResult::Object(object)) => {
             // Dependencies may have been removed since the intent was recorded.
             let mut intended = without_missing_references(intended, &state, |_| true);
-            // A replacement is appended to the list, so all its dependencies precede it already. Any other create takes
-            // the position of its tombstone, if it has one.
+            // A replacement is appended to the list, so all its dependencies precede it already. Any other create may
+            // take the position of a tombstone: the entry of a deleted object that waits for its replacement.
             if operation.deposes.is_none() {
                 intended = with_recorded_dependencies(session, intended).await?;
             }
@@ -274,6 +278,7 @@ async fn settle_create(
     })
 }
 
+/// Decides how a pending update or delete is settled. `given_id` is the object's id in the user's decision.
 async fn settle_change(
     caller: &Caller,
     op: Op,
@@ -356,9 +361,10 @@ async fn inspect(
     }
 }
 
-/// Prepares the entry for the position of the tombstone that it replaces, if any: no dependency may follow that
-/// position. Later dependencies are re-recorded, which moves them before the tombstone. If a dependency depends on the
-/// tombstone itself, the entry loses its references to all later entries instead.
+/// Prepares an entry that takes the position of its tombstone in the list, if it has one. All its dependencies must
+/// precede that position. Dependencies after it are recorded again in an update of their own, which moves them before
+/// the tombstone. This is impossible if a dependency depends on the tombstone itself. The entry then loses its
+/// references to all entries after the tombstone.
 async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
     let state = session.state();
     let key = intended.key();
@@ -394,8 +400,9 @@ async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]
     Ok(())
 }
 
-/// Returns the entry without references to addresses of which no recorded generation fulfils `is_such`. References to
-/// groups stay.
+/// Returns the entry without its references to addresses that have no suitable entry. An address may have several
+/// recorded entries (generations). The reference to the address is kept if `is_such` accepts one of these entries.
+/// References to groups are always kept.
 fn without_missing_references(
     intended: &Entry,
     state: &State,

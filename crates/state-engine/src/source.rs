@@ -87,14 +87,14 @@ impl From<StackOutputs> for SourceOutputs {
 /// new ledger, in which more outputs are known.
 #[async_trait]
 pub trait Source: Send {
-    /// Returns the next item. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when a
-    /// resource was committed or failed; not after `End`.
+    /// Returns the next item. After `Ready`, `Refreshed` and `Blocked`, the engine calls this method again. After
+    /// `Wait`, it does so when a resource was committed or failed. After `End`, it makes no further call.
     ///
     /// # Errors
     /// Returns an error of the program. No new step begins then, and nothing is deleted.
     async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
 
-    /// Returns the stack outputs, or `None` if the recorded outputs stay. The engine calls this method once for the
+    /// Returns the stack outputs, or `None` to keep the recorded outputs. The engine calls this method once for the
     /// plan and once for the run, each time after all steps.
     ///
     /// # Errors
@@ -104,7 +104,8 @@ pub trait Source: Send {
     }
 
     /// The resources whose inputs are known before the run. The program declares the commands of these resources, so
-    /// the engine allows them before it reads recorded objects (see [`CommandApprovals`](crate::CommandApprovals)).
+    /// the engine allows these commands before it reads recorded objects (see
+    /// [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

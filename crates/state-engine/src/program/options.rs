@@ -1,4 +1,4 @@
-//! Reads the `options` of a resource.
+//! Reads the member `options` of a resource in a program document.
 
 use super::fields::{Fields, Named};
 use super::node::{Node, Path, Place, Value};
@@ -17,11 +17,12 @@ pub(super) struct Options {
     pub(super) sensitive_inputs: Vec<String>,
     /// The secret outputs: names of top-level outputs, or JSON pointers.
     pub(super) sensitive_outputs: Vec<String>,
-    /// The resources that the options refer to. `aliases` aren't references.
+    /// The resources that the options refer to, each with the position of the reference. `aliases` are former names of
+    /// the resource, so they aren't included.
     pub(super) named: Vec<Naming>,
 }
 
-/// A position at which a resource is named.
+/// A reference from an option to a resource, such as one item of `depends_on`.
 pub(super) struct Naming {
     pub(super) address: Address,
     pub(super) place: Place,
@@ -47,7 +48,7 @@ impl Options {
         "sensitive_outputs",
     ];
 
-    /// Reads the options of a resource. `inputs` contains the names of its inputs.
+    /// Reads the options of a resource. `inputs` contains the names of the resource's inputs.
     pub(super) fn read(
         node: Option<&Node>,
         inputs: &BTreeSet<&str>,
@@ -127,7 +128,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// Reads the id of an object.
+    /// Reads an option that is the provider's id of an object.
     fn id(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         if text.text.is_empty() {
@@ -152,8 +153,8 @@ impl Fields<'_, '_> {
         duration
     }
 
-    /// Reads the list of secret inputs. Reports items of which the input doesn't exist, because such an item would make
-    /// all inputs secret (see `sensitive` in `state-core`).
+    /// Reads the list of secret inputs. An item that names no input is reported: `state_core::sensitive` makes all
+    /// inputs secret if it finds such an item, so one typing error would hide every input.
     fn sensitive_inputs(&mut self, inputs: &BTreeSet<&str>) -> Vec<String> {
         let path = self.path.member("sensitive_inputs");
         let texts = self.texts("sensitive_inputs");

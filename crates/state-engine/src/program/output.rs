@@ -1,4 +1,4 @@
-//! The outputs of a program: parsing and evaluation.
+//! The stack outputs that a program declares: parses and evaluates the member `outputs`.
 
 use super::evaluation::Scope;
 use super::expression::Expression;
@@ -46,7 +46,8 @@ pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) 
     })
 }
 
-/// Evaluates the outputs of the stack. An output whose value isn't known keeps its value in `before`, if any.
+/// Evaluates the outputs of the stack. `before` contains the previous outputs: an output whose new value isn't known
+/// yet keeps its previous value, if it has one.
 pub(super) fn evaluate_all(
     name: &str,
     declared: &[Output],
@@ -83,7 +84,7 @@ pub(super) fn evaluate_all(
     problems.none_in(name, SourceOutputs { outputs, unknown })
 }
 
-/// Copies the previous value of an output with its marks, if there is one.
+/// Copies the previous value of an output, if it has one, and the marks of the value's secret parts.
 fn keep(name: &str, before: &StackOutputs, made: &mut StackOutputs) {
     if let Some(value) = before.values.get(name) {
         made.values.insert(name.to_owned(), value.clone());

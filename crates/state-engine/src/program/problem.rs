@@ -34,7 +34,8 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
-/// The error of a source that finds the problems during a run: the first problem, and the number of the others.
+/// Converts problems that a program finds during a run into the error of its [`Source`](crate::Source). The error
+/// describes the first problem and counts the others.
 impl From<ProgramError> for EngineError {
     fn from(error: ProgramError) -> Self {
         let ProgramError { name, problems } = error;
@@ -110,7 +111,8 @@ pub(super) fn listed(names: &[&str]) -> String {
 /// Maximum number of listed names.
 const MAX_NAMES: usize = 12;
 
-/// Number of problems after which similar names aren't searched any more, because the search is slow.
+/// Number of problems after which no similar names are suggested. The search compares a wrong name with all valid
+/// names, which is slow in a large document with many wrong names.
 const MAX_HINTS: usize = 100;
 
 /// The problem without its position.
@@ -136,8 +138,8 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Adds the problem that there is no `wanted` among `names`. Its hint suggests the most similar name, or else lists
-    /// the first names. No hint is added once `MAX_HINTS` problems were found.
+    /// Adds a problem that says that `wanted` isn't one of `names`. The hint suggests the most similar name, or lists
+    /// the first names if none is similar. After `MAX_HINTS` problems, no hint is added.
     pub(super) fn add_named<'n>(
         &mut self,
         problem: Problem,
@@ -159,7 +161,8 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// Returns the value if no problem was found.
+    /// Returns `made` if no problem was found. Otherwise, returns all problems of the document `name`, sorted by
+    /// position.
     pub(super) fn none_in<T>(self, name: &str, made: T) -> Result<T, ProgramError> {
         let Self(mut problems) = self;
         if problems.is_empty() {

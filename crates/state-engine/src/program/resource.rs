@@ -1,4 +1,4 @@
-//! A resource of a program: parses the declaration and evaluates the goal.
+//! A resource of a program: parses its declaration, and evaluates it to the [`Goal`] that the engine plans with.
 
 use super::evaluation::Scope;
 use super::expression::Expression;
@@ -103,7 +103,7 @@ fn property_dependencies(inputs: &[(String, Expression)]) -> BTreeMap<String, Ve
 }
 
 impl Resource {
-    /// Whether the inputs depend on no other resource.
+    /// Whether no input refers to another resource.
     pub(super) fn refers_to_no_other(&self) -> bool {
         self.goal.options.property_dependencies.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Plain scalars of YAML 1.2's core schema.
+//! Resolves plain (unquoted) scalars by YAML 1.2's core schema: null, booleans and numbers. All others are strings.
 
 use super::node::Value;
 
-/// Resolves a plain scalar. `None` if it is a string.
+/// Resolves a plain scalar. Returns `None` if the scalar is a string.
 ///
 /// # Errors
 /// Returns an error for a number that JSON can't represent.
@@ -18,7 +18,8 @@ pub(super) fn plain(text: &str) -> Result<Option<Value>, &'static str> {
     }))
 }
 
-/// Converts a number of the core schema to JSON, digit by digit. `None` if the text isn't a number.
+/// Converts a number of the core schema to JSON and keeps the digits of decimal numbers. Returns `None` if the text
+/// isn't a number.
 ///
 /// # Errors
 /// Returns an error for a number that JSON can't represent.

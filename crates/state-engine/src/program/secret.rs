@@ -24,8 +24,9 @@ pub(super) fn token(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON pointers to the secret parts of the value at `place` in an object, relative to `place`. An empty pointer marks
-/// the whole value.
+/// Returns JSON pointers to the secret parts of the value at `place` in `object`, relative to `place`. `marks` contains
+/// the marks of `object`. A part without a mark is secret if it repeats a secret string of `also`. An empty pointer
+/// marks the whole value.
 pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
     if marks.is_empty() && also.is_empty() {
         return Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place
     below.collect()
 }
 
-/// Whether `pointer` equals `before` or points to a part of the same value.
+/// Whether `pointer` points to the value at `before` or to a part of that value.
 fn leads_to(pointer: &str, before: &str) -> bool {
     pointer
         .strip_prefix(before)

@@ -14,11 +14,11 @@ use std::fmt;
 pub struct Setting {
     /// Name of the setting, as in `--config NAME=VALUE` and `${config.NAME}`.
     pub name: String,
-    /// Type of the values.
+    /// Type of the setting's value.
     pub kind: SettingType,
     /// Description of the setting, if the document has one.
     pub description: Option<String>,
-    /// Whether the values are secret.
+    /// Whether the setting's value is secret.
     pub secret: bool,
     /// Whether the user must pass a value, because the document has neither a default nor a sealed value.
     pub required: bool,
@@ -96,7 +96,7 @@ pub(super) struct Declaration {
 enum ValueSource {
     Absent,
     Default(Json),
-    /// An encrypted value that only the stack's key decrypts, and its position.
+    /// A value that was encrypted with the stack's data key, and its position.
     Sealed(String, Place),
 }
 
@@ -180,7 +180,8 @@ fn json(node: &Node) -> Option<Json> {
     Json::parse(&node.json()).ok()
 }
 
-/// Returns the values of the settings. The values in `given`, which the user passed, take precedence over the document.
+/// Returns the values of the settings. `given` contains the values that the user passed. They take precedence over the
+/// values in the document.
 pub(super) fn values(
     declarations: &[Declaration],
     given: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! Templates: strings with references.
+//! Parses the strings of a program into templates: literal text and references, such as `${config.dir}`.
 
 use super::node::{OPENING, Path, Place, Text, is_name_character};
 use super::problem::{Problem, Problems};
@@ -17,7 +17,7 @@ pub(super) enum Template {
     Plain(String),
     /// One reference and nothing else. The result has the type of the referenced value.
     Whole(Reference),
-    /// Literal pieces and references that are joined to a string.
+    /// Literal pieces and references that are joined into one string.
     Joined(Vec<Piece>),
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Reference {
     pub(super) resource: Option<String>,
     /// Name of the output or `id`, or name of the setting.
     pub(super) name: String,
-    /// The steps into the value.
+    /// The members and elements that lead from the output or setting to the referenced part of its value.
     pub(super) steps: Vec<Step>,
 }
 
-/// One step into a value.
+/// One step into a value: a member of a mapping, or an element of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Member(String),
@@ -96,8 +96,8 @@ impl Template {
                         pieces.push(Piece::Text(std::mem::take(&mut plain)));
                     }
                     pieces.push(Piece::Reference(reference));
-                    // A quoted key in the reference may contain the opening characters too, so skip their
-                    // positions.
+                    // A quoted key in the reference may contain `${` too. `openings` contains the position of this
+                    // `${`, which must not be used for the next reference.
                     let inner = &inside[..inside.len() - after.len()];
                     openings
                         .by_ref()
@@ -125,7 +125,7 @@ impl Template {
     }
 }
 
-/// The rest of the text, while a reference is parsed.
+/// The text after the parsed part of a reference.
 struct Scan<'t>(&'t str);
 
 impl<'t> Scan<'t> {

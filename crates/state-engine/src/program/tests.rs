@@ -1,4 +1,4 @@
-//! Tests of the messages about invalid documents, each with its position.
+//! Tests of the messages about invalid documents. Each message begins with the position of the problem.
 
 mod readers;
 mod settings;
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Result<Program, ProgramError> {
     Program::parse("p", text.as_bytes())
 }
 
-/// The lines of the error of a document.
+/// Parses a document and returns the lines of its error. Empty for a valid document.
 fn messages(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -23,7 +23,7 @@ fn messages(text: &str) -> Vec<String> {
     }
 }
 
-/// Checks that each document produces exactly the messages with these beginnings.
+/// Asserts that each document has as many problems as expected, and that each message begins as expected.
 fn all_say<const N: usize>(cases: [(&str, &[&str]); N]) {
     for (text, expected) in cases {
         let messages = messages(text);
@@ -211,7 +211,8 @@ outputs:
             "p:19:7: outputs.x.valeu: unknown member; did you mean `value`?",
         ],
     )]);
-    // A truncated document must not mean that no resources are desired.
+    // A document without `resources` may be truncated. If it were accepted as a program without resources, the next run
+    // would delete all resources of the stack.
     all_say([
         ("name: x\n", &["p:1:1: `resources` is missing"]),
         (

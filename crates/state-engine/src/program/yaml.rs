@@ -1,4 +1,4 @@
-//! Reads YAML into a tree with positions, from the events of the parser.
+//! Reads YAML into a tree of [`Node`]s with positions. The tree is built from the events of the crate `saphyr_parser`.
 
 use super::document::{MAX_DEPTH, MAX_NODES, wrong};
 use super::node::{Member, Node, OPENING, Place, Text, Value};
@@ -51,14 +51,14 @@ fn place_of(marker: Marker) -> Place {
 
 struct Reader<'t> {
     cursor: Cursor<'t>,
-    /// The open containers, the innermost last.
+    /// The lists and mappings whose end wasn't read yet, the innermost last.
     open: Vec<Open>,
     root: Option<Node>,
     documents: usize,
     nodes: usize,
 }
 
-/// An open list or mapping.
+/// A list or mapping whose end wasn't read yet.
 struct Open {
     place: Place,
     inside: Inside,
@@ -199,7 +199,7 @@ impl<'t> Reader<'t> {
         self.count(place)
     }
 
-    /// Closes the innermost container. The parser's events are balanced.
+    /// Closes the innermost list or mapping. The parser sends one end event for each start event, so one is open.
     fn end(&mut self) {
         let Some(Open { place, inside }) = self.open.pop() else {
             return;
@@ -241,7 +241,8 @@ fn foreign_tag(place: Place) -> Problem {
     wrong(place, "unknown tag").with_hint("remove it")
 }
 
-/// The name of a core schema tag. `None` for any other tag, except `!`, which means a string.
+/// Returns the name of a tag of the core schema. The tag `!` means a string, so its name is `str`. Returns `None` for
+/// any other tag.
 fn core_tag(tag: &Tag) -> Option<&str> {
     const NAMES: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
     if tag.is_yaml_core_schema() {
@@ -251,8 +252,8 @@ fn core_tag(tag: &Tag) -> Option<&str> {
         .then_some("str")
 }
 
-/// Converts the parser's positions, which count characters, to byte offsets. Ascending positions need one pass over the
-/// text.
+/// Converts the parser's positions, which count characters, to byte offsets. Positions in ascending order need only one
+/// pass over the text.
 struct Cursor<'t> {
     text: &'t str,
     /// Current position in characters.
@@ -273,7 +274,7 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
-    /// The source form of a span.
+    /// Returns the text of a span as it is written in the document.
     fn between(&mut self, span: Span) -> &'t str {
         let begin = self.offset(span.start);
         let end = self.offset(span.end);

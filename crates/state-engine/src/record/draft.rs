@@ -1,4 +1,4 @@
-//! A private copy of a state, which a plan changes instead of the stored state, by the same rules.
+//! A private copy of a state. A plan changes the copy by the same rules by which a run changes the stored state.
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
@@ -10,7 +10,7 @@ use state_core::{
 use state_manager::{Environment, Intent};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A copy of a state with an open update.
+/// A copy of a state in which an update is open.
 pub(crate) struct Draft {
     state: Mutex<Arc<State>>,
     entropy: Arc<dyn Entropy>,
@@ -111,6 +111,7 @@ mod tests {
         }
     }
 
+    /// Uid in the entry of the first pending operation.
     fn begun(state: &State) -> Option<Uid> {
         let operation = state.pending().next().unwrap();
         operation.entry.as_ref().unwrap().uid

@@ -1,4 +1,5 @@
-//! Dependencies of an entry that an update has not recorded yet.
+//! Finds the dependencies of an entry that the open update hasn't recorded yet. The update records them unchanged
+//! before the entry, because a snapshot lists each entry after all entries that it depends on.
 
 use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry, State};
 use std::collections::BTreeSet;
@@ -25,14 +26,16 @@ pub(crate) fn unrecorded_dependencies(
     in_order.cloned().collect()
 }
 
-/// Finds the unrecorded entries that an entry refers to.
+/// Finds the unrecorded entries that an entry refers to. A referenced address may have several generations: the current
+/// entry, and entries of replaced objects that aren't deleted yet.
 struct References<'a> {
     state: &'a State,
     is_recorded: &'a dyn Fn(&Entry) -> bool,
 }
 
 impl References<'_> {
-    /// `generations` selects the generations of a referenced address, restricted to an object id if one is given.
+    /// Returns the unrecorded entries that `entry` refers to directly. `generations` selects the generations of a
+    /// referenced address. If it gets an object id, it selects only generations with this id.
     fn of(
         &self,
         entry: &Entry,
@@ -54,7 +57,7 @@ impl References<'_> {
         needed
     }
 
-    /// Returns the generations of an address, or with an id, those whose object has this id.
+    /// Returns the generations of an address. With an id, only the generations whose object has this id.
     fn generations(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.state.generations(address);
         all.filter(|entry| id.is_none() || entry.id.as_deref() == id)

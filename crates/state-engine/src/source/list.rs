@@ -24,9 +24,9 @@ impl DeclaredResource {
         Self { goal, resolve: None }
     }
 
-    /// A resource whose inputs `resolve` computes when all dependencies ([`Goal::needs`]) are committed: once for the
-    /// plan, from the planned entries, and once for the run, from the recorded ones. `resolve` must not change the
-    /// dependencies of the goal.
+    /// A resource with inputs that `resolve` computes. The source calls `resolve` after all dependencies
+    /// ([`Goal::needs`]) are committed: once for the plan, with the planned entries, and once for the run, with the
+    /// recorded entries. `resolve` must not change the dependencies of the goal.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
@@ -52,8 +52,8 @@ type Outputs = Box<dyn Fn(&Ledger) -> Result<SourceOutputs> + Send + Sync>;
 /// A list of resources in any order. Each resource is registered as soon as its dependencies are committed; of
 /// several ready resources the first in the list is registered first.
 ///
-/// A waiting resource is examined again only when the dependency that it waits for has ended. So the cost of a
-/// run depends on the number of dependencies and not on the square of the list's length.
+/// A waiting resource is examined again only when the dependency that it waits for has ended: it was committed, failed
+/// or skipped. So the cost of a run grows with the number of dependencies and not with the square of the list's length.
 #[derive(Default)]
 pub struct ListSource {
     declared: Vec<DeclaredResource>,
@@ -72,8 +72,8 @@ impl ListSource {
     /// Creates a source from a list of resources.
     ///
     /// # Errors
-    /// `AlreadyRegistered` for an address that occurs twice; `Source` for a dependency that isn't in the list,
-    /// and for a dependency cycle, which is named.
+    /// `AlreadyRegistered` for an address that occurs twice. `Source` for a dependency that isn't in the list, and for
+    /// a dependency cycle, whose resources the error names.
     pub fn new(declared: Vec<DeclaredResource>) -> Result<Self> {
         let mut known: BTreeMap<&Address, &Goal> = BTreeMap::new();
         for DeclaredResource { goal, .. } in &declared {
@@ -218,7 +218,7 @@ mod tests {
         ListSource::new(goals.into_iter().map(DeclaredResource::known).collect()).unwrap()
     }
 
-    /// Names of the resources that are ready now.
+    /// Takes all resources that are ready now from the source, and returns their names.
     async fn ready(source: &mut ListSource, ledger: &mut Ledger) -> Vec<String> {
         let mut names = Vec::new();
         while let Next::Ready(registration) = source.next(ledger).await.unwrap() {

@@ -94,7 +94,7 @@ impl ProviderHarness {
         file_text(self.folder.path(), name)
     }
 
-    /// Names of the entries in the working directory.
+    /// Sorted names of the files and directories in the working directory.
     fn names(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -142,7 +142,8 @@ impl ProviderHarness {
         self.run(Operation::Destroy, self.default_run()).await
     }
 
-    /// A run that is interrupted twice as soon as the condition is true.
+    /// Runs an update and interrupts it twice as soon as `is_so` returns true. The second interrupt ends calls in
+    /// flight.
     async fn leave_when(&self, goals: &[Goal], is_so: impl Fn() -> bool) -> Report {
         let run = self.default_run();
         let interrupt: Interrupt = run.interrupt.clone();

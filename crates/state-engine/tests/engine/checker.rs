@@ -26,7 +26,7 @@ pub(crate) struct DurabilityChecker {
     released: BTreeSet<String>,
     /// The last entry that recorded each object, by the id of the object.
     holders: BTreeMap<String, SharedEntry>,
-    /// The number of durable points so far.
+    /// The number of durable points (acknowledged appends) so far.
     pub(crate) points: usize,
     /// Whether the state is checked at each durable point.
     checks: bool,

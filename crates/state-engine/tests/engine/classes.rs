@@ -1,6 +1,6 @@
 //! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break Pulumi's engine, named by
-//! issue number. Each class has one simple test here: the stored state violates no invariant after any append, and
-//! converges to the program.
+//! issue number. Each class has one simple test here, which asserts that the stored state violates no invariant after
+//! any append, and that it matches the program in the end.
 //!
 //! A *deposed* entry is a replaced generation of a resource, whose object isn't deleted yet. A *tombstone* is the entry
 //! of an object that was deleted first, and whose replacement doesn't exist yet.
@@ -12,7 +12,7 @@ use state_core::mutation::EditChange;
 use state_core::{DeposedKey, Entry, EntryKey, SharedEntry};
 use state_engine::{Operation, Report, Run};
 
-/// A harness with a deployed program.
+/// Creates a harness whose stack contains the resources of the program.
 async fn deployed(program: &[Spec]) -> Harness {
     let harness = Harness::new(1).await;
     let report = harness.run(update(program), harness.default_run()).await;

@@ -1,4 +1,4 @@
-//! Tests of the cost of a run: the number of written bytes and of parallel steps.
+//! Tests of the cost of a run: the bytes that it writes, and the steps that it executes in parallel.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;

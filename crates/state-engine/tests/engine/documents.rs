@@ -1,4 +1,4 @@
-//! Tests of deployed documents: order, secrets, previews, and run-time errors.
+//! Tests that deploy program documents: order, secrets, previews, and errors that occur only during a run.
 
 mod echo;
 mod kinds;
@@ -14,7 +14,7 @@ use state_engine::{ListSource, Operation, Registry, Report, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Parses a document into a source. `given` contains values of settings.
+/// Parses a document into a source. `given` contains the values of settings that the user passes.
 async fn source(
     text: &str,
     given: &[(&str, &str)],
@@ -32,7 +32,7 @@ async fn update(text: &str) -> Operation {
     Operation::Update(Box::new(source(text, &[], None).await.unwrap()))
 }
 
-/// A run with a provider that echoes its inputs.
+/// A run whose registry contains the simulated cloud and, under the kind `echo`, the provider `echo`.
 fn run(harness: &Harness, echo: &Echo) -> Run {
     let mut registry: Registry = harness.cloud.registry();
     registry.register("echo", Arc::new(echo.clone()));

@@ -190,8 +190,7 @@ async fn lost_lock_stops_the_run_before_the_next_call() {
     let harness = Harness::new(7).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     harness.cloud.forget_calls();
-    // A step checks the lock before it configures the provider. Steps don't share the error of a lost lock, so the
-    // checks of both steps must fail.
+    // Each of the two steps checks the lock before it configures the provider, so the test makes both checks fail.
     harness.faults.fail(Call::Check, 0, Fault::BeforeEffect);
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
@@ -201,7 +200,7 @@ async fn lost_lock_stops_the_run_before_the_next_call() {
     assert!(report.pending.is_empty(), "{report:?}");
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
     harness.free().await;
-    // The lock is checked again before each call: the check before `configure` succeeds, the next one fails.
+    // The lock is checked again before each call. Here the check before `configure` succeeds, and the next check fails.
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
         .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())

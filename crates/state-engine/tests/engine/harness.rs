@@ -80,8 +80,8 @@ impl Harness {
         }
     }
 
-    /// Runs `act` once at append number `after`, counted from 0 and from now on. `before` is whether `act` runs before
-    /// or after the effect of the append.
+    /// Runs `act` once, at append number `after`. The next append has the number 0. If `before` is true, `act` runs
+    /// before the effect of the append, and otherwise after it.
     pub(crate) fn at_append(&self, after: usize, before: bool, act: impl FnMut() + Send + 'static) {
         let trap = Trap {
             at: after,
@@ -91,12 +91,13 @@ impl Harness {
         watch(&self.faults, &self.checker, Some(trap));
     }
 
-    /// Removes the callback. The stored state is still checked after every append.
+    /// Removes the callback of `at_append`. The stored state is still checked after every append.
     pub(crate) fn check_only(&self) {
         watch(&self.faults, &self.checker, None);
     }
 
-    /// A run without a time limit: a sleep of the manual clock ends at once, so every call would exceed a limit.
+    /// A run without a time limit. The manual clock ends every sleep at once, so with a limit every call would time
+    /// out.
     pub(crate) fn default_run(&self) -> Run {
         let mut run = Run::new(self.cloud.registry());
         run.options.timeout = None;
@@ -177,13 +178,15 @@ impl Harness {
     }
 }
 
-/// A callback that runs at append number `at`, before or after the effect of the append.
+/// A callback that runs at append number `at`, before or after the effect of that append.
 struct Trap {
     at: usize,
     before: bool,
     act: Box<dyn FnMut() + Send>,
 }
 
+/// Checks the stored state after every append, and runs the callback of `trap` at its append. Replaces an earlier
+/// watch.
 fn watch(faults: &FaultPlan, checker: &Arc<Mutex<DurabilityChecker>>, trap: Option<Trap>) {
     let looks = Arc::clone(checker);
     let trap = Mutex::new((0, trap));

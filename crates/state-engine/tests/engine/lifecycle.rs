@@ -152,7 +152,7 @@ fn check(harness: &Harness, history: &[String]) -> Result<(), String> {
 /// Runs without faults: an update that must match the program, a second update that must change nothing, and a destroy
 /// that must leave nothing.
 async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>) -> Result<(), String> {
-    // Settles pending operations first; entries that reappear may be protected.
+    // The refresh settles pending operations. This may record protected entries, so the protection is removed after it.
     let settled = harness.run(Operation::Refresh, quiet(harness, random)).await;
     history.push(summary(&settled));
     unprotect(harness).await;
@@ -224,7 +224,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// A run without faults, which reads all objects first.
+/// Parameters of a run that reads all objects first, with a random number of parallel steps.
 fn quiet(harness: &Harness, random: &Random) -> Run {
     let mut run = harness.default_run();
     // Objects that were deleted outside of the engine must be detected.
@@ -251,7 +251,7 @@ async fn unprotect(harness: &Harness) {
     session.close().await.unwrap();
 }
 
-/// Checks that the state, the simulated cloud and the program agree.
+/// Checks that the state and the simulated cloud contain exactly the resources of the program, with the same inputs.
 async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), String> {
     let state = harness.state();
     let open = harness.open().await;

@@ -72,7 +72,7 @@ impl Provider for Counting {
     async fn configure(&self, request: ConfigureRequest) -> Result<(), Failure> {
         assert!(
             !request.context.preview,
-            "the run holds the lock, so this isn't a preview"
+            "a plan under a lock must not count as a preview for `configure`"
         );
         self.count("configure", "", &request.context);
         Ok(())
@@ -106,7 +106,7 @@ impl Provider for Counting {
     }
 }
 
-/// A source that counts how often its program is read to the end.
+/// A source that counts how often the engine asks for its outputs: once for each pass over the program.
 struct CountingSource {
     source: ListSource,
     passes: Arc<Mutex<usize>>,

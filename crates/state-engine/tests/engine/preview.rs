@@ -12,12 +12,15 @@ fn changed_steps(report: &Report) -> Vec<String> {
         .collect()
 }
 
+/// A run with one step at a time, so that a preview and the run have the same order of steps.
 fn preview(harness: &Harness) -> Run {
     let mut run = harness.default_run();
     run.options.parallel = 1;
     run
 }
 
+/// Previews an operation and then runs it. Asserts that the preview writes nothing, changes no object, and reports the
+/// same changes as the run.
 async fn assert_preview_predicts_run(harness: &Harness, operation: impl Fn() -> Operation) {
     let appends = harness.faults.calls(Call::Append);
     let before = harness.keys();

@@ -1,4 +1,5 @@
-//! Programs for the simulated cloud, in a form that can be generated and compared.
+//! Test programs for the simulated cloud: lists of [`Spec`]s, which the lifecycle fuzzer generates and compares with
+//! the recorded state.
 
 use crate::cloud::KINDS;
 use state_core::json::ObjectWriter;
@@ -83,7 +84,7 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// A resource of the default kind.
+/// A resource of kind `thing` with default inputs and no dependencies.
 pub(crate) fn spec(name: &str) -> Spec {
     Spec {
         name: name.to_owned(),
@@ -252,6 +253,7 @@ impl Spec {
         (inputs, unknown)
     }
 
+    /// The resource for a [`ListSource`], which computes the inputs from the ids of committed dependencies.
     pub(crate) fn declared(&self) -> DeclaredResource {
         let spec = self.clone();
         DeclaredResource::resolved(self.goal(), move |mut goal, ledger: &Ledger| {

@@ -1,5 +1,5 @@
-//! Tests of two ordering rules: a step begins only after its dependencies are durable, and is reported only
-//! after its result is durable. (Pulumi's issues 1725 and 1726.)
+//! Tests of two ordering rules: a step begins only after its dependencies are durable, and the step is reported only
+//! after its result is durable. Pulumi's issues 1725 and 1726 describe violations of these rules.
 //!
 //! The documentation of `state_engine::Ledger` shows which violations don't compile. These tests cover the error that a
 //! source gets for an early registration, and the state that is durable when a provider is called.
@@ -98,7 +98,7 @@ async fn provider_is_called_only_after_dependencies_are_durable() {
 async fn step_is_reported_only_after_its_result_is_durable() {
     for call in 1..4 {
         let harness = Harness::new(3).await;
-        // The append of the intent of `a`, of the result of `a`, or the append after them fails.
+        // The append that fails contains the intent of `a` (1), the result of `a` (2), or the records after these (3).
         harness.faults.fail(Call::Append, call, Fault::BeforeEffect);
         let messages = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&messages);

@@ -48,7 +48,8 @@ async fn unknown_outcome_stays_pending_until_a_decision() {
     assert_eq!(harness.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 
-/// The operations that stay pending after the user decided that the object exists with this id.
+/// Runs a refresh with the user's decision that the object of every pending operation exists with this id. Returns the
+/// operations that stay pending.
 async fn pending_after_decision(harness: &Harness, id: &str) -> Vec<Op> {
     let mut run = harness.default_run();
     run.decisions.otherwise = Decision::Exists { id: id.to_owned() };
@@ -102,8 +103,8 @@ async fn decision_with_wrong_id_keeps_the_operation_pending() {
     }
 }
 
-/// Leaves creates with unknown outcomes pending. From then on, every provider call fails. Returns a counter of the
-/// reads.
+/// Runs creates with unknown outcomes, which stay pending, and then makes every provider call fail. Returns a counter
+/// of the reads from then on.
 async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUsize> {
     harness.cloud.set_modes(|what, _| {
         let is_create = what == "create";

@@ -111,8 +111,8 @@ async fn import_updates_the_object_and_refuses_a_missing_id() {
     assert_eq!(reasons, &["there is no object of kind `thing` with the id i-99"]);
 }
 
-/// The second run replaces `e`, and re-records `d` because the target `a` depends on `d`. `d` isn't a target, so it
-/// still depends on the old generation of `e`.
+/// The second run replaces `e`, and records `d` again because the target `a` depends on `d`. `d` isn't a target, so it
+/// still depends on the old generation of `e`: the deposed entry of the replaced object.
 #[tokio::test]
 async fn untargeted_entry_is_listed_after_generations_it_needs() {
     let harness = Harness::new(8).await;
@@ -199,8 +199,8 @@ async fn unrecordable_replacement_deletes_nothing() {
     );
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
 
-    // `y` isn't a target. It is re-recorded because `x` depends on it, and keeps its recorded dependency on `f`, which
-    // the new program removes.
+    // `y` isn't a target. The run records `y` again because `x` depends on `y`. `y` keeps its recorded dependency on
+    // `f`, although the new program has no such dependency.
     let harness = Harness::new(11).await;
     dependent.name = "y".to_owned();
     let first = [spec("f"), dependent, spec("x")];

@@ -1,4 +1,5 @@
-//! Property tests: the JSON reader and the YAML reader build the same tree, and no input makes a reader panic.
+//! Property tests of the two readers of program documents: the JSON reader and the YAML reader build the same tree from
+//! JSON, and no input makes a reader panic.
 
 use super::parse;
 use crate::program::node::{Node, Place, Value};
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 use state_core::json::{Json, write_string};
 use state_core::testkit::run::scaled;
 
-/// A document that uses every feature. Tests edit it at random.
+/// A document that uses every feature. A property test edits it at random.
 const SAMPLE: &str = r#"
 # A comment.
 name: sample
@@ -117,7 +118,7 @@ fn any_json() -> impl Strategy<Value = String> {
     })
 }
 
-/// Runs all stages of a program that need no engine.
+/// Runs the stages of a program that need no engine: parsing, configuration and the conversion to a source.
 fn digest(bytes: &[u8]) {
     let Ok(program) = Program::parse("p", bytes) else {
         return;
@@ -196,10 +197,10 @@ fn unmodified_sample_is_valid() {
 fn json_escapes_are_decoded() {
     let text = r#"{"a": "\ud83d\ude00\/", "b": 1}"#;
     let Value::Map(members) = document::json(text).unwrap().value else {
-        panic!("a mapping");
+        panic!("the document must be a mapping");
     };
     let Value::Text(text) = &members[0].value.value else {
-        panic!("a text");
+        panic!("the value of `a` must be a string");
     };
     assert_eq!(text.text, "😀/");
 }

@@ -1,4 +1,5 @@
-//! Tests of settings: given, missing and sealed values.
+//! Tests of the settings of a program, with values that the user passed, default values, sealed values and missing
+//! values.
 
 use super::{messages, parse};
 use crate::program::{Configured, ProgramError, SettingType};
@@ -8,7 +9,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// The output of a future that never waits.
+/// Polls a future once and returns its output. Panics if the future waits.
 pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -17,7 +18,7 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A crypter that reverses the text and binds it to its context.
+/// A crypter that reverses the text and prefixes it with the context. Only the same context decrypts the text.
 #[derive(Debug)]
 struct Backwards;
 
@@ -46,7 +47,7 @@ fn configured(
     now(parse(text).unwrap().configure(given.collect(), crypter))
 }
 
-/// Names and JSON of all settings; secrets have a star at the end.
+/// The JSON value of each setting by name. The values of secret settings end with a star.
 fn values(configured: &Configured) -> BTreeMap<String, String> {
     let values = configured.settings.iter().map(|(name, value)| {
         let star = if value.secret { "*" } else { "" };

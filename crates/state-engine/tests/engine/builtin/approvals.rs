@@ -4,7 +4,7 @@ use super::{ProviderHarness, goal, refusals, shell, update};
 use state_engine::settle::{Decision, Decisions};
 use state_engine::{Basis, CommandApprovals, Goal, Operation, Report, Run};
 
-/// A resource whose commands each leave a line in `log`.
+/// A resource whose commands each append a line to the file `log`.
 fn job() -> Goal {
     shell(&[
         ("create", "echo create >> log"),
@@ -16,7 +16,7 @@ fn job() -> Goal {
 }
 
 impl ProviderHarness {
-    /// A run on a client that has never run the program.
+    /// A run on a client that has never run the program, and so has no approvals.
     fn strange_run(&self) -> Run {
         let mut run = self.default_run();
         run.approvals = CommandApprovals::default();
@@ -46,7 +46,10 @@ async fn refresh_runs_no_command_that_only_the_state_names() {
     let harness = ProviderHarness::with_recorded_job().await;
     let report = harness.run(Operation::Refresh, harness.strange_run()).await;
     harness.assert_nothing_ran(&report);
-    assert!(report.revision.is_none(), "the run ended before it began");
+    assert!(
+        report.revision.is_none(),
+        "the run must end before it begins an update"
+    );
 }
 
 #[tokio::test]
@@ -56,7 +59,10 @@ async fn destroy_runs_no_command_that_only_the_state_names() {
     let approvals = run.approvals.clone();
     let report = harness.run(Operation::Destroy, run).await;
     assert_eq!(harness.text("log"), "");
-    assert!(report.revision.is_none(), "the run ended before it began");
+    assert!(
+        report.revision.is_none(),
+        "the run must end before it begins an update"
+    );
     let mut refused: Vec<_> = approvals.refused().iter().map(|it| it.command.name).collect();
     refused.sort_unstable();
     assert_eq!(refused, ["delete", "read"]);
@@ -64,7 +70,7 @@ async fn destroy_runs_no_command_that_only_the_state_names() {
 }
 
 #[tokio::test]
-async fn update_deletes_with_no_unapproved_command() {
+async fn update_runs_no_unapproved_delete_command() {
     let harness = ProviderHarness::with_recorded_job().await;
     let report = harness.run(update(&[]), harness.strange_run()).await;
     assert_eq!(harness.text("log"), "");
@@ -104,7 +110,7 @@ async fn approval_covers_the_same_command_of_another_resource() {
 }
 
 impl ProviderHarness {
-    /// The digest of a recorded command.
+    /// The digest by which the recorded command `name` of a resource is approved.
     async fn approvals_of(&self, address: &str, name: &str) -> state_engine::state_core::Digest {
         let basis = Basis::tip(&self.stack).await.unwrap();
         let found = self.engine.unapproved_commands(basis, &self.strange_run()).await;
@@ -165,7 +171,7 @@ async fn approval_is_not_valid_for_a_changed_command() {
 }
 
 impl ProviderHarness {
-    /// Records a resource without running its commands.
+    /// Records a resource with any id, without running its commands.
     async fn record(&self, goal: Goal) {
         self.record_with_id(goal, "forged").await;
     }
@@ -193,7 +199,7 @@ impl ProviderHarness {
 }
 
 #[tokio::test]
-async fn program_at_hand_declares_its_commands() {
+async fn command_that_the_program_declares_needs_no_approval() {
     let harness = ProviderHarness::with_recorded_job().await;
     let mut run = harness.strange_run();
     run.options.refresh = true;
@@ -262,7 +268,8 @@ async fn preview_lists_commands_that_need_approval() {
 }
 
 impl ProviderHarness {
-    /// A harness whose state names a file of the user under `id` or, without an id, in its inputs.
+    /// A harness with a file `identity` of the user, and a forged entry that claims this file: the entry's id is the
+    /// path of `identity`, and its inputs contain the path `named`.
     async fn with_recorded_file(kind: &str, named: &str) -> Self {
         let harness = Self::new().await;
         harness.put("identity", "AGE-SECRET-KEY");
@@ -275,7 +282,7 @@ impl ProviderHarness {
 
 #[tokio::test]
 async fn file_that_only_the_state_names_is_not_read_or_deleted() {
-    // The inputs name the file itself, or another one than the id.
+    // The path in the inputs equals the id, or differs from the id.
     for named in ["identity", "other"] {
         let harness = ProviderHarness::with_recorded_file("file", named).await;
         let recorded = harness.entry("f").await;

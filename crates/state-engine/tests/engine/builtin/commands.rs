@@ -1,4 +1,6 @@
-//! Tests of the command provider: environment, output, and failures.
+//! Tests of the command provider: environment, output, and failures. Exit code 66 of a `read` or `delete` means that
+//! the object is missing. Exit code 75 means in a `create` that nothing was done, and in a `read` that the outcome is
+//! unknown.
 
 use super::{ProviderHarness, goal, ops, refusals, shell, update};
 use state_engine::StepOp;

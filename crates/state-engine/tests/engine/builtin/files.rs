@@ -1,4 +1,4 @@
-//! Tests of the file provider: atomic writes, drift, and foreign files.
+//! Tests of the file provider: atomic writes, drift, and files that the stack doesn't manage.
 
 use super::{ProviderHarness, after, goal, names, ops, refusals, update};
 use state_core::Properties;

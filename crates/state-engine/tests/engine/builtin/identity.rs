@@ -1,4 +1,4 @@
-//! Tests that no two resources share a file: a run and a preview report the conflict before a create.
+//! Tests that no two resources share a file. A run and a preview report the conflict before the second create.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::Goal;

@@ -1,4 +1,5 @@
-//! Tests of random values: drawn once, reused by later runs, and marked as secret.
+//! Tests of the providers of random values: a value is drawn once, reused by later runs, and marked as secret if it is
+//! a password.
 
 use super::{ProviderHarness, goal, ops, refusals};
 use state_engine::{Goal, StepOp};

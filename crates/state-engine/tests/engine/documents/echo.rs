@@ -9,10 +9,12 @@ use state_engine::provider::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A provider that records the last inputs by address, and the order of creates.
+/// A provider that remembers the inputs that it received, and the order of creates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Echo {
+    /// The inputs of the last create or update, by address.
     asked: Arc<Mutex<BTreeMap<String, Properties>>>,
+    /// The addresses of all creates, in call order.
     made: Arc<Mutex<Vec<String>>>,
 }
 

@@ -1,9 +1,10 @@
-//! Tests of documents that are checked against kind descriptions before a run.
+//! Tests of the check that compares a document with the descriptions of the built-in kinds before a run.
 
 use crate::harness::environment;
 use state_engine::builtin;
 use state_engine::program::Program;
 
+/// Checks a document and returns one line for each problem.
 fn problems(document: &str) -> Vec<String> {
     let registry = builtin::registry(&environment(1), "/srv".as_ref());
     let program = Program::parse("p.yaml", document.as_bytes()).unwrap();

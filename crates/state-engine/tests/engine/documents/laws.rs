@@ -1,4 +1,5 @@
-//! Property tests of documents.
+//! Property tests of program documents: dependencies determine the order of creates, and the YAML and JSON forms of a
+//! program record the same entries.
 
 use super::echo::Echo;
 use super::{run, source};
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 /// 3 `replace_with`, 4 `parent`.
 const WAYS: usize = 5;
 
-/// Resources: the name, and the dependencies by index and by form.
+/// Generated resources: the name and the dependencies of each. A dependency is the index of an earlier resource and a
+/// form (see [`WAYS`]).
 type Drawn = Vec<(String, Vec<(usize, usize)>)>;
 
 /// Generates resources that depend on earlier ones.
@@ -125,8 +127,8 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(48), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each resource is created after its dependencies, in any order of the document. The JSON form records the same
-    /// entries as the YAML form.
+    /// Each resource is created after its dependencies, in whatever order the document lists the resources. The JSON
+    /// form records the same entries as the YAML form.
     #[test]
     fn resources_follow_dependencies_in_yaml_and_json(
         (drawn, order) in any_program().prop_flat_map(|drawn| {

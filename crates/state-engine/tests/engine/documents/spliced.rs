@@ -67,6 +67,7 @@ impl SecretHarness {
         format!("{}{}", self.messages.lock().unwrap(), stored.join("\n"))
     }
 
+    /// Asserts that no message contains one of the secrets or a recognizable part of one.
     async fn assert_silent(&self) {
         let all = self.all().await;
         for secret in [TOKEN, "anary", "canary line", PIN] {

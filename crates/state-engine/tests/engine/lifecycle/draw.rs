@@ -200,7 +200,8 @@ impl Plan {
             return;
         }
         for (id, thing) in harness.cloud.things() {
-            // A foreign object isn't recreated, so a program that reads it would never converge.
+            // A deleted foreign object isn't recreated, so every later run of a program that reads the object would
+            // fail.
             if thing.foreign {
                 continue;
             }
@@ -275,6 +276,7 @@ fn adopt(random: &Random, harness: &Harness, specs: &mut [Spec]) {
     }
 }
 
+/// Returns the inputs with another value of `size`.
 pub(super) fn resized(inputs: &Properties, size: u64) -> Properties {
     let mut text = String::new();
     let mut object = state_core::json::ObjectWriter::new(&mut text);

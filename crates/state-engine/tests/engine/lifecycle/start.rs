@@ -8,8 +8,9 @@ use state_core::mutation::EditChange;
 use state_core::{Address, Dependency, DeposedKey, Entry, SharedEntry, Uid};
 use std::collections::BTreeMap;
 
-/// Populates the stack with random entries in topological order. Some are deposed, tombstones, tainted or protected,
-/// and some describe missing objects.
+/// Populates the stack with random entries, each after its dependencies. Some entries are deposed (the object was
+/// replaced and isn't deleted yet), tombstones (the object was deleted and its replacement isn't created yet), tainted
+/// or protected. Some describe missing objects.
 pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut Vec<String>) {
     let mut names = ["a", "b", "c", "d", "e", "f"];
     random.shuffle(&mut names);
@@ -61,6 +62,7 @@ pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut V
     }
 }
 
+/// Adds a line for each new entry to the history that is printed if the lifecycle fails.
 fn describe(changes: &[EditChange], history: &mut Vec<String>) {
     for change in changes {
         if let EditChange::Append(entry) = change {
@@ -85,6 +87,8 @@ fn describe(changes: &[EditChange], history: &mut Vec<String>) {
     }
 }
 
+/// Creates the object of a resource in the simulated cloud, and returns the entry that describes the object. `ids`
+/// contains the ids of the objects that the resource may refer to.
 fn entry(harness: &Harness, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
     let address: Address = spec.name.parse().unwrap();
     let (inputs, _) = spec.inputs(|name| ids.get(name).cloned());
