@@ -103,6 +103,8 @@ fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>
     text.push_str("      ]\n    }");
 }
 
+/// Writes an instance of the resource at index `place` in [`RESOURCES`]. An instance that `is_alone` in its resource
+/// has no index key, and depends on the resources with the same number.
 fn instance(text: &mut String, module: usize, place: usize, index: usize, is_alone: bool) {
     let id = format!("{:08x}", module * 1_000 + place * 100 + index);
     let key = match is_alone {

@@ -1,4 +1,4 @@
-//! Measures the cost of mutations: writes, bytes, syncs and allocations.
+//! The worker `cost`: measures the cost of mutations in writes, bytes, syncs and allocations.
 
 use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
@@ -42,8 +42,8 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
         .await?;
-    // From here on, draw the same random bits for every size. Ids are keys of sorted maps, so only equal ids lead to
-    // equal allocations.
+    // From here on, draw the same random bits for every number of entries. Ids are keys of sorted maps, so only equal
+    // ids lead to equal allocations.
     entropy.reseed(8);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
