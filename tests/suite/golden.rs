@@ -1,5 +1,5 @@
-//! A store that an earlier version wrote can still be opened if it has the current format: `tests/golden/` has such a
-//! store. A store of an earlier format is refused, with an error that names the format's number.
+//! Opens the stores in `tests/golden/`, which earlier versions of the crates wrote. A store of the current format must
+//! stay readable and writable. A store of an earlier format must be refused with an error that names its format number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 

@@ -127,8 +127,8 @@ fn made(name: &str) -> Entry {
     entry
 }
 
-/// Locks each stack once or twice, which must settle the move. Returns whether the moved entries are in the
-/// destination.
+/// Locks each stack once or twice. These locks must complete or undo the move. Returns whether the moved entries are in
+/// the destination.
 async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     let stacks = open(dir).expect(replay);
     let source = stack(&stacks, SOURCE).await;
@@ -136,7 +136,7 @@ async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     if source_first {
         lock(&source, replay).await;
     }
-    // Locking the destination alone must settle the moves into it.
+    // Locking the destination alone must complete or undo the moves into it.
     lock(&destination, replay).await;
     let moved = contains(&source, &destination, replay).await;
     lock(&source, replay).await;

@@ -92,7 +92,8 @@ struct Meter {
     session: Session,
     update: Update,
     stack: Stack,
-    /// The states before each mutation. Keeping them alive forces the mutations to copy shared nodes of the state.
+    /// The states before each mutation. While readers keep these states, a mutation must copy the nodes of the
+    /// persistent maps that it changes, so the measurement includes these copies.
     readers: Vec<Arc<state_core::State>>,
 }
 
@@ -151,6 +152,7 @@ fn address(number: u64) -> Result<Address> {
     Ok(Address::new(format!("r{number:06}"))?)
 }
 
+/// Returns outputs that contain a number with a fixed count of digits, so that all entries have the same size.
 fn small(number: u64) -> Option<Properties> {
     Json::parse(&format!("{{\"number\":\"{number:06}\"}}"))
         .ok()
