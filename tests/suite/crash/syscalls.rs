@@ -99,8 +99,8 @@ pub(super) fn calls() -> Option<Vec<&'static str>> {
     Some(CALLS.into_iter().filter(known).collect())
 }
 
-/// Creates a store with the first part of the workload of the worker `script`. Returns the store's folder and the output
-/// of the worker.
+/// Creates a store with the first part of the workload of the worker `script`. Returns the store's folder and the
+/// output of the worker.
 fn prepare() -> (TempDir, Vec<Line>) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(WORKER);

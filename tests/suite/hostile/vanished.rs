@@ -1,4 +1,5 @@
-//! Key files that are deleted, garbled or wrapped to others: a client that opened the stack before refuses it.
+//! Key files that an attacker deletes, garbles, or replaces by files for other recipients: a client that opened the
+//! stack's key before refuses the stack and keeps its pin (what it remembers of the stack).
 
 use super::{Command, Kind, Scenario};
 use crate::store::block_on;
@@ -14,7 +15,7 @@ fn is_key(object: &str) -> bool {
     object.contains("keys/") && object.ends_with(".age")
 }
 
-/// A key file that is wrapped to a foreign recipient.
+/// Returns a key file with another data key, encrypted for a recipient whose identity the client doesn't have.
 fn foreign(scenario: &Scenario) -> Vec<u8> {
     let identity = generate_identity();
     let identities = Identities::parse("identity", identity.file()).expect("a good identity");

@@ -188,8 +188,8 @@ impl Task {
         }
     }
 
-    /// Performs one random mutation. About one in 20 is left pending, and about one in 20 fails. Mutations of the anchor
-    /// always succeed, because all other entries of the task need it.
+    /// Performs one random mutation. About one in 20 is left pending, and about one in 20 fails. The create of the
+    /// anchor always succeeds, because all other entries of the task depend on the anchor.
     async fn random_step(&mut self) -> Result<()> {
         let tag = format!("{}-{:016x}", self.number, self.dice.number());
         let (op, address) = self.choose(&tag)?;
