@@ -17,9 +17,9 @@ pub(crate) enum Action {
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records an entry as unchanged. If the entry doesn't exist, and in some other cases, records the changed entry
-    /// instead, which the state may refuse. The other cases are random in the laws of the core; in the laws of the
-    /// manager, they are the changes with size 0.
+    /// Records an entry as unchanged. If the entry doesn't exist, records the changed entry instead, which the state may
+    /// refuse. The laws of the core do the same for half of the existing entries, at random; the laws of the manager do
+    /// it if the change has size 0.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),
@@ -159,7 +159,9 @@ pub(crate) enum To {
     Recorded(Index),
     /// Any entry, chosen by number.
     Any(Index),
+    /// The address with the name of this number, which may have no entry.
     Name(u8),
+    /// The group with this number, which may have no members.
     Group(u8),
 }
 
@@ -167,7 +169,7 @@ pub(crate) enum To {
 #[derive(Clone, Debug)]
 pub(crate) enum Hand {
     Remove(Target),
-    /// Replaces an entry in place, under the name of this number if there is one.
+    /// Replaces an entry in place. With a number, the entry gets the name of this number.
     Put(Target, Change, Option<u8>),
     /// Appends an entry with the name of this number.
     Append(u8, Change),

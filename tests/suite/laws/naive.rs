@@ -92,6 +92,7 @@ impl Naive {
         }
     }
 
+    /// Applies any record except the end of an operation, and checks the whole state.
     fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::UpdateStart(update) => {
@@ -122,6 +123,7 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
+    /// Applies a record that is valid only while an update is open.
     fn change_within_update(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::Begin(begin) => self.begin(begin)?,
@@ -199,6 +201,7 @@ impl Naive {
             begun: at.clone(),
             result: None,
         };
+        // A begin is refused if the success of its operation would violate a rule.
         let mut done = self.clone();
         done.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], None)?;
         self.pending.push(operation);
@@ -242,7 +245,7 @@ impl Naive {
                 let old_place = self
                     .place(&operation.target)
                     .filter(|_| operation.deposes.is_none());
-                // An entry with reasons resolves the operation as done in part.
+                // An entry with `init_errors`, the reasons why it is incomplete, resolves the operation as partly done.
                 let reasons = entry.as_ref().map_or(&[][..], |entry| &entry.init_errors);
                 let outcome = match reasons {
                     [] => Outcome::Succeeded,
@@ -256,8 +259,9 @@ impl Naive {
 
     /// Applies the columns `success` and `partial` of the table to the result of an operation.
     ///
-    /// `by_hand` is `None` for an end, whose entry is appended to `new`. For a resolution, it is the place of the old
-    /// entry, which the result replaces; without such a place, the result is appended to `base`.
+    /// `by_hand` is `None` for an end: the resulting entry is appended to `new`. For a resolution, `by_hand` contains
+    /// the place of the old entry, which the result replaces. If the old entry has no place, `by_hand` is `Some(None)`,
+    /// and the result is appended to `base`.
     fn take_effect(
         &mut self,
         operation: &PendingOperation,
@@ -315,8 +319,9 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
-    /// Removes the tombstone `old`, or deposes the live entry `old` in place under the key `deposes`. Returns a
-    /// violation if `old` is a live entry and there is no such key.
+    /// Makes room for a new entry under the key of `old`. Removes `old` if it is a tombstone (an entry that is pending
+    /// replacement). Otherwise deposes `old` in place under the key `deposes`, and returns a violation if `deposes` is
+    /// `None`.
     fn make_way(&mut self, old: &SharedEntry, deposes: Option<&DeposedKey>) -> Change {
         if old.pending_replacement {
             self.remove(&old.key());
@@ -365,7 +370,7 @@ impl Naive {
         old
     }
 
-    /// Replaces an entry in place; does nothing if there is none with this key.
+    /// Replaces an entry in place; does nothing if no entry has this key.
     fn set(&mut self, key: &EntryKey, entry: Entry) {
         match self.place(key) {
             Some(Place::New(place)) => self.new[place] = entry.into(),
