@@ -17,9 +17,9 @@ pub(crate) enum Action {
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records an entry as unchanged. If the entry doesn't exist, records the changed entry instead, which the state may
-    /// refuse. The laws of the core do the same for half of the existing entries, at random; the laws of the manager do
-    /// it if the change has size 0.
+    /// Records an entry as unchanged. If the entry doesn't exist, records the changed entry instead, which the state
+    /// may refuse. The laws of the core do the same for half of the existing entries, at random; the laws of the
+    /// manager do it if the change has size 0.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),

@@ -64,8 +64,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Makes an intention concrete. A misfit intention has an entry if its operation must not have one, and has no entry
-    /// otherwise. The entry has the key of name 1.
+    /// Makes an intention concrete. A misfit intention has an entry if its operation must not have one, and has no
+    /// entry otherwise. The entry has the key of name 1.
     pub(crate) fn intention(&self, intention: &Intention) -> ResolvedIntention {
         let Intention {
             op,
