@@ -134,7 +134,8 @@ fn written(snapshot: &Snapshot, format: &dyn StateFormat) -> Option<Vec<u8>> {
     Formats::standard().export(&stored, format).ok()
 }
 
-/// Decodes snapshots of the store's own format, and checks their stored and pretty forms.
+/// Decodes snapshots of the store's own format. Checks that the stored form and the indented form for people decode to
+/// the same snapshot.
 pub(crate) fn snapshot(bytes: &[u8]) {
     let Ok(read) = codec::decode_broken("snapshot", bytes) else {
         return;

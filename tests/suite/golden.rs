@@ -101,7 +101,7 @@ async fn store_of_format_1_is_refused_with_its_number() {
 }
 
 /// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
-/// the golden store by this store. That is necessary only for a new format.
+/// the golden store by this store. Replace the golden store only when the format changes.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -133,8 +133,8 @@ impl Scenario {
         if self.policy == SealingPolicy::Plaintext {
             return stacks;
         }
-        let identities = Identities::parse("identity", self.identity.file()).expect("a good identity");
-        let recipients = self.identity.recipient().parse().expect("a good recipient");
+        let identities = Identities::parse("identity", self.identity.file()).expect("a valid identity");
+        let recipients = self.identity.recipient().parse().expect("a valid recipient");
         stacks.with_keys(Arc::new(AgeKeys::new(
             identities,
             recipients,
@@ -152,7 +152,8 @@ impl Scenario {
         self.run_as(command, plan, None).await
     }
 
-    /// Like [`Scenario::run`], for a client that remembers what it knows of each stack if `memory` is given.
+    /// Like [`Scenario::run`]. With a `memory`, the client remembers each stack that it opens, and compares the stack
+    /// with its memory when it opens the stack again.
     async fn run_as(
         &self,
         command: Command,
@@ -258,7 +259,7 @@ enum Command {
     Import,
     /// Replaces the data key, which swaps the head.
     Rekey,
-    /// Wraps the data key to one more recipient.
+    /// Encrypts the data key for one more recipient.
     AddRecipient,
     /// Adds a recipient of the outputs.
     AddOutputRecipient,
@@ -353,7 +354,7 @@ fn forge<T: Enveloped + 'static>(
 }
 
 fn name() -> StackName {
-    workload::STACK.parse().expect("a good name")
+    workload::STACK.parse().expect("a valid name")
 }
 
 async fn add(session: &state_manager::Session, tag: &str) -> Result<()> {

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// The resources that don't move: the first is in the source, the second in the destination.
 const OWN: [&str; 2] = ["t1.own", "t2.own"];
 
-/// Maximum number of kills per system call. A move makes fewer calls.
+/// Maximum number of kills per system call. A move uses each system call less often than that.
 const KILLS: usize = 60;
 
 #[test]

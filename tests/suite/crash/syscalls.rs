@@ -1,6 +1,6 @@
-//! Promise P1 of `docs/architecture.md`: kills a worker immediately before any system call that writes, with `strace`.
-//! Unlike random kills, these kills cover the short windows between a write, its sync, a rename and the sync of the
-//! folder.
+//! Promise P1 of `docs/architecture.md`: acknowledged mutations survive if `strace` kills a worker immediately before
+//! any system call that writes. Unlike random kills, these kills cover the short windows between a write, its sync, a
+//! rename and the sync of the folder.
 //!
 //! `strace` counts calls per thread, and kills the worker when the first thread reaches call number N. Calls that other
 //! threads would make later are never reached. On an existing store, the tests therefore count the calls on each file

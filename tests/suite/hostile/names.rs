@@ -53,7 +53,7 @@ const ATTACKS: [Attack; 4] = [
             forge::<NamePointer>("moved", |pointer| {
                 pointer.target = NameTarget::MovedTo {
                     lineage: pointer.subject(),
-                    name: "tests/elsewhere".parse().expect("a good name"),
+                    name: "tests/elsewhere".parse().expect("a valid name"),
                 };
             })
         },
@@ -67,7 +67,7 @@ const ATTACKS: [Attack; 4] = [
     },
 ];
 
-/// The memory of a client that read the intact stack.
+/// Returns the memory of a client that read the intact stack.
 async fn memory(scenario: &Scenario) -> Arc<MemoryKnownStacks> {
     let memory: Arc<MemoryKnownStacks> = Arc::default();
     let honest = scenario
@@ -129,7 +129,7 @@ fn known_stack_is_never_hidden_by_forged_names() {
 }
 
 #[test]
-fn plain_stack_keeps_its_name_while_its_head_claims_it() {
+fn known_plain_stack_is_never_hidden_by_a_forged_pointer() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
             let scenario = Scenario::build(kind, SealingPolicy::Plaintext).await.unwrap();

@@ -61,7 +61,11 @@ fn edit(forged: &Forged) -> Action {
 /// Asserts that a reader with the key isn't deceived by the store that a command left: the reader refuses the stack, or
 /// sees none of the [`FORGERIES`].
 async fn require_unsigned(scenario: &Scenario, outcome: &Outcome, context: &str) {
-    let backend = outcome.disk.under(&Attacker::default()).await.expect("it opens");
+    let backend = outcome
+        .disk
+        .under(&Attacker::default())
+        .await
+        .expect("the store opens");
     let stacks = scenario.stacks(backend);
     let Ok(Some(stack)) = stacks.get(&super::name()).await else {
         // A rename was interrupted, or the head is refused.
@@ -126,7 +130,7 @@ async fn no_head_is_signed_by(kind: Kind) {
     let mut counts = BTreeMap::new();
     let scenario = Scenario::build(kind, SealingPolicy::All)
         .await
-        .expect("it builds");
+        .expect("the scenario is built");
     for command in Command::SIGNING {
         attack(&scenario, command, &mut counts).await;
     }

@@ -18,12 +18,15 @@ fn is_key(object: &str) -> bool {
 /// Returns a key file with another data key, encrypted for a recipient whose identity the client doesn't have.
 fn foreign(scenario: &Scenario) -> Vec<u8> {
     let identity = generate_identity();
-    let identities = Identities::parse("identity", identity.file()).expect("a good identity");
-    let recipients = identity.recipient().parse().expect("a good recipient");
+    let identities = Identities::parse("identity", identity.file()).expect("a valid identity");
+    let recipients = identity.recipient().parse().expect("a valid recipient");
     let keys = AgeKeys::new(identities, recipients, crate::store::environment().entropy);
     let lineage = state_core::Lineage::from_bits([scenario.kind as u8; 16]);
     let key = keys.generate(lineage).expect("a key");
-    keys.wrap(key.id(), None).expect("it wraps").files.remove(0)
+    keys.wrap(key.id(), None)
+        .expect("the key is wrapped")
+        .files
+        .remove(0)
 }
 
 #[test]

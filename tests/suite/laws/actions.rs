@@ -1,7 +1,8 @@
 //! The valid and invalid actions of a caller on a stack.
 //!
 //! An action doesn't depend on the state: it selects its targets by number, and [`resolver`](super::resolver) maps the
-//! numbers to existing entries when the action runs. Shrinking can therefore remove any action from a history.
+//! numbers to existing entries when the action runs. Proptest can therefore remove any action from a failing history to
+//! find a shorter one that fails too.
 
 use proptest::sample::Index;
 use state_core::{Op, Outcome, UpdateResult};
@@ -13,7 +14,7 @@ pub(crate) enum Action {
     Start,
     /// Begins a step and leaves it pending.
     Begin(Intention),
-    /// Ends the pending step with this index with a result.
+    /// Ends the pending step that the index selects, with a result.
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
@@ -31,7 +32,7 @@ pub(crate) enum Action {
     Outputs(Target, u8),
     /// Records an edit of the state.
     Edit(Vec<Hand>),
-    /// Resolves the pending step with this index: as done with a result, or as not done (`None`).
+    /// Resolves the pending step that the index selects: as done with a result, or as not done (`None`).
     Resolve(Index, Option<Report>),
     /// Records the plugin with this number in the manifest.
     Plugin(u8),

@@ -73,7 +73,7 @@ impl Driver {
         &self.session
     }
 
-    /// Performs an action if possible, and checks all laws afterwards.
+    /// Performs an action if possible. Afterwards compares the store with the session ([`Reader::inspect`]).
     pub(crate) async fn act(&mut self, action: &Action) -> Checked {
         let needs_no_update = matches!(
             action,
@@ -318,7 +318,7 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
-/// Returns the failure of a case because of an error.
+/// Converts an error into the failure of a case.
 pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     let error = error.into();
     TestCaseError::fail(format!("{error}: {error:?}"))

@@ -34,14 +34,15 @@ pub(crate) enum Verdict {
 /// The content of a stack as plain lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naive {
-    /// The entries at the start of the last update, or those of the snapshot of a later reset.
+    /// The entries at the start of the last update. A later `ResetBase` record replaces them by those of its snapshot.
     base: Vec<SharedEntry>,
     /// The indices in `base` of the entries that the update recorded or removed.
     done: BTreeSet<usize>,
     /// The entries that the update recorded, in the order of the records.
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
-    /// The first record that marked the state as unreliable, unless the mark was cleared.
+    /// The first record that marked the state as unreliable; `None` if no record did, or if a later record cleared the
+    /// mark.
     invalidation: Option<Invalidation>,
     /// The ids of ended, resolved and directly recorded mutations, which no begin may use again.
     ended: BTreeSet<MutationId>,
@@ -257,7 +258,8 @@ impl Naive {
         }
     }
 
-    /// Applies the columns `success` and `partial` of the table to the result of an operation.
+    /// Applies the result of an operation, as the columns `success` and `partial` of the table in
+    /// [`state_core::mutation`] define.
     ///
     /// `by_hand` is `None` for an end: the resulting entry is appended to `new`. For a resolution, `by_hand` contains
     /// the place of the old entry, which the result replaces. If the old entry has no place, `by_hand` is `Some(None)`,

@@ -36,8 +36,8 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Returns the key of the entry that a target selects. If no entry matches, returns the live key of name 0, which
-    /// may not exist.
+    /// Returns the key of the entry that a target selects. If no entry matches, returns the key of the live entry with
+    /// name 0, which may not exist.
     pub(crate) fn target(&self, target: &Target) -> EntryKey {
         let entries: Vec<&SharedEntry> = self.state.entries().collect();
         let fallback = || EntryKey::live(address(0));

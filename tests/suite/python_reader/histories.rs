@@ -63,7 +63,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Drops all revisions except the last two from the history, and deletes their objects.
+/// Drops all revisions except the last two from the history, and deletes the objects that no other revision needs.
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;

@@ -10,12 +10,12 @@ use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Number of entries at which a task deletes an entry instead of creating another. Its anchor and entries with a
-/// pending operation aren't counted.
+/// Number of entries at which a task deletes an entry instead of creating another. The task's [`anchor`] and entries
+/// with a pending operation aren't counted.
 const ENTRIES: usize = 12;
 
-/// Maximum number of operations of earlier processes, except those on anchors, that a new session leaves pending. The
-/// session resolves the others.
+/// Maximum number of pending operations of earlier processes that a new session doesn't resolve. Operations on anchors
+/// are always resolved.
 const PENDING: usize = 4;
 
 /// How long the updates of a worker last.
@@ -36,7 +36,8 @@ pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
     }
 }
 
-/// Runs one session: resolves recovered operations, and then runs one to three updates with all tasks.
+/// Runs one session: resolves operations that earlier processes left pending, and then runs one to three updates with
+/// all tasks.
 async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     let session = stack.lock("commit").await?;
     emit(&Line::Locked);

@@ -1,5 +1,5 @@
-//! The test bench of the core laws: the state under test, the naive merge with which it is compared, and the journal of
-//! all applied records.
+//! The test bench of the core laws: the state under test, the journal of all applied records, and the naive merge
+//! ([`Naive`]), a simple reference implementation with which the state is compared.
 
 use super::super::naive::{Naive, Verdict};
 use super::super::resolver::Resolver;
