@@ -96,8 +96,8 @@ async fn never_hides(attack: &Attack, scenario: &Scenario, command: Command, kno
             let outcome = scenario.run_as(command, plan, memory).await;
             let context = format!("{:?}, {command:?}: {} at {at}", scenario.kind, attack.name);
             match outcome.shown {
-                // Compare only the tip. [`observe`](super::observe) reads the policy from a head that it doesn't
-                // authenticate, so the observed policy may be forged.
+                // Compare only the tip. `observe` reads the policy from a head that it doesn't authenticate, so the
+                // observed policy may be forged.
                 Ok(Some(shown)) => assert_eq!(
                     Some(shown.tip),
                     before.as_ref().map(|one| one.tip.clone()),
