@@ -16,7 +16,7 @@ pub struct Client {
 /// Returns every Terraform and OpenTofu that `cargo xtask clients` built, `terraform` on the PATH, and `tofu` on the
 /// PATH if no OpenTofu was built.
 ///
-/// Reports a skip for Terraform if no Terraform is found, and for OpenTofu if no OpenTofu is found. `untested`
+/// Reports a [`skip`] for Terraform if no Terraform is found, and for OpenTofu if no OpenTofu is found. `untested`
 /// describes the behaviour that a skip leaves untested.
 pub fn terraforms(untested: &str) -> Vec<Client> {
     let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
@@ -42,7 +42,7 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
 /// Returns the folder with the Terraform providers that `cargo xtask clients` built. `names` are the required
 /// providers. `untested` describes the behaviour that a skip leaves untested.
 ///
-/// Returns `None` and reports a skip if one of the providers is missing. Returns `None` without a report if none of
+/// Returns `None` and reports a [`skip`] if one of the providers is missing. Returns `None` without a report if none of
 /// `STATE_CLIENTS_DIR`, `XDG_CACHE_HOME` and `HOME` is set.
 pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
     let mirror = cache()?.join("mirror");

@@ -11,7 +11,7 @@ const SEED: &str = "STATE_TESTS_SEED";
 pub struct Dice(SeededEntropy);
 
 impl Dice {
-    /// Creates the generator of a seed.
+    /// Creates a source whose numbers follow from the seed.
     pub const fn new(seed: u64) -> Self {
         Self(SeededEntropy::new(seed))
     }
@@ -47,7 +47,7 @@ pub fn seed(default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-/// Returns the message that says how to repeat the run with this seed.
+/// Returns the message that describes how to repeat the run with this seed.
 pub fn replay(seed: u64) -> String {
     format!("replay with {SEED}={seed}")
 }

@@ -15,8 +15,8 @@ const IN_MODULE: usize = 100;
 /// module ([`Shape::Separate`]).
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
-/// Type and name of the resources of a module, in Terraform's order. Each has a fifth of the module's instances, and
-/// depends on all resources after it in this list.
+/// Type and name of the resources of a module, in the order in which Terraform writes them. Each has a fifth of the
+/// module's instances, and depends on all resources after it in this list.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),
@@ -28,7 +28,7 @@ const RESOURCES: [(&str, &str); 5] = [
 /// How the instances of a module are distributed over resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Resources with twenty instances each, by `count`.
+    /// Resources with twenty instances each, as `count` creates them in Terraform.
     Counted,
     /// Resources with one instance each.
     Separate,
@@ -103,6 +103,8 @@ fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>
     text.push_str("      ]\n    }");
 }
 
+/// Writes an instance of the resource at index `place` in [`RESOURCES`]. An instance that `is_alone` in its resource
+/// has no index key, and depends on the resources with the same number.
 fn instance(text: &mut String, module: usize, place: usize, index: usize, is_alone: bool) {
     let id = format!("{:08x}", module * 1_000 + place * 100 + index);
     let key = match is_alone {

@@ -1,4 +1,4 @@
-//! Helpers of the tests across crates; the tests themselves are in `suite/`.
+//! Helpers for the tests that span several crates. The tests themselves are in `suite/`.
 
 pub mod clients;
 pub mod dice;

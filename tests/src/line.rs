@@ -112,7 +112,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// The text of a line that isn't a [`Line`].
+/// The text of a line that can't be parsed as a [`Line`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 

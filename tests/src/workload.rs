@@ -1,4 +1,5 @@
-//! Entries whose content follows from their tag, so that a test can check an entry without knowing its history.
+//! Entries whose content follows from their tag, so that a test can check an entry without knowing its history. The
+//! tag is a short text that each change of the entry chooses anew. It is also the entry's id.
 
 use state_core::{Address, Dependency, Entry, Json, Properties, Result};
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of damaged files, before scaling.
+/// Number of damaged files, before it is [`scaled`].
 const CASES: u32 = 1_000;
 
 /// Number of threads. Each thread damages its own copy of the store.
@@ -69,7 +69,8 @@ fn damaged_file_is_named_in_an_error_or_changes_nothing() {
 /// effect.
 type Counts = BTreeMap<&'static str, (u64, u64)>;
 
-/// Damages one file of a copy at a time, compares what a reader observes, and restores the file.
+/// Copies the store. Then repeatedly damages one file of the copy, compares the result of [`observe`] with that of the
+/// intact store, and restores the file.
 fn damage_repeatedly(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> Counts {
     let copy = tempfile::tempdir().expect("a folder");
     let files = Files::copy(dir, copy.path());
@@ -114,6 +115,7 @@ struct Observed {
     snapshots: u64,
 }
 
+/// Reads the whole store without a lock, and verifies it.
 async fn observe(dir: &Path) -> Result<Observed> {
     let stacks = open(dir)?;
     let names = stacks.names().await?;
@@ -140,7 +142,8 @@ async fn observe(dir: &Path) -> Result<Observed> {
     })
 }
 
-/// Creates a store with an import, a detached revision, several sessions, checkpoints, a rollback and a clean close.
+/// Creates a store with an import, a detached revision (stored, but never current), several sessions, checkpoints, a
+/// rollback and a clean close.
 async fn build(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
@@ -241,7 +244,7 @@ async fn bulk(session: &Session, round: u64) -> Result<()> {
     Ok(())
 }
 
-/// Leaves an operation pending: the damage must not hide pending operations either.
+/// Leaves an operation pending, so that the test detects damage that hides pending operations.
 async fn pending(session: &Session) -> Result<()> {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of times that a worker is killed, before scaling.
+/// Number of times that a worker is killed, before it is [`scaled`].
 const ROUNDS: u32 = 200;
 
 #[test]
@@ -63,12 +63,13 @@ fn acknowledged_mutations_survive_200_random_kills() {
     );
 }
 
+/// Starts a worker `commit` with a random seed on the store in this folder.
 fn start(dir: &Path, dice: &mut Dice) -> Worker {
     let seed = dice.number().to_string();
     Worker::start(&["commit", dir.to_str().expect("a path in UTF-8"), &seed])
 }
 
-/// Kills a worker, and passes its output to the model: the lines that were read already, and the rest.
+/// Kills a worker, and passes its output to the model. `first` contains the lines that the test has already read.
 fn kill(worker: Worker, first: &[Line], model: &mut Model) {
     let rest = worker.kill();
     for line in first.iter().chain(&rest) {

@@ -1,4 +1,5 @@
-//! Checks the test vectors and the quoted documents of `docs/format.md` against the crates and the golden store.
+//! Checks that the test vectors in `docs/format.md` are those that the crates compute, and that the documents that the
+//! page quotes are those of the golden store (`tests/golden`).
 
 use state_core::backend::{Holder, NamePointer, NameTarget};
 use state_core::head::SealingPolicy;
@@ -14,7 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The line of the page before the vectors.
 const BEGIN: &str = "<!-- vectors -->\n";
+/// The line of the page after the vectors.
 const END: &str = "<!-- end of vectors -->\n";
 
 /// The documents of the golden store that the page quotes.
@@ -26,6 +29,7 @@ const QUOTED: [&str; 5] = [
     "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/updates/00000000000000000001-9cf4c74fa6f571ce.page",
 ];
 
+/// Returns the path of a file or folder, given relative to `tests/`.
 fn path(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
@@ -57,6 +61,7 @@ fn format_page_quotes_the_golden_store() {
     }
 }
 
+/// Returns all vectors as text, one line each.
 fn vectors() -> String {
     let mut lines = String::new();
     let mut add = |name: &str, value: &str| {
@@ -70,7 +75,7 @@ fn vectors() -> String {
     lines
 }
 
-/// Adds a vector, by name and value.
+/// A function that adds a vector, given by name and value.
 type Add<'a> = &'a mut dyn FnMut(&str, &str);
 
 fn lineage() -> Lineage {

@@ -1,5 +1,5 @@
-//! A store that an earlier version wrote can still be opened if it has the current format: `tests/golden/` has such a
-//! store. A store of an earlier format is refused, with an error that names the format's number.
+//! Opens the stores in `tests/golden/`, which earlier versions of the crates wrote. A store of the current format must
+//! stay readable and writable. A store of an earlier format must be refused with an error that names its format number.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -101,7 +101,7 @@ async fn store_of_format_1_is_refused_with_its_number() {
 }
 
 /// Writes a store with the content of the golden store. `STATE_GOLDEN=write cargo test -p state-tests golden` replaces
-/// the golden store by this store. That is necessary only for a new format.
+/// the golden store by this store. Replace the golden store only when the format changes.
 #[tokio::test]
 async fn golden_store_can_be_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! P3 between two requests: data that is damaged while a command runs gives a typed error or the same state, in files and
-//! in objects, plain and sealed.
+//! Promise P3 of `docs/architecture.md` while an attacker changes the store between two requests of a command: the
+//! command returns a typed error or the correct state. The tests use files and objects, and plain and sealed stacks.
 
 mod epochs;
 mod names;
@@ -29,13 +29,13 @@ const ROOT: &str = "/store";
 /// Address of the entry that a command adds.
 const APPENDED: &str = "appended";
 
-/// A recipient that commands add.
+/// The recipient that the commands `AddRecipient` and `AddOutputRecipient` add.
 const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
 /// Timeout of locks and requests. Short, because nothing here becomes available by waiting.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The damage is tested only before each request whose number is a multiple of this.
+/// The tests damage the store only before each request whose number is a multiple of this.
 const STRIDE: usize = 3;
 
 /// The kind of backend of a store.
@@ -45,6 +45,7 @@ enum Kind {
     Objects,
 }
 
+/// The storage of a scenario. Each run of a command uses a copy of it.
 #[derive(Clone)]
 enum Disk {
     Files(SimulatedFs),
@@ -66,7 +67,8 @@ impl Disk {
         }
     }
 
-    /// Opens the store with an attacker between client and store who knows the current versions.
+    /// Opens the store with an attacker between client and store. The attacker records the current version of every
+    /// object, so that it can restore this version later.
     async fn under(&self, attacker: &Attacker) -> Result<Arc<dyn Backend>> {
         match self {
             Self::Files(machine) => {
@@ -125,13 +127,14 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// Returns a client of a backend. It has the scenario's identity if the stack is sealed.
     fn stacks(&self, backend: Arc<dyn Backend>) -> Stacks {
         let stacks = Stacks::new(backend, environment());
         if self.policy == SealingPolicy::Plaintext {
             return stacks;
         }
-        let identities = Identities::parse("identity", self.identity.file()).expect("a good identity");
-        let recipients = self.identity.recipient().parse().expect("a good recipient");
+        let identities = Identities::parse("identity", self.identity.file()).expect("a valid identity");
+        let recipients = self.identity.recipient().parse().expect("a valid recipient");
         stacks.with_keys(Arc::new(AgeKeys::new(
             identities,
             recipients,
@@ -139,7 +142,7 @@ impl Scenario {
         )))
     }
 
-    /// The recipient of the scenario's identity.
+    /// Returns the recipient of the scenario's identity.
     fn recipient(&self) -> String {
         self.identity.recipient().to_owned()
     }
@@ -149,7 +152,8 @@ impl Scenario {
         self.run_as(command, plan, None).await
     }
 
-    /// As [`Scenario::run`], for a client with a memory of known stacks.
+    /// Like [`Scenario::run`]. With a `memory`, the client remembers each stack that it opens, and compares the stack
+    /// with its memory when it opens the stack again.
     async fn run_as(
         &self,
         command: Command,
@@ -183,16 +187,20 @@ impl Scenario {
 
 /// The result of a command, and the state that the next reader finds.
 struct Outcome {
+    /// The observation at the end of the command, by the client that ran it.
     shown: Result<Observed>,
+    /// The observation of another client after the command, without an attacker.
     left: Result<Observed>,
+    /// The requests of the command, in order.
     requests: Vec<Request>,
+    /// Number of changes that the attacker made.
     edits: usize,
     attacker: Attacker,
     /// The store after the command.
     disk: Disk,
 }
 
-/// Everything that a reader sees of the stack; None if the stack doesn't exist.
+/// Everything that a reader sees of the stack.
 #[derive(Clone, Debug, PartialEq)]
 struct Stack {
     tip: Snapshot,
@@ -200,15 +208,18 @@ struct Stack {
     revisions: usize,
 }
 
+/// The observed stack; `None` if it doesn't exist.
 type Observed = Option<Stack>;
 
+/// Reads the stack. Two runs of the same command give equal observations.
 async fn observe(stacks: &Stacks) -> Result<Observed> {
     let Some(stack) = stacks.get(&name()).await? else {
         return Ok(None);
     };
     let view = stack.tip().await?;
     let mut tip = view.snapshot();
-    // Timestamps and random ids, which sealing also uses, differ between two runs of a command.
+    // Timestamps and random ids differ between two runs of a command, and sealed outputs contain random bits. Remove
+    // them from the observation.
     tip.manifest = Default::default();
     tip.generated_at = state_core::Timestamp::new("");
     let is_sealed = stacks
@@ -238,17 +249,17 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
 enum Command {
     /// Reads tip and history.
     Read,
-    /// Takes the stack, and creates it if it doesn't exist, as `up` does.
+    /// Opens the stack, and creates it if it doesn't exist, as `up` does.
     Create,
     /// Appends a mutation, and swaps the head at close.
     Append,
-    /// Swaps head and names.
+    /// Renames the stack twice, so that it has its first name again. Swaps the head and both name pointers.
     Rename,
-    /// Replaces all resources by a snapshot.
+    /// Imports the current snapshot, which replaces all resources.
     Import,
-    /// Swaps the head for a new data key.
+    /// Replaces the data key, which swaps the head.
     Rekey,
-    /// Wraps the data key to one more recipient.
+    /// Encrypts the data key for one more recipient.
     AddRecipient,
     /// Adds a recipient of the outputs.
     AddOutputRecipient,
@@ -257,7 +268,7 @@ enum Command {
 }
 
 impl Command {
-    /// The commands that are damaged at every request.
+    /// The commands that run on a damaged store, see [`damage_everywhere`].
     const ALL: [Self; 3] = [Self::Read, Self::Append, Self::Rename];
 
     /// The commands that sign a head.
@@ -327,7 +338,8 @@ async fn found(stacks: &Stacks) -> Result<state_manager::Stack> {
     stack.ok_or_else(|| Error::not_found("the stack"))
 }
 
-/// Forges a document and recomputes its public digest.
+/// Returns the action of changing a document and recomputing its digest, which needs no key. The action leaves an
+/// object as it is if the object contains no document of this type.
 fn forge<T: Enveloped + 'static>(
     name: &'static str,
     change: impl Fn(&mut T) + Send + Sync + 'static,
@@ -342,7 +354,7 @@ fn forge<T: Enveloped + 'static>(
 }
 
 fn name() -> StackName {
-    workload::STACK.parse().expect("a good name")
+    workload::STACK.parse().expect("a valid name")
 }
 
 async fn add(session: &state_manager::Session, tag: &str) -> Result<()> {
@@ -376,6 +388,8 @@ fn damages() -> Vec<Action> {
     ]
 }
 
+/// Runs each command once per request and kind of damage, and damages the object of the request right before it. Only
+/// each third request is tested ([`STRIDE`]). The command must return an error or show the correct state.
 async fn damage_everywhere(scenario: &Scenario, counts: &mut BTreeMap<&'static str, usize>) {
     let before = scenario
         .run(Command::Read, Vec::new())
@@ -394,7 +408,8 @@ async fn damage_everywhere(scenario: &Scenario, counts: &mut BTreeMap<&'static s
                     "{:?}, {:?}, {command:?}: {action:?} of {request:?} at {at}",
                     scenario.kind, scenario.policy
                 );
-                // Random parts of object names differ in each run, so the damage is aimed at the object of this request.
+                // The object has the name that the run without damage gave it. Names of new objects contain random bits
+                // and differ in this run, so damage of a new object has no effect.
                 let plan = vec![Intervention::new(at, request.object.clone(), action)];
                 let outcome = scenario.run(command, plan).await;
                 if outcome.edits == 0 {
@@ -420,10 +435,11 @@ async fn damage_everywhere(scenario: &Scenario, counts: &mut BTreeMap<&'static s
     }
 }
 
-/// Whether a state can result from a command that failed midway: all earlier content is unchanged.
+/// Returns whether a command that failed midway may have left this state: the policy is unchanged, no resource is
+/// missing, and each new resource is one that the complete command adds.
 fn partial(left: &Observed, before: &Observed, after: &Observed) -> bool {
     let (Some(left), Some(before), Some(after)) = (left, before, after) else {
-        // The rename failed after writing one of the two names.
+        // The rename failed while the stack had its other name.
         return left.is_none();
     };
     let addresses = |stack: &Stack| -> BTreeSet<String> {

@@ -1,7 +1,7 @@
 //! Tests with real object stores: Ceph's radosgw, Azurite and s3rver. For Google Cloud Storage there is only a mock.
 //!
-//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` sets their URLs; `cargo xtask ci` does so itself. Without
-//! these variables the tests are skipped.
+//! `eval "$(cargo xtask servers start ceph azurite s3rver)"` starts the servers and sets environment variables with
+//! their URLs; `cargo xtask ci` does both itself. A test whose variable isn't set is skipped.
 
 mod copies;
 mod doctor;
@@ -87,6 +87,7 @@ fn run(command: &mut Command) -> CommandOutput {
 }
 
 impl CommandOutput {
+    /// Asserts that `statectl` exited with this code.
     #[track_caller]
     fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");

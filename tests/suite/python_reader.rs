@@ -1,5 +1,5 @@
-//! Tests `readers/state_reader.py`, which was written from `docs/format.md` alone. The Python reader must list the same
-//! resources as the crates, and refuse damaged files.
+//! Tests `tests/readers/state_reader.py`, which was written from `docs/format.md` alone and so shows that the page is
+//! sufficient to read a store. The Python reader must list the same resources as the crates, and refuse damaged files.
 
 mod histories;
 
@@ -39,6 +39,7 @@ fn has_python() -> bool {
     found
 }
 
+/// Runs the Python reader on a stack.
 fn read(store: &Path, stack: &str) -> Output {
     Command::new("python3")
         .arg(manifest("readers/state_reader.py"))

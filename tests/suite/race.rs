@@ -233,7 +233,8 @@ impl Steps {
         assert!(fenced > 0, "the writer must report `Fenced`: {late:?}; {replay}");
     }
 
-    /// Asserts that a mutation wasn't applied if its error isn't indeterminate.
+    /// Asserts that the last mutation of a task wasn't applied. Does nothing if the error of the mutation is
+    /// indeterminate, because such a mutation may or may not have been applied.
     fn assert_not_applied(&self, task: u64, indeterminate: bool, taken_over: &State, replay: &str) {
         if let Some((address, id)) = self.last.get(&task).filter(|_| !indeterminate) {
             let there = match id {

@@ -1,4 +1,4 @@
-//! Opens the store of a test in the process of the test.
+//! Opens the store of a test in the test process, while workers use the same store in processes of their own.
 
 use state_core::head::SealingPolicy;
 use state_core::{Result, Snapshot, State};

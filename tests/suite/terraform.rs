@@ -11,6 +11,7 @@ use state_formats::{Imported, ReadOptions, StateFormat, Terraform};
 use state_manager::{Session, Stack, UpdateRequest};
 use std::path::PathBuf;
 
+/// The states in `tests/fixtures`, without the extension `.tfstate`.
 const FIXTURES: [&str; 4] = ["basic", "shop", "successor", "wide"];
 
 #[test]
@@ -183,8 +184,11 @@ fn old_states_are_upgraded_like_terraform_does() {
 /// A stack with two imports, `shop` and `successor`, and a rollback to the first import.
 struct Scenario {
     stack: Stack,
+    /// The revision of the import of `shop`.
     first: RevisionId,
+    /// The revision of the import of `successor`.
     second: RevisionId,
+    /// The revision of the rollback.
     last: RevisionId,
 }
 

@@ -4,7 +4,8 @@ use state_tests::dice::Dice;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The classes of files that are damaged. Lock files are excluded, because they are empty in a closed store.
+/// The classes of files that are damaged: names of a file without extension, or of a folder above the file. Lock files
+/// are excluded, because they are empty in a closed store.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",
@@ -57,6 +58,7 @@ impl Files {
     }
 }
 
+/// Returns the class of a file in [`CLASSES`], or `lock` for a lock file.
 fn class_of(path: &Path) -> &'static str {
     let text = path.to_string_lossy();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -78,7 +80,7 @@ pub(super) struct Damage {
 }
 
 enum Change {
-    /// Flips the bits of the mask (second value) in the byte at an offset.
+    /// Flips bits of one byte: the offset of the byte, and the mask of the bits.
     Flip(usize, u8),
     /// Truncates the file to this length.
     Cut(usize),

@@ -105,8 +105,8 @@ impl Model {
         }
     }
 
-    /// Asserts that the model allows the state. Then adds to the model those unacknowledged steps that took effect. The
-    /// worker must have exited or be suspended.
+    /// Adds those unacknowledged steps to the model that took effect in the state. Then asserts that the state has
+    /// exactly the entries and the pending operations of the model. The worker must have exited or be suspended.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
         let found: BTreeMap<MutationId, &PendingOperation> = state
             .pending()
@@ -138,6 +138,9 @@ impl Model {
     }
 
     /// Adds an unacknowledged step to the model if it took effect. `found` contains the state's pending operations.
+    ///
+    /// An end took effect if its operation isn't pending. A begin took effect if the state has a pending operation that
+    /// fits the plan and is not yet in the model.
     fn settle_step(&mut self, step: Unacknowledged, found: &BTreeMap<MutationId, &PendingOperation>) {
         match step {
             Unacknowledged::End(id, plan) => {

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 /// The resources that don't move: the first is in the source, the second in the destination.
 const OWN: [&str; 2] = ["t1.own", "t2.own"];
 
-/// Maximum number of kills per system call. A move makes fewer calls.
+/// Maximum number of kills per system call. A move uses each system call less often than that.
 const KILLS: usize = 60;
 
 #[test]
@@ -127,8 +127,8 @@ fn made(name: &str) -> Entry {
     entry
 }
 
-/// Locks each stack once or twice, which must settle the move. Returns whether the moved entries are in the
-/// destination.
+/// Locks each stack once or twice. These locks must complete or undo the move. Returns whether the moved entries are in
+/// the destination.
 async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     let stacks = open(dir).expect(replay);
     let source = stack(&stacks, SOURCE).await;
@@ -136,7 +136,7 @@ async fn recover(dir: &Path, source_first: bool, replay: &str) -> bool {
     if source_first {
         lock(&source, replay).await;
     }
-    // Locking the destination alone must settle the moves into it.
+    // Locking the destination alone must complete or undo the moves into it.
     lock(&destination, replay).await;
     let moved = contains(&source, &destination, replay).await;
     lock(&source, replay).await;

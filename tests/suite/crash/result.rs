@@ -47,8 +47,8 @@ fn result_that_violates_a_rule_is_kept_as_pending() {
     });
 }
 
-/// Begins a create, deletes the dependency of the create, and ends the create with a result. Returns the id of the
-/// create.
+/// Begins a create, deletes the entry on which the create depends, and ends the create with a result that still has
+/// this dependency. Returns the id of the create.
 async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let stack = stack(dir).await.expect("a new stack");
     let session = stack.lock("break a rule").await.expect("the stack can be locked");

@@ -1,10 +1,10 @@
-//! Promise P1 of `docs/architecture.md`: kills a worker immediately before any system call that writes, with `strace`.
-//! Unlike random kills, these kills cover the short windows between a write, its sync, a rename and the sync of the
-//! folder.
+//! Promise P1 of `docs/architecture.md`: acknowledged mutations survive if `strace` kills a worker immediately before
+//! any system call that writes. Unlike random kills, these kills cover the short windows between a write, its sync, a
+//! rename and the sync of the folder.
 //!
-//! `strace` kills at call number N of any thread and counts per thread: the first thread that reaches N ends the
-//! worker, so later calls of other threads are never tested. On an existing store the tests therefore count per file
-//! and folder, and test the first calls on each of them.
+//! `strace` counts calls per thread, and kills the worker when the first thread reaches call number N. Calls that other
+//! threads would make later are never reached. On an existing store, the tests therefore count the calls on each file
+//! and folder separately, and kill before each of the first calls on it.
 
 use super::Model;
 use crate::process::{WORKER, Worker, is_installed};
@@ -99,7 +99,8 @@ pub(super) fn calls() -> Option<Vec<&'static str>> {
     Some(CALLS.into_iter().filter(known).collect())
 }
 
-/// Creates a store by the first part of the workload, and returns its folder and the output of the worker.
+/// Creates a store with the first part of the workload of the worker `script`. Returns the store's folder and the
+/// output of the worker.
 fn prepare() -> (TempDir, Vec<Line>) {
     let dir = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(WORKER);
@@ -109,8 +110,8 @@ fn prepare() -> (TempDir, Vec<Line>) {
     (dir, lines)
 }
 
-/// Runs the second part of the workload on a copy, and returns the calls that it makes: the system call, the file or
-/// folder, and the highest number of these calls by a single thread.
+/// Runs the second part of the workload on a copy of the prepared store. Returns the calls that the worker makes: the
+/// system call, the file or folder, and the highest number of these calls by a single thread.
 fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize> {
     let after = copy(prepared);
     let log = after.path().with_extension("strace");
@@ -145,8 +146,8 @@ fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize>
         let (Some(thread), Some(call)) = (words.next(), words.next()) else {
             continue;
         };
-        // The first file or folder in the call. Temporary files are omitted, because their names differ in the next
-        // run. A kill before their rename covers them.
+        // The first file or folder in the call. Temporary files are omitted, because the next run gives them other
+        // names. The kill before the rename of a temporary file covers its writes.
         let path = arguments
             .split_once(&root)
             .and_then(|(_, rest)| rest.split_once('>'));
@@ -211,8 +212,8 @@ impl Injection<'_> {
         command.stderr(Stdio::null());
         let (completed, lines) = Worker::of(command).end();
         lines.iter().for_each(|line| model.observe(line));
-        // A worker that was killed early may not have created the stack. Once it holds the lock, the stack exists. A
-        // prepared store always has the stack.
+        // A worker that was killed early may not have created the stack. A worker that reported its lock has created
+        // it, and a prepared store always has the stack.
         let exists = lines.contains(&Line::Locked) || path.is_some();
         block_on(reopen(dir, model, exists, replay));
         completed

@@ -1,4 +1,6 @@
-//! Epochs that no sequence of takeovers leads to: fencing must not be switched off by a forged head.
+//! Forged epochs in the head. An epoch counts the takeovers of the writer lock, and a new writer fences the old writer
+//! by a higher epoch. After a forged epoch near the maximum, no higher epoch would be left, so clients must refuse an
+//! epoch that no sequence of takeovers leads to.
 
 use super::{Command, Kind, Scenario, forge};
 use crate::store::block_on;
@@ -32,7 +34,7 @@ fn forged_epoch_is_refused_and_not_raised_further() {
                         let context = format!("{kind:?}, {policy:?}, {command:?}, epoch {epoch}");
                         let refused = outcome.shown.expect_err(&context);
                         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{context}: {refused}");
-                        // Nothing was written on top: the honest head restores the stack.
+                        // The command wrote no other head, so the next reader refuses the forged head too.
                         let left = outcome.left.expect_err(&context);
                         assert_eq!(left.kind(), ErrorKind::Corrupt, "{context}: {left}");
                     }

@@ -1,4 +1,5 @@
-//! Names and removals that are forged between two requests: a client that knows the stack never treats it as missing.
+//! Names and removals that an attacker forges between two requests of a command: a client that knows the stack never
+//! treats the stack as missing.
 
 use super::forge;
 use super::{Command, Kind, Scenario};
@@ -16,7 +17,7 @@ struct Attack {
     /// Selects the objects that are attacked.
     aims_at: fn(&str) -> bool,
     action: fn() -> Action,
-    /// Whether a client without memory detects the attack too.
+    /// Whether a client without a [`memory`] of the stack detects the attack too.
     needs_no_memory: bool,
 }
 
@@ -52,7 +53,7 @@ const ATTACKS: [Attack; 4] = [
             forge::<NamePointer>("moved", |pointer| {
                 pointer.target = NameTarget::MovedTo {
                     lineage: pointer.subject(),
-                    name: "tests/elsewhere".parse().expect("a good name"),
+                    name: "tests/elsewhere".parse().expect("a valid name"),
                 };
             })
         },
@@ -66,7 +67,7 @@ const ATTACKS: [Attack; 4] = [
     },
 ];
 
-/// The memory of a client that read the intact stack.
+/// Returns the memory of a client that read the intact stack.
 async fn memory(scenario: &Scenario) -> Arc<MemoryKnownStacks> {
     let memory: Arc<MemoryKnownStacks> = Arc::default();
     let honest = scenario
@@ -76,7 +77,8 @@ async fn memory(scenario: &Scenario) -> Arc<MemoryKnownStacks> {
     memory
 }
 
-/// Runs a command with the attack before each of its requests. The stack must be shown as it is, or refused.
+/// Runs a command once per request, with the attack right before this request. The command must show the unchanged
+/// stack or return an error. `knows` states whether the client read the stack before the attack.
 async fn never_hides(attack: &Attack, scenario: &Scenario, command: Command, knows: bool) {
     let honest = scenario.run(command, Vec::new()).await;
     let before = honest.shown.expect("the store is intact");
@@ -94,7 +96,8 @@ async fn never_hides(attack: &Attack, scenario: &Scenario, command: Command, kno
             let outcome = scenario.run_as(command, plan, memory).await;
             let context = format!("{:?}, {command:?}: {} at {at}", scenario.kind, attack.name);
             match outcome.shown {
-                // The policy is read without a check, so a forgery may hide it in the observation.
+                // Compare only the tip. `observe` reads the policy from a head that it doesn't authenticate, so the
+                // observed policy may be forged.
                 Ok(Some(shown)) => assert_eq!(
                     Some(shown.tip),
                     before.as_ref().map(|one| one.tip.clone()),
@@ -126,7 +129,7 @@ fn known_stack_is_never_hidden_by_forged_names() {
 }
 
 #[test]
-fn plain_stack_keeps_its_name_while_its_head_claims_it() {
+fn known_plain_stack_is_never_hidden_by_a_forged_pointer() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
             let scenario = Scenario::build(kind, SealingPolicy::Plaintext).await.unwrap();
@@ -140,7 +143,7 @@ fn plain_stack_keeps_its_name_while_its_head_claims_it() {
     });
 }
 
-/// Forgeries of a pointer that still leads to the stack: only its tag gives them away.
+/// Forged name pointers without a valid tag. The tag is a MAC with the stack's key, which the attacker doesn't have.
 const UNTAGGED: [Attack; 3] = [
     Attack {
         name: "the name pointer has no tag",
@@ -184,9 +187,10 @@ fn redirected_name_is_refused_by_every_client_with_the_key() {
     });
 }
 
-/// The limit that remains: a client without memory can't distinguish a deleted name from one that never existed.
+/// A known limit, which `docs/threat-model.md` states: a client without memory can't distinguish a deleted name from a
+/// name that never existed.
 #[test]
-fn client_without_memory_takes_a_deleted_name_for_free() {
+fn client_without_memory_finds_no_stack_under_a_deleted_name() {
     block_on(async {
         let scenario = Scenario::build(Kind::Files, SealingPolicy::All).await.unwrap();
         let honest = scenario.run(Command::Read, Vec::new()).await;

@@ -1,4 +1,5 @@
-//! The signing oracle: a head that is edited between two requests of a command is never signed.
+//! An attacker must not use a client as a signing oracle: if the attacker edits the head between two requests of a
+//! command, the client never signs the edited head with the stack's key.
 
 use super::{COLLEAGUE, Command, Kind, Outcome, Scenario, forge};
 use crate::store::block_on;
@@ -11,8 +12,9 @@ use std::collections::BTreeMap;
 /// The recipient that the attacker adds to forged heads.
 const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
 
-/// A change of the head that no holder of the key made.
+/// A change of the head by the attacker, who doesn't have the key.
 struct Forged {
+    /// The changed part of the head, for messages.
     what: &'static str,
     change: fn(&mut Head),
 }
@@ -56,9 +58,14 @@ fn edit(forged: &Forged) -> Action {
     forge::<Head>(forged.what, change)
 }
 
-/// Requires that no reader with the key accepts the forged part: the head is the honest one, or is refused.
+/// Asserts that a reader with the key isn't deceived by the store that a command left: the reader refuses the stack, or
+/// sees none of the [`FORGERIES`].
 async fn require_unsigned(scenario: &Scenario, outcome: &Outcome, context: &str) {
-    let backend = outcome.disk.under(&Attacker::default()).await.expect("it opens");
+    let backend = outcome
+        .disk
+        .under(&Attacker::default())
+        .await
+        .expect("the store opens");
     let stacks = scenario.stacks(backend);
     let Ok(Some(stack)) = stacks.get(&super::name()).await else {
         // A rename was interrupted, or the head is refused.
@@ -90,7 +97,7 @@ async fn require_unsigned(scenario: &Scenario, outcome: &Outcome, context: &str)
     );
 }
 
-/// Edits the head right before each request of the command that touches it.
+/// Runs the command once per forgery and request for the head, and edits the head right before this request.
 async fn attack(scenario: &Scenario, command: Command, counts: &mut BTreeMap<&'static str, usize>) {
     let honest = scenario.run(command, Vec::new()).await;
     honest.shown.expect("nothing is forged");
@@ -118,11 +125,12 @@ async fn attack(scenario: &Scenario, command: Command, counts: &mut BTreeMap<&'s
     }
 }
 
+/// Attacks each command that signs a head, on a sealed stack in a store of this kind.
 async fn no_head_is_signed_by(kind: Kind) {
     let mut counts = BTreeMap::new();
     let scenario = Scenario::build(kind, SealingPolicy::All)
         .await
-        .expect("it builds");
+        .expect("the scenario is built");
     for command in Command::SIGNING {
         attack(&scenario, command, &mut counts).await;
     }
@@ -161,7 +169,8 @@ fn older_authentic_head_is_not_signed_again() {
                 if !request.object.ends_with("head.json") {
                     continue;
                 }
-                // The tag doesn't cover the epoch, so an older head can be given the epoch of the present owner.
+                // The tag doesn't cover the epoch, so the attacker can give an older head the epoch of the present
+                // lock holder.
                 let older = locked.clone();
                 let replay = forge::<Head>("an older head", move |head| {
                     let (epoch, generation) = (head.epoch, head.generation);
@@ -181,7 +190,8 @@ fn older_authentic_head_is_not_signed_again() {
                     .unwrap()
                     .unwrap();
                 let left = stack.tip().await.unwrap().head;
-                // A replay after the last request of the command stays as it is. A session would have set its watermark.
+                // A head that the attacker replayed after the last swap of the session is still in the store, with
+                // the same content. A head that the session signed differs, because closing sets the watermark.
                 let is_replay = left.has_content_of(&locked);
                 assert!(
                     left.client_lock.is_none() || is_replay,

@@ -1,4 +1,5 @@
-//! Key files that are deleted, garbled or wrapped to others: a client that opened the stack before refuses it.
+//! Key files that an attacker deletes, garbles, or replaces by files for other recipients: a client that opened the
+//! stack's key before refuses the stack and keeps its pin (what it remembers of the stack).
 
 use super::{Command, Kind, Scenario};
 use crate::store::block_on;
@@ -14,15 +15,18 @@ fn is_key(object: &str) -> bool {
     object.contains("keys/") && object.ends_with(".age")
 }
 
-/// A key file that is wrapped to a foreign recipient.
+/// Returns a key file with another data key, encrypted for a recipient whose identity the client doesn't have.
 fn foreign(scenario: &Scenario) -> Vec<u8> {
     let identity = generate_identity();
-    let identities = Identities::parse("identity", identity.file()).expect("a good identity");
-    let recipients = identity.recipient().parse().expect("a good recipient");
+    let identities = Identities::parse("identity", identity.file()).expect("a valid identity");
+    let recipients = identity.recipient().parse().expect("a valid recipient");
     let keys = AgeKeys::new(identities, recipients, crate::store::environment().entropy);
     let lineage = state_core::Lineage::from_bits([scenario.kind as u8; 16]);
     let key = keys.generate(lineage).expect("a key");
-    keys.wrap(key.id(), None).expect("it wraps").files.remove(0)
+    keys.wrap(key.id(), None)
+        .expect("the key is wrapped")
+        .files
+        .remove(0)
 }
 
 #[test]

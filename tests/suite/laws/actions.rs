@@ -1,7 +1,8 @@
 //! The valid and invalid actions of a caller on a stack.
 //!
 //! An action doesn't depend on the state: it selects its targets by number, and [`resolver`](super::resolver) maps the
-//! numbers to existing entries when the action runs. Shrinking can therefore remove any action from a history.
+//! numbers to existing entries when the action runs. Proptest can therefore remove any action from a failing history to
+//! find a shorter one that fails too.
 
 use proptest::sample::Index;
 use state_core::{Op, Outcome, UpdateResult};
@@ -13,13 +14,13 @@ pub(crate) enum Action {
     Start,
     /// Begins a step and leaves it pending.
     Begin(Intention),
-    /// Ends the pending step with this index with a result.
+    /// Ends the pending step that the index selects, with a result.
     End(Index, Report),
     /// Begins a step and ends it at once.
     Run(Intention, Report),
-    /// Records an entry as unchanged. If the entry doesn't exist, and in some other cases, records the changed entry
-    /// instead, which the state may refuse. The other cases are random in the laws of the core; in the laws of the
-    /// manager, they are the changes with size 0.
+    /// Records an entry as unchanged. If the entry doesn't exist, records the changed entry instead, which the state
+    /// may refuse. The laws of the core do the same for half of the existing entries, at random; the laws of the
+    /// manager do it if the change has size 0.
     Same(Target, Change),
     /// Records that a create and a delete form one replacement.
     Replace(Target),
@@ -31,7 +32,7 @@ pub(crate) enum Action {
     Outputs(Target, u8),
     /// Records an edit of the state.
     Edit(Vec<Hand>),
-    /// Resolves the pending step with this index: as done with a result, or as not done (`None`).
+    /// Resolves the pending step that the index selects: as done with a result, or as not done (`None`).
     Resolve(Index, Option<Report>),
     /// Records the plugin with this number in the manifest.
     Plugin(u8),
@@ -159,7 +160,9 @@ pub(crate) enum To {
     Recorded(Index),
     /// Any entry, chosen by number.
     Any(Index),
+    /// The address with the name of this number, which may have no entry.
     Name(u8),
+    /// The group with this number, which may have no members.
     Group(u8),
 }
 
@@ -167,7 +170,7 @@ pub(crate) enum To {
 #[derive(Clone, Debug)]
 pub(crate) enum Hand {
     Remove(Target),
-    /// Replaces an entry in place, under the name of this number if there is one.
+    /// Replaces an entry in place. With a number, the entry gets the name of this number.
     Put(Target, Change, Option<u8>),
     /// Appends an entry with the name of this number.
     Append(u8, Change),

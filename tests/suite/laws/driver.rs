@@ -37,7 +37,7 @@ pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
 pub(crate) struct Driver {
     stack: Stack,
     session: Session,
-    /// The update that this driver started; none if it has ended.
+    /// The open update that this driver started; `None` without an open update.
     update: Option<Update>,
     /// The steps that have begun and not ended.
     steps: Vec<Mutation>,
@@ -73,7 +73,7 @@ impl Driver {
         &self.session
     }
 
-    /// Performs an action if possible, and checks all laws afterwards.
+    /// Performs an action if possible. Afterwards compares the store with the session ([`Reader::inspect`]).
     pub(crate) async fn act(&mut self, action: &Action) -> Checked {
         let needs_no_update = matches!(
             action,
@@ -155,6 +155,7 @@ impl Driver {
         self.reader.inspect(&self.session.state()).await
     }
 
+    /// Starts an update. Asserts that the manager refuses this if and only if an update is open.
     async fn start(&mut self) -> Checked {
         let was_open = self.session.state().update().is_some();
         let started = self
@@ -193,7 +194,7 @@ impl Driver {
         let state = self.session.state();
         let operation = pending(&state, |operation| operation.id == step.id());
         let Some(operation) = operation else {
-            // An edit has resolved the operation meanwhile, so its end must be refused.
+            // An earlier action has resolved the operation, so its end must be refused.
             let ended = step.fail().await;
             prop_assert!(ended.is_err(), "the end of a resolved operation was accepted");
             return Ok(());
@@ -255,8 +256,9 @@ impl Driver {
             self.stack.break_lock("law", seen).await.map_err(failed)?
         } else {
             old.clone().close().await.map_err(failed)?;
-            // Closing writes the records that waited for no sync. The second client must read them before the next
-            // writer appends its own, and find the state that the session acknowledged last.
+            // The queue delays the records of some acknowledged steps, such as unchanged entries, and the close writes
+            // them. The second client must read them before the next writer appends its own records, to compare them
+            // with the state that this session acknowledged last.
             self.reader.inspect(&old.state()).await?;
             self.stack.lock("law").await.map_err(failed)?
         };
@@ -316,7 +318,7 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
-/// Returns the failure of a case because of an error.
+/// Converts an error into the failure of a case.
 pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     let error = error.into();
     TestCaseError::fail(format!("{error}: {error:?}"))

@@ -54,8 +54,8 @@ proptest! {
     }
 }
 
-/// For each frame of the last segment, newest first: truncates the segment 17 bytes after the end of the frame, and at
-/// the end of the frame. In both cases a reader must see the state that the session had after that frame, which `shown`
+/// Truncates the last segment after each of its frames, newest frame first: once 17 bytes after the end of the frame,
+/// and once at its end. In both cases a reader must see the state that the session had after that frame, which `shown`
 /// returns for the slot after the frame.
 async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
     let (segment, first) = last_segment(store)?;
@@ -92,7 +92,8 @@ fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
     found
 }
 
-/// Returns the last segment, which is still being written, and its first slot.
+/// Returns the last segment (a file with consecutive frames of the journal), which the session still writes, and the
+/// slot of its first frame.
 fn last_segment(store: &Path) -> Result<(PathBuf, Slot), TestCaseError> {
     let stacks = listed(&store.join("stacks"))?;
     let journal = stacks.first().map(|stack| stack.join("journal"));

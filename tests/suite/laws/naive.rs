@@ -34,14 +34,15 @@ pub(crate) enum Verdict {
 /// The content of a stack as plain lists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naive {
-    /// The entries at the start of the last update, or those of the snapshot of a later reset.
+    /// The entries at the start of the last update. A later `ResetBase` record replaces them by those of its snapshot.
     base: Vec<SharedEntry>,
     /// The indices in `base` of the entries that the update recorded or removed.
     done: BTreeSet<usize>,
     /// The entries that the update recorded, in the order of the records.
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
-    /// The first record that marked the state as unreliable, unless the mark was cleared.
+    /// The first record that marked the state as unreliable; `None` if no record did, or if a later record cleared the
+    /// mark.
     invalidation: Option<Invalidation>,
     /// The ids of ended, resolved and directly recorded mutations, which no begin may use again.
     ended: BTreeSet<MutationId>,
@@ -92,6 +93,7 @@ impl Naive {
         }
     }
 
+    /// Applies any record except the end of an operation, and checks the whole state.
     fn change(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::UpdateStart(update) => {
@@ -122,6 +124,7 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
+    /// Applies a record that is valid only while an update is open.
     fn change_within_update(&mut self, record: &Record, loaded: &LoadedSnapshots) -> Change {
         match record {
             Record::Begin(begin) => self.begin(begin)?,
@@ -199,6 +202,7 @@ impl Naive {
             begun: at.clone(),
             result: None,
         };
+        // A begin is refused if the success of its operation would violate a rule.
         let mut done = self.clone();
         done.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], None)?;
         self.pending.push(operation);
@@ -242,7 +246,7 @@ impl Naive {
                 let old_place = self
                     .place(&operation.target)
                     .filter(|_| operation.deposes.is_none());
-                // An entry with reasons resolves the operation as done in part.
+                // An entry with `init_errors`, the reasons why it is incomplete, resolves the operation as partly done.
                 let reasons = entry.as_ref().map_or(&[][..], |entry| &entry.init_errors);
                 let outcome = match reasons {
                     [] => Outcome::Succeeded,
@@ -254,10 +258,12 @@ impl Naive {
         }
     }
 
-    /// Applies the columns `success` and `partial` of the table to the result of an operation.
+    /// Applies the result of an operation, as the columns `success` and `partial` of the table in
+    /// [`state_core::mutation`] define.
     ///
-    /// `by_hand` is `None` for an end, whose entry is appended to `new`. For a resolution, it is the place of the old
-    /// entry, which the result replaces; without such a place, the result is appended to `base`.
+    /// `by_hand` is `None` for an end: the resulting entry is appended to `new`. For a resolution, `by_hand` contains
+    /// the place of the old entry, which the result replaces. If the old entry has no place, `by_hand` is `Some(None)`,
+    /// and the result is appended to `base`.
     fn take_effect(
         &mut self,
         operation: &PendingOperation,
@@ -315,8 +321,9 @@ impl Naive {
         require(is_valid(&self.entries()))
     }
 
-    /// Removes the tombstone `old`, or deposes the live entry `old` in place under the key `deposes`. Returns a
-    /// violation if `old` is a live entry and there is no such key.
+    /// Makes room for a new entry under the key of `old`. Removes `old` if it is a tombstone (an entry that is pending
+    /// replacement). Otherwise deposes `old` in place under the key `deposes`, and returns a violation if `deposes` is
+    /// `None`.
     fn make_way(&mut self, old: &SharedEntry, deposes: Option<&DeposedKey>) -> Change {
         if old.pending_replacement {
             self.remove(&old.key());
@@ -365,7 +372,7 @@ impl Naive {
         old
     }
 
-    /// Replaces an entry in place; does nothing if there is none with this key.
+    /// Replaces an entry in place; does nothing if no entry has this key.
     fn set(&mut self, key: &EntryKey, entry: Entry) {
         match self.place(key) {
             Some(Place::New(place)) => self.new[place] = entry.into(),

@@ -64,8 +64,9 @@ proptest! {
     }
 }
 
-/// Deletes the last object of the journal repeatedly, down to the writer's fence. After each deletion, a reader must
-/// see the state that the session had before it wrote the deleted slot, which `shown` returns for this slot.
+/// Deletes the last object of the journal repeatedly, down to the fence that the session wrote when it took the lock.
+/// After each deletion, a reader must see the state that the session had before it wrote the deleted slot, which
+/// `shown` returns for this slot.
 async fn cut_object_by_object(
     store: &Arc<InMemory>,
     lineage: Lineage,

@@ -29,15 +29,15 @@ pub(crate) struct ResolvedReport {
     pub(crate) reasons: Vec<String>,
 }
 
-/// Makes actions concrete, by the current state and a source of new uids.
+/// Makes actions concrete with the entries of the current state, and with random new uids.
 pub(crate) struct Resolver<'a> {
     pub(crate) state: &'a State,
     pub(crate) entropy: &'a SeededEntropy,
 }
 
 impl Resolver<'_> {
-    /// Returns the key of the entry that a target selects. If no entry matches, returns the live key of name 0, which
-    /// may not exist.
+    /// Returns the key of the entry that a target selects. If no entry matches, returns the key of the live entry with
+    /// name 0, which may not exist.
     pub(crate) fn target(&self, target: &Target) -> EntryKey {
         let entries: Vec<&SharedEntry> = self.state.entries().collect();
         let fallback = || EntryKey::live(address(0));
@@ -64,8 +64,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Makes an intention concrete. A misfit intention has an entry exactly if it must not have one, under the key of
-    /// name 1.
+    /// Makes an intention concrete. A misfit intention has an entry if its operation must not have one, and has no
+    /// entry otherwise. The entry has the key of name 1.
     pub(crate) fn intention(&self, intention: &Intention) -> ResolvedIntention {
         let Intention {
             op,
@@ -199,7 +199,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Adds a reference to an entry, unless no entry matches its target.
+    /// Adds a reference to an entry. Does nothing if no entry matches the target of the reference.
     fn link(&self, entry: &mut Entry, link: &Link) {
         let Some(to) = self.to(&link.to) else {
             return;

@@ -3,6 +3,7 @@
 use super::{run, servers, statectl, unique_url};
 use std::path::{Path, PathBuf};
 
+/// Returns the path of a file in `tests/fixtures`.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }

@@ -1,5 +1,6 @@
-//! A mock of Google Cloud Storage: the part of its XML interface that the tests need, with generations as conditions.
-//! It doesn't prove the behaviour of Google's servers.
+//! A mock of Google Cloud Storage: the part of its XML interface that the tests need. A write can have the object's
+//! generation, the number of its version, as a condition. Tests with the mock don't prove that Google's servers behave
+//! in the same way.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -81,6 +82,7 @@ impl Mock {
     }
 }
 
+/// Answers all requests of a connection.
 fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
     let Ok(mut out) = stream.try_clone() else {
         return;
@@ -105,6 +107,7 @@ fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
     }
 }
 
+/// Reads a request; `None` if the connection was closed or the request is malformed.
 fn read(input: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut line = String::new();
     input.read_line(&mut line).ok()?;
@@ -138,6 +141,7 @@ fn read(input: &mut BufReader<TcpStream>) -> Option<Request> {
     })
 }
 
+/// Decodes the percent-encoding of a URL.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -211,6 +215,7 @@ fn put(request: &Request, name: &str, bucket: &mut Bucket) -> Answer {
     }
 }
 
+/// Returns the headers that describe an object of this generation.
 fn described(generation: u64) -> Vec<String> {
     vec![
         format!("etag: \"{generation}\""),
@@ -219,6 +224,7 @@ fn described(generation: u64) -> Vec<String> {
     ]
 }
 
+/// Returns the content of an object, or the part of it in the `range` header of the request.
 fn found(request: &Request, generation: u64, bytes: &[u8]) -> Answer {
     let mut headers = described(generation);
     let range = request

@@ -1,4 +1,4 @@
-//! Listings of more than one page. On S3 a page has a thousand objects.
+//! Tests with listings that a server returns in more than one page. On S3 a page has a thousand objects.
 
 use super::{servers, unique_url};
 use crate::store::block_on;
@@ -28,6 +28,8 @@ fn lists_of_several_pages_are_read_compacted_and_collected() {
     });
 }
 
+/// Creates a stack with [`MANY`] journal slots and [`MANY`] logs. Asserts that its journal is read completely, that it
+/// is compacted, and that a collection lists all objects before the fence.
 async fn long(url: &str) {
     let backend: Arc<dyn Backend> = BackendRegistry::default()
         .open(&StoreRequest::new(url), Opening::Create)
@@ -45,7 +47,7 @@ async fn long(url: &str) {
     let view = backend.read_journal(lineage, None).await.expect("a journal");
     assert_eq!(view.tail, held.tail);
 
-    // All slots before the fence can be deleted.
+    // Set a base after the fence, so that replay needs none of the slots before it and they can be deleted.
     let base = Base {
         start: held.tail.next,
         chain: held.tail.chain,

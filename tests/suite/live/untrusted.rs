@@ -55,6 +55,7 @@ fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
     (port, requests)
 }
 
+/// Accepts a TLS connection and answers one request. Returns the request, or the error of the connection.
 fn answer(config: &Arc<ServerConfig>, stream: TcpStream) -> Result<String, String> {
     let connection = ServerConnection::new(Arc::clone(config)).map_err(|error| error.to_string())?;
     let mut stream = StreamOwned::new(connection, stream);

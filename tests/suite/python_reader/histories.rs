@@ -63,7 +63,7 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Drops all revisions except the last two from the history, and deletes their objects.
+/// Drops all revisions except the last two from the history, and deletes the objects that no other revision needs.
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;
@@ -151,7 +151,7 @@ fn snapshot(name: &str) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// Imports a snapshot twice, the second time with a lower foreign serial. Returns the first revision.
+/// Imports a snapshot twice, the second time with a lower serial of Terraform. Returns the first revision.
 async fn import(stack: &Stack) -> Result<RevisionId> {
     let session = stack.lock("import").await?;
     let foreign = Some(("terraform".to_owned(), 7));
@@ -170,6 +170,7 @@ async fn import(stack: &Stack) -> Result<RevisionId> {
     Ok(first)
 }
 
+/// Creates an entry with a begin and a successful end.
 async fn make(update: &Update, entry: Entry) -> Result<()> {
     let begun = update.begin(Intent::create(entry.clone())).await?;
     assert_eq!(begun.succeed(Some(entry)).await?, []);
@@ -331,6 +332,7 @@ async fn detached(stack: &Stack, name: &str) -> Result<RevisionId> {
     Ok(written)
 }
 
+/// Deletes a revision from the history.
 async fn forget(stack: &Stack, revision: &RevisionId) -> Result<()> {
     let session = stack.lock("delete").await?;
     session.delete(revision).await?;

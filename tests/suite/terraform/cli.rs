@@ -43,8 +43,8 @@ impl TerraformCli {
         std::fs::write(self.home.path().join(".terraformrc"), text).expect("a file is written");
     }
 
-    /// Removes the two known differences from Terraform 1.11 in resources that the client wrote.
-    /// OpenTofu assigns a provider without a source to its own registry. Terraform from 1.12 on writes
+    /// Removes the two known differences from Terraform 1.11 in resources that the client wrote: OpenTofu assigns a
+    /// provider without a source to its own registry, and since version 1.12, Terraform writes
     /// `identity_schema_version` 0 for every managed instance without an identity.
     pub(super) fn as_terraform_1_11(&self, resources: &mut serde_json::Value) {
         let is_tofu = self.client.name.starts_with("tofu");
@@ -189,6 +189,7 @@ fn in_folder(name: &str, state: &[u8]) -> TempDir {
     dir
 }
 
+/// Copies the content of a folder into an existing folder.
 pub(super) fn copy(from: &Path, to: &Path) {
     for found in std::fs::read_dir(from).expect("a folder") {
         let path = found.expect("a folder that can be listed").path();

@@ -1,4 +1,5 @@
-//! Imports states of real providers that a client wrote, Terraform or OpenTofu, and pushes exports to the same client.
+//! Imports states that Terraform or OpenTofu wrote for resources of real providers, and pushes exports to the same
+//! client.
 
 use super::cli::{TerraformCli, copy};
 use super::{export, facts, import, read};

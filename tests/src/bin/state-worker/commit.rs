@@ -10,10 +10,12 @@ use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// A task that has this many entries without its anchor deletes entries and creates no more.
+/// Number of entries at which a task deletes an entry instead of creating another. The task's [`anchor`] and entries
+/// with a pending operation aren't counted.
 const ENTRIES: usize = 12;
 
-/// Number of recovered operations that a new session leaves pending.
+/// Maximum number of pending operations of earlier processes that a new session doesn't resolve. Operations on anchors
+/// are always resolved.
 const PENDING: usize = 4;
 
 /// How long the updates of a worker last.
@@ -25,7 +27,7 @@ pub(crate) enum Style {
     OneUpdate,
 }
 
-/// Runs eight concurrent tasks until the process is killed or fails.
+/// Runs eight concurrent tasks until the process is killed or an operation fails.
 pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
     let stack = open(dir).await?;
     let mut dice = Dice::new(seed);
@@ -34,7 +36,8 @@ pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
     }
 }
 
-/// Runs one session: resolves recovered operations, and then runs one to three updates with all tasks.
+/// Runs one session: resolves operations that earlier processes left pending, and then runs one to three updates with
+/// all tasks.
 async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     let session = stack.lock("commit").await?;
     emit(&Line::Locked);
@@ -65,8 +68,8 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     Ok(())
 }
 
-/// Runs a short fixed workload with an update, enough data for a checkpoint, and a clean close. Each tag contains
-/// `part`, so that a second run with another `part` creates other entries.
+/// Runs a short fixed workload: one update with enough data for a checkpoint, and a clean close. The tag of each entry
+/// contains `part`, so that a second run with another `part` creates other entries.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
     let session = stack.lock("script").await?;
@@ -115,8 +118,9 @@ async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result
     failure.map_or(Ok(()), Err)
 }
 
-/// Resolves the operations that earlier processes left pending, except [`PENDING`] of them. Anchors are always
-/// resolved, because their tasks can't continue otherwise.
+/// Resolves the operations that earlier processes left pending, except the last [`PENDING`] of them. An operation on an
+/// anchor is always resolved: its task creates a missing anchor before anything else, and the state refuses a second
+/// create while the first is pending.
 async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     let recovered = session.recovered();
     let surplus = recovered.len().saturating_sub(PENDING);
@@ -145,7 +149,7 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     Ok(())
 }
 
-/// Returns the result of a pending create: its intended entry with the id and outputs of this tag.
+/// Returns the entry that resolves a pending create as done: the intended entry with the id and outputs of this tag.
 fn done(intended: &Entry, tag: &str) -> Result<Entry> {
     Ok(Entry {
         uid: intended.uid,
@@ -163,7 +167,7 @@ struct Task {
 }
 
 impl Task {
-    /// Performs this many random mutations. An error comes with the number of the task.
+    /// Performs `steps` random mutations. Returns an error together with the number of the task.
     async fn run(mut self, steps: u64) -> Result<(), (u64, state_core::Error)> {
         let number = self.number;
         self.see_anchor().await.map_err(|error| (number, error))?;
@@ -185,6 +189,8 @@ impl Task {
         }
     }
 
+    /// Performs one random mutation. About one in 20 is left pending, and about one in 20 fails. The create of the
+    /// anchor always succeeds, because all other entries of the task depend on the anchor.
     async fn random_step(&mut self) -> Result<()> {
         let tag = format!("{}-{:016x}", self.number, self.dice.number());
         let (op, address) = self.choose(&tag)?;
@@ -197,8 +203,8 @@ impl Task {
         self.step(op, address, tag, ending).await
     }
 
-    /// Chooses the next operation, on an entry of this task. No two tasks change the same entry, so the model can apply
-    /// the lines of each task in their order.
+    /// Chooses the next operation, on an entry of this task. No two tasks change the same entry. The model of the crash
+    /// tests therefore needs only the order of the lines of each task, not the order between tasks.
     fn choose(&mut self, tag: &str) -> Result<(Op, Address)> {
         let state = self.session.state();
         let anchor = anchor(self.number)?;

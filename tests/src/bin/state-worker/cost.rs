@@ -1,4 +1,4 @@
-//! Measures the cost of mutations: writes, bytes, syncs and allocations.
+//! The worker `cost`: measures the cost of mutations in writes, bytes, syncs and allocations.
 
 use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
@@ -42,8 +42,8 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
         .await?;
-    // From here on, draw the same random bits for every size. Ids are keys of sorted maps, so only equal ids lead to
-    // equal allocations.
+    // From here on, draw the same random bits for every number of entries. Ids are keys of sorted maps, so only equal
+    // ids lead to equal allocations.
     entropy.reseed(8);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -92,7 +92,8 @@ struct Meter {
     session: Session,
     update: Update,
     stack: Stack,
-    /// The states before each mutation. Keeping them alive forces the mutations to copy shared nodes of the state.
+    /// The states before each mutation. While readers keep these states, a mutation must copy the nodes of the
+    /// persistent maps that it changes, so the measurement includes these copies.
     readers: Vec<Arc<state_core::State>>,
 }
 
@@ -151,6 +152,7 @@ fn address(number: u64) -> Result<Address> {
     Ok(Address::new(format!("r{number:06}"))?)
 }
 
+/// Returns outputs that contain a number with a fixed count of digits, so that all entries have the same size.
 fn small(number: u64) -> Option<Properties> {
     Json::parse(&format!("{{\"number\":\"{number:06}\"}}"))
         .ok()

@@ -3,14 +3,14 @@
 //! | command | effect |
 //! |---|---|
 //! | `commit DIR SEED` | eight tasks change the stack until the process is killed |
-//! | `hold DIR SEED` | the same in one update that never ends |
+//! | `hold DIR SEED` | like `commit`, in one update that never ends |
 //! | `script DIR PART` | one task runs a short fixed workload and closes its session |
 //! | `count DIR TIMES` | adds one to a counter `TIMES` times, each time under the writer lock |
-//! | `move DIR STEP` | moves entries to another stack and blocks at a step, before or after a call that writes |
-//! | `cost DIR ENTRIES` | prints the cost of mutations of a stack with this many entries, as JSON |
+//! | `move DIR STEP` | moves entries to another stack and blocks at step `STEP` (see [`relocate::run`]) |
+//! | `cost DIR ENTRIES` | prints the cost of mutations of a stack with `ENTRIES` entries, as JSON |
 //! | `cli ARGUMENTS` | runs `statectl ARGUMENTS`, then prints its peak memory in KiB on stderr |
 //!
-//! `DIR` is a folder, or the URL of a store.
+//! `DIR` is a folder. `commit`, `hold`, `script` and `count` also accept the URL of a store.
 
 mod commit;
 mod cost;
@@ -72,7 +72,8 @@ fn number(text: &str) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Writes a line. A worker that can't report an event must not continue, so this panics.
+/// Writes a line. Panics if the line can't be written, because the test would miss the events of a worker that
+/// continues.
 #[expect(
     clippy::expect_used,
     reason = "only tests call a worker, and they read its output"

@@ -10,7 +10,7 @@ pub(crate) fn run() -> ExitCode {
     let code = state_cli::run(arguments);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(peak) = status.lines().find(|line| line.starts_with("VmHWM:")) {
-        // If stderr is closed, no test reads the measurement.
+        // If stderr is closed, no test reads the measurement, so ignore the error.
         let _ = writeln!(std::io::stderr().lock(), "{peak}").ok();
     }
     code.into()

@@ -1,4 +1,4 @@
-//! Applies each action of a history to the bench, as one or a few records.
+//! Applies each action of a history to the [`Bench`], as one or a few records.
 
 use super::super::actions::{Action, Intention, Report};
 use super::super::naive::Verdict;
@@ -17,7 +17,8 @@ use state_core::{
 use std::sync::Arc;
 
 impl Bench {
-    /// Performs an action if possible, and checks all laws afterwards.
+    /// Performs an action if possible. Starts an update first if the action needs one and none is open. Each record is
+    /// checked by [`Bench::apply`].
     pub(crate) fn act(&mut self, action: &Action) -> Checked {
         if !matches!(
             action,

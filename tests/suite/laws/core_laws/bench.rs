@@ -1,5 +1,5 @@
-//! The test bench of the core laws: the state under test, the naive merge with which it is compared, and the journal of
-//! all applied records.
+//! The test bench of the core laws: the state under test, the journal of all applied records, and the naive merge
+//! ([`Naive`]), a simple reference implementation with which the state is compared.
 
 use super::super::naive::{Naive, Verdict};
 use super::super::resolver::Resolver;
@@ -65,7 +65,8 @@ impl Bench {
         MutationId::random(&self.entropy)
     }
 
-    /// Applies a record to the state and to the naive merge, and asserts that both have the same verdict and content.
+    /// Applies a record to the state and to the naive merge. Asserts that both give the same verdict, that both have
+    /// the same content, and that the entries are in topological order.
     pub(super) fn apply(&mut self, record: Record) -> Result<Verdict, TestCaseError> {
         let before = self.state.clone();
         let expected = self.naive.apply(&record, &self.loaded);

@@ -24,10 +24,11 @@ pub(crate) struct Reader {
     /// The acknowledged states of the session. The key is the first free slot of the journal when the state was
     /// acknowledged.
     shown: BTreeMap<Slot, Arc<State>>,
+    /// The content of every revision since the stack was created, deleted revisions included.
     revisions: BTreeMap<RevisionId, StoredRevision>,
     /// The revisions that were deleted.
     forgotten: Vec<RevisionId>,
-    /// The highest foreign serial of an export so far.
+    /// The highest foreign serial so far: the serial number that a revision has in an export to Terraform.
     exported: Option<u64>,
     /// The foreign serial of an import whose revision isn't committed yet.
     imported: Option<u64>,
@@ -105,9 +106,9 @@ impl Reader {
     /// Applies a record of the journal to the naive merge.
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
         if let Record::ResetBase(rebase) = record {
-            // In the frame of a reset, only the end of the update may follow the reset, and that changes no entry and
-            // no output. The entries and outputs of the session's state are therefore those of the snapshot that the
-            // reset names, so the test needn't read the snapshot.
+            // In a frame, only the end of the update may follow a reset, and an end changes no entry and no output. The
+            // session's state therefore still has the entries and outputs of the snapshot that the reset names, and the
+            // test needn't read that snapshot from the store.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());
@@ -128,8 +129,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Remembers a newly committed revision. Asserts that it is current, and that its foreign serial is the imported
-    /// serial or higher than all serials before.
+    /// Remembers a newly committed revision. Asserts that the revision is current. Also asserts that its foreign serial
+    /// is the serial of the import, or higher than all earlier ones if the revision isn't an import.
     pub(super) async fn remember_committed(&mut self, revision: RevisionId) -> Checked {
         self.check_serial(&revision)?;
         let tip = self.stack.tip().await.map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The actions of the driver that write a single record, and its actions on earlier revisions.
+//! The actions of the driver within an update that write no begin or end, and its actions on earlier revisions.
 
 use super::super::actions::Action;
 use super::super::resolver::number;
@@ -82,6 +82,7 @@ impl Driver {
         update.save(snapshot).await.map(drop)
     }
 
+    /// Performs an action within the open update. Does nothing if no update is open.
     pub(super) async fn step(&mut self, action: &Action) -> Checked {
         let Some(update) = self.update.clone() else {
             return Ok(());

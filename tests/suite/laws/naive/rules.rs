@@ -65,9 +65,9 @@ fn references_are_satisfied(entry: &Entry, before: &[SharedEntry], after: &[Shar
         && has_its_provider(entry, before)
 }
 
-/// Returns whether an earlier generation of the entry's provider has the id that the entry names. An entry that awaits
-/// replacement may name any id. A provider without any earlier generation is a dangling reference, which
-/// [`references_are_satisfied`] detects.
+/// Returns whether an earlier generation of the entry's provider, live or deposed, has the id that the entry names. An
+/// entry that awaits replacement may name any id. A provider without any earlier generation is a dangling reference,
+/// which [`references_are_satisfied`] detects.
 fn has_its_provider(entry: &Entry, before: &[SharedEntry]) -> bool {
     let Some(provider) = entry.provider.as_ref().filter(|_| !entry.pending_replacement) else {
         return true;

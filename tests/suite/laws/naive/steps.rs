@@ -57,9 +57,10 @@ impl Naive {
 
     /// Removes an entry whose object is missing, and removes or redirects the references to it.
     ///
-    /// Another entry loses its references to the removed address, unless another generation of that address precedes
-    /// the entry. A child gets the parent of the removed entry as its new parent. A resource of a removed provider
-    /// loses its provider, unless a generation of the provider with the same id precedes the resource.
+    /// Another entry keeps its references to the removed address if another generation of that address, live or
+    /// deposed, precedes the entry; otherwise it loses them, and the parent of the removed entry becomes the parent of
+    /// its children. A resource of a removed provider keeps its provider if a generation of the provider with the same
+    /// id precedes the resource; otherwise it loses the provider.
     fn remove_missing(&mut self, target: &EntryKey) -> Change {
         let gone = self.remove(target).ok_or(RuleViolation)?;
         let name = &gone.address;
