@@ -145,11 +145,8 @@ mod tests {
 
     #[tokio::test]
     async fn panic_of_a_computation_is_an_error_and_keeps_the_thread() {
-        let failed = compute(|| panic!("expected by the test")).await;
-        assert_eq!(
-            failed.map(|()| ()).unwrap_err().kind(),
-            state_core::ErrorKind::Closed
-        );
+        let failed = compute(|| -> () { panic!("expected by the test") }).await;
+        assert_eq!(failed.unwrap_err().kind(), state_core::ErrorKind::Closed);
         assert_eq!(compute(|| 1).await.unwrap(), 1);
     }
 

@@ -211,3 +211,42 @@ pub(crate) fn has_long_string(json: &[u8]) -> bool {
     };
     json.len() > limits.max_string_bytes && Document::parse(json.trim_ascii_end(), &limits).is_err()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ENTRY, check_size, pack};
+    use state_core::{Address, Entry, ErrorKind, FactoryInfo, Json, Slot, Snapshot, Timestamp, codec};
+    use std::sync::Arc;
+
+    /// An entry whose encoding has this many bytes.
+    fn entry_of(name: &str, length: usize) -> Entry {
+        let mut entry = Entry::leaf(name.parse::<Address>().unwrap(), "thing");
+        let long = |length: usize| Json::parse(&format!("\"{}\"", "x".repeat(length))).unwrap();
+        // Three strings, because a single one of 32 MiB is refused for its own length.
+        for name in ["x-a", "x-b"] {
+            entry.extensions.insert(name.to_owned(), long(MAX_ENTRY / 3));
+        }
+        entry.extensions.insert("x-c".to_owned(), long(0));
+        let missing = length - codec::entry_text(&entry).len();
+        entry.extensions.insert("x-c".to_owned(), long(missing));
+        entry
+    }
+
+    #[test]
+    fn recorded_entry_of_any_size_fits_into_a_snapshot() {
+        let nothing = FactoryInfo::default();
+        let mut snapshot = Snapshot::new(nothing, "shop", Timestamp::new("2026-05-30T12:00:00Z"));
+        // Another entry follows, because the line of every entry but the last ends with a comma.
+        let last = Entry::leaf("last".parse().unwrap(), "thing");
+        let largest = entry_of("first", MAX_ENTRY);
+        assert!(check_size(&largest).is_ok());
+        snapshot.entries = vec![Arc::new(largest), Arc::new(last)];
+        assert!(pack(&snapshot, Slot::ZERO).is_ok());
+
+        let oversized = entry_of("first", MAX_ENTRY + 1);
+        assert!(check_size(&oversized).is_err());
+        snapshot.entries[0] = Arc::new(oversized);
+        let refused = pack(&snapshot, Slot::ZERO).map(|packed| packed.reference);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Integrity);
+    }
+}
