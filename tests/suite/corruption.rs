@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of damaged files, before it is [`scaled`].
+/// Number of damaged files; [`scaled`] multiplies this number.
 const CASES: u32 = 1_000;
 
 /// Number of threads. Each thread damages its own copy of the store.

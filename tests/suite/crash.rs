@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Number of times that a worker is killed, before it is [`scaled`].
+/// Number of rounds in which a worker is killed; [`scaled`] multiplies this number.
 const ROUNDS: u32 = 200;
 
 #[test]

@@ -20,7 +20,7 @@ mod strategies;
 use proptest::test_runner::Config;
 use state_core::testkit::run::scaled;
 
-/// Minimum number of cases of each property, before it is [`scaled`].
+/// Minimum number of cases of each property; [`scaled`] multiplies this number.
 const CASES: u32 = 1_000;
 
 /// Maximum number of actions in a history.

@@ -25,12 +25,12 @@ pub(crate) fn environment() -> Environment {
     })
 }
 
-/// Opens the store in a folder or at a URL, and creates the store if it is missing.
+/// Opens the store, and creates it if it is missing. `dir` is a folder, or the text of a URL: see [`state_tests::url`].
 pub(crate) fn create(dir: &Path) -> Result<Stacks> {
     Stacks::create(&url(dir), environment())
 }
 
-/// Opens the store in a folder or at a URL.
+/// Opens the store. `dir` is a folder, or the text of a URL: see [`state_tests::url`].
 pub(crate) fn open(dir: &Path) -> Result<Stacks> {
     Stacks::open(&url(dir), environment())
 }

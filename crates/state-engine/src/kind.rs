@@ -174,7 +174,11 @@ impl InputProperty {
 
     /// The message about a required input that isn't set.
     pub(crate) fn missing_message(&self) -> String {
-        format!("`{}` is missing: {}", self.name, self.takes.with_article())
+        format!(
+            "`{}` is missing; it must be {}",
+            self.name,
+            self.takes.with_article()
+        )
     }
 
     /// Describes what is wrong with a value, if anything. The value isn't quoted because it may be secret.

@@ -22,10 +22,10 @@
 //! 1. **Settle** ([`Engine::settle`]): under the lock, the engine asks the providers for the outcome of pending
 //!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and the run doesn't change its
 //!    resource.
-//! 2. **Plan** ([`Engine::plan`]): the engine drives the source over a copy of the state. It writes nothing and
-//!    calls only `configure`, `check`, `diff` and `read` of the providers. A preview ends here, and needs no
-//!    lock.
-//! 3. **Apply** ([`Engine::apply`]): the engine drives the same source again and executes the steps in parallel,
+//! 2. **Plan** ([`Engine::plan`]): the engine takes the resources from the [`Source`] and decides their steps on a copy
+//!    of the state. It writes nothing and calls only `configure`, `check`, `diff` and `read` of the providers. A
+//!    preview ends here, and needs no lock.
+//! 3. **Apply** ([`Engine::apply`]): the engine reads the same source again and executes the steps in parallel,
 //!    in dependency order. Then it deletes replaced objects and resources that the program no longer contains,
 //!    in reverse order. Provider answers of the plan are reused. One apply is one update of the stack and creates one
 //!    revision, even if steps fail. It creates no revision if the lock is lost or the store fails.

@@ -1,17 +1,17 @@
-//! Plans: the steps of a run, decided once against a recorded state, shown, and then executed.
+//! Plans: the steps of a run as they are shown before the run, decided against a recorded state.
 //!
-//! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan
-//! holds the steps in order, each with the entry before and after it, and everything that the run reuses: the
-//! source, the configured providers and their answers. [`Engine::apply`](crate::Engine::apply) executes the
-//! plan.
+//! [`Engine::plan`](crate::Engine::plan) reads the operation's [`Source`](crate::Source) (a program or a refresh) to
+//! its end, decides a step for each resource on a copy of the state, and writes nothing. The plan holds the steps in
+//! order, each with the entry before and after it, and everything that the run reuses: the source, the configured
+//! providers and their answers. [`Engine::apply`](crate::Engine::apply) executes the plan.
 //!
 //! # Which decisions the run repeats, and why
-//! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run decides again, and
-//! takes these facts from the plan:
+//! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run repeats the
+//! decisions, and takes these facts from the plan:
 //! - the program: parsed once; inputs that refer to no other resource are evaluated once;
 //! - answers of `check`, `diff` and `read` to the same question (kind, recorded object, inputs, unknown inputs),
 //!   unless this run changed a direct or indirect dependency of the resource;
-//! - `configure`: a provider is configured once for settling, plan and run.
+//! - `configure`: a provider is configured once for settling (see [`settle`](crate::settle)), plan and run.
 //!
 //! The run asks the provider again in these cases:
 //! - An input uses an output that was unknown in the plan or has changed since. Then the question differs, and the new
@@ -101,7 +101,7 @@ impl Basis {
 /// The decided steps of a run against one recorded state.
 pub struct Plan {
     pub(crate) basis: Basis,
-    /// The operation; its source was restarted and can be driven again.
+    /// The operation. Its source was restarted, so the run can read it from the first item on.
     pub(crate) operation: Operation,
     pub(crate) run: Run,
     pub(crate) preparations: Preparations,

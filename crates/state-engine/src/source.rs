@@ -83,7 +83,7 @@ impl From<StackOutputs> for SourceOutputs {
 
 /// Yields registrations that are ready to execute.
 ///
-/// The engine drives a source twice: for the plan, and after [`Source::restart`] for the run. The run uses a
+/// The engine reads a source to its end twice: for the plan, and after [`Source::restart`] for the run. The run uses a
 /// new ledger, in which more outputs are known.
 #[async_trait]
 pub trait Source: Send {

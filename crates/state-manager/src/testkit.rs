@@ -1,5 +1,5 @@
-//! Conformance tests for backends (feature `testkit`): the contract of the persistent state manager, rule by rule,
-//! over a backend. The first rule corresponds to Terraform's `TestFull`, step by step.
+//! Conformance tests for backends (feature `testkit`): each rule of the contract of [`StateManager`] must hold on the
+//! backend. The first rule repeats the steps of `TestFull`, a test in Terraform's package `statemgr`.
 //!
 //! ```
 //! use state_core::{MemoryBackend, testkit::conformance};
@@ -31,8 +31,8 @@ use state_core::testkit::conformance::{RuleViolation, Verdict};
 use state_core::{Backend, Entry, ErrorKind, FactoryInfo, Json, Result, Snapshot, SnapshotMeta, Timestamp};
 use std::sync::Arc;
 
-/// The same store with history pages of at most two revisions, of which a head names at most four: a short history then
-/// has an index.
+/// The same store with at most two revisions on a history page and at most four pages in a head. Even a short history
+/// then needs an index, which names the older pages.
 pub fn with_small_pages(stacks: Stacks) -> Stacks {
     stacks.with_page_limits(PageLimits {
         revisions: 2,

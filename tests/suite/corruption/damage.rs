@@ -4,8 +4,8 @@ use state_tests::dice::Dice;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The classes of files that are damaged: names of a file without extension, or of a folder above the file. Lock files
-/// are excluded, because they are empty in a closed store.
+/// The classes of files that are damaged. The class of a file is the file's name without its extension, or the name of
+/// a folder above the file. Lock files are excluded, because they are empty in a closed store.
 pub(super) const CLASSES: [&str; 7] = [
     "format",
     "names",

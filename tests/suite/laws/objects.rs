@@ -65,8 +65,8 @@ proptest! {
 }
 
 /// Deletes the last object of the journal repeatedly, down to the fence that the session wrote when it took the lock.
-/// After each deletion, a reader must see the state that the session had before it wrote the deleted slot, which
-/// `shown` returns for this slot.
+/// After each deletion, a reader must see the last state that was acknowledged before the session wrote the deleted
+/// slot. `shown` returns this state for a slot.
 async fn cut_object_by_object(
     store: &Arc<InMemory>,
     lineage: Lineage,

@@ -33,7 +33,8 @@ fn doctor_passes_conforming_servers() {
         ] {
             assert!(checks.contains(&check), "{findings:#}");
         }
-        // Ceph's radosgw accepts only ETags without quotes. The client detects this and reports it as `etags`.
+        // The S3 server of this test is Ceph's radosgw, which accepts only ETags without quotes. The client detects
+        // this and reports it as `etags`.
         assert_eq!(
             checks.contains(&"etags"),
             server.starts_with("s3:"),

@@ -290,12 +290,14 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// deleted.
     ///
     /// # Errors
-    /// `Invalid` if an item is still in use: a part of the journal that isn't entirely before the floor of the head's
-    /// collection, or an object that the head refers to. This item and all later ones are kept. `Fenced` if another
-    /// writer has taken over. The default implementation, for stores that aren't a [`CollectableStore`], returns
-    /// `Unsupported`.
+    /// `Invalid` if an item is still in use: a part of the journal that contains a slot at or after the head's floor,
+    /// or an object that the head refers to. This item and all later ones are kept. `Fenced` if another writer has
+    /// taken over. The default implementation, for stores that aren't a [`CollectableStore`], returns `Unsupported`.
     async fn delete(&self, _pieces: &[StoredItemName]) -> Result<()> {
-        Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
+        Err(cannot_delete(format!(
+            "the store of the writer with epoch {}",
+            self.epoch()
+        )))
     }
 
     /// Checks that this writer still holds the lock. Callers check before they change real resources.

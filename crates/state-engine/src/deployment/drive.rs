@@ -37,7 +37,8 @@ impl InFlightSteps {
 }
 
 impl Deployment {
-    /// Drives a source to its end. Returns whether the source ended without an error and the run can continue.
+    /// Reads a source to its end and runs the steps of its resources. Returns whether the source ended without an error
+    /// and the run can continue.
     pub(super) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;

@@ -1,4 +1,4 @@
-//! The persistent state manager over a stack: a snapshot in memory, refreshed from the store and persisted to it.
+//! [`StateManager`]: keeps a snapshot of one stack in memory, refreshes it from the store and persists it there.
 
 use crate::intent::UpdateRequest;
 use crate::read::view::CurrentRevision;

@@ -9,7 +9,7 @@ use state_core::head::SealingPolicy;
 use state_core::sealing::StackKey;
 use state_core::{Error, Head, KeyId, Result};
 
-/// The most recipients that an error lists.
+/// Maximum number of recipients that an error lists.
 const MOST_NAMED: usize = 8;
 
 /// Checks the epoch, the policy and the data key of a head against the pin. `key` is the head's key, if this client can

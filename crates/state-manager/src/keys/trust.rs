@@ -22,7 +22,8 @@ pub(crate) enum PinComparison {
 
 /// A change of policy or recipients that wasn't reported to the user yet.
 pub(crate) struct UnreportedChange {
-    /// The change, without its origin.
+    /// The change. Its `origins` and `names` are empty until `sealing_changes::report` reads them from the history and
+    /// the head.
     pub(crate) change: SealingChange,
     /// The serial at which this client last saw the stack before the change.
     pub(crate) since: Serial,

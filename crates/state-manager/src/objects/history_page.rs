@@ -10,11 +10,11 @@ use state_core::{Digest, Enveloped, Error, Nonce, Result, RevisionId, Writer};
 /// index. Readers accept pages and heads of any size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLimits {
-    /// The most revisions on one page.
+    /// Maximum number of revisions on one page.
     pub(crate) revisions: u64,
-    /// The most bytes of documents on one page. Only a page with a single document may be larger.
+    /// Maximum total size in bytes of the documents on one page. Only a page with a single document may be larger.
     pub(crate) length: u64,
-    /// The most pages that a head names. If there are more, an index names the older ones.
+    /// Maximum number of pages that a head names. If there are more, an index names the older ones.
     pub(crate) most_in_head: usize,
 }
 

@@ -10,7 +10,7 @@ use state_core::{Result, Serial, UpdateKind};
 
 /// Adds to a change the users and the revisions that made it, and reports the change.
 pub(crate) async fn report(stack: &StackContext, tip: &Tip, mut unreported: UnreportedChange) {
-    // If the history is damaged, the change is reported without its origins.
+    // If the history can't be read, the change is reported without the users and revisions that made it.
     let revisions = rekeys_since(stack, tip, unreported.since)
         .await
         .unwrap_or_default();

@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 /// bytes than the base's snapshot.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
-/// Handle of the queue to the background task.
+/// The queue's handle for the background task: sends work to the task and stops it.
 pub(crate) struct Checkpointer {
     tasks: mpsc::UnboundedSender<Task>,
     base: watch::Receiver<Base>,
@@ -61,7 +61,7 @@ pub(crate) struct CheckpointTask {
     /// Channel on which the task queues the record of a stored checkpoint. Weak, because the task must not keep the
     /// queue alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// Provides the key that seals published outputs. The policy is that of the publication.
+    /// Provides the key that seals published outputs. Its policy isn't used: the [`Publication`] has the policy.
     pub(crate) seal: SessionSealer,
     pub(crate) head: Arc<SessionHead>,
 }

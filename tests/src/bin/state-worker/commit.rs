@@ -68,8 +68,8 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     Ok(())
 }
 
-/// Runs a short fixed workload: one update with enough data for a checkpoint, and a clean close. The tag of each entry
-/// contains `part`, so that a second run with another `part` creates other entries.
+/// Runs a short fixed workload: one update with enough data for a checkpoint, and a clean close. `part` is a part of
+/// each entry's tag (see [`workload`]), so that a second run with another `part` creates other entries.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
     let session = stack.lock("script").await?;
@@ -149,7 +149,8 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     Ok(())
 }
 
-/// Returns the entry that resolves a pending create as done: the intended entry with the id and outputs of this tag.
+/// Returns the entry that resolves a pending create as done: the intended entry with the id and outputs that
+/// [`workload::made`] derives from `tag`.
 fn done(intended: &Entry, tag: &str) -> Result<Entry> {
     Ok(Entry {
         uid: intended.uid,

@@ -189,5 +189,5 @@ impl dyn Backend + '_ {
 
 /// Returns the error of a store that can't delete.
 pub fn cannot_delete(object: String) -> Error {
-    Error::unsupported(object, "deletion, which garbage collection requires,")
+    Error::unsupported(object, "garbage collection (deletion of stored items)")
 }

@@ -10,8 +10,8 @@ use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// Minimum number of common bytes that are hidden. [`MIN_SECRET_CHARS`] counts characters; the same number of bytes is
-/// a stricter limit, because a character has at least one byte.
+/// Minimum number of common bytes that are hidden. [`MIN_SECRET_CHARS`] counts characters. A limit in bytes hides at
+/// least as much, because a character has at least one byte.
 const LEAST: usize = MIN_SECRET_CHARS;
 
 /// Bit mask that keeps the last [`LEAST`] bytes of a number. A window is a substring of this length, stored as a

@@ -41,7 +41,8 @@ async fn snapshot(held: &Acquired, slot: Slot) -> Result<SnapshotRef> {
     Ok(reference)
 }
 
-/// Creates a stack with two segments. The head's floor still permits no deletion: see [`Segments::drop_first`].
+/// Creates a stack with two segments. No part of its journal may be deleted before [`Segments::drop_first`] raises the
+/// head's floor.
 async fn segments(bench: &Bench<'_>) -> Result<Segments> {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
@@ -197,7 +198,8 @@ pub async fn collection_deletes_only_before_the_history_floor(bench: &Bench<'_>)
     )
 }
 
-/// Reading from a slot before the history floor fails with `NotFound`, even if the frames have not been deleted yet.
+/// Reading from a slot before the history floor fails with [`Error::Collected`](crate::Error::Collected), whose kind is
+/// `NotFound`, even if the frames have not been deleted yet.
 pub async fn read_before_the_history_floor_is_not_found(bench: &Bench<'_>) -> Verdict {
     if bench.backend.extensions().collectable.is_none() {
         return Ok(());

@@ -14,8 +14,8 @@ pub enum StoredKind {
     Meta,
     /// The head of a stack.
     Head,
-    /// A lock file, a lease, or the clock of an object store. Which state of a stack a client accepts doesn't depend on
-    /// their content.
+    /// A lock file, a lease, or `clock.json`, which clients write to an object store to learn the store's time. A
+    /// client ignores the content of these objects when it decides which state of a stack to accept.
     Lock,
     /// A segment or a slot of a journal, or several frames in one object.
     Journal,

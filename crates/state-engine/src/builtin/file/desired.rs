@@ -58,7 +58,7 @@ impl DesiredFile {
         let is_given = |name: &&str| inputs.get(name).is_some() || unknown.contains(*name);
         match ["content", "source"].iter().filter(|name| is_given(name)).count() {
             0 => problems.push(format!(
-                "`content` is missing: a {}; or set `source`",
+                "`content` is missing; set it to a {}, or set `source`",
                 InputType::Text
             )),
             1 => {}

@@ -150,7 +150,7 @@ async fn external_change_is_detected_and_repaired() {
 }
 
 #[tokio::test]
-async fn drift_to_binary_content_is_repaired() {
+async fn drift_to_binary_or_large_content_is_repaired() {
     let harness = ProviderHarness::new().await;
     let goals = [file("a.txt", "one")];
     harness.done(&goals).await;

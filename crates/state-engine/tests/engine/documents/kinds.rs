@@ -41,7 +41,7 @@ fn all_wrong_inputs_and_unknown_outputs_are_reported() {
         "p.yaml:6:23: resources.password.inputs.length: `length` must be a whole number from 8 to 1024, not a string",
         "p.yaml:6:38: resources.password.inputs.digts: `random:password` has no input `digts`; did you mean `digits`?",
         "p.yaml:7:43: resources.id.inputs.bytes: `bytes` must be a whole number from 1 to 1024, not a string",
-        "p.yaml:8:3: resources.page.inputs: `path` is missing: a string",
+        "p.yaml:8:3: resources.page.inputs: `path` is missing; it must be a string",
         "p.yaml:11:13: resources.page.inputs.mode: `mode` must be a string of three or four octal digits, not a number: quote it, because 0644 without quotes is a number",
         "p.yaml:12:16: resources.page.inputs.content: `${password.reslt}` can't be resolved: a `random:password` has no output `reslt`; did you mean `result`?",
         "p.yaml:15:31: resources.script.inputs.create[1]: `${page.contents}` can't be resolved: a `file` has no output `contents`; expected one of: digest, mode, path, size, id",
@@ -52,7 +52,7 @@ fn all_wrong_inputs_and_unknown_outputs_are_reported() {
 }
 
 #[test]
-fn values_known_only_at_run_time_pass_the_check() {
+fn inputs_that_cannot_be_checked_before_a_run_pass() {
     let fine = r#"
 config: { mode: { type: string, default: "0600" } }
 resources:

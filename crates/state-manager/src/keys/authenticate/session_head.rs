@@ -12,7 +12,7 @@ use state_core::{Error, Head, Nonce, Result, Slot, Writer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most sent heads that a session remembers while the outcome of their swaps is unknown.
+/// Maximum number of sent heads that a session remembers while the outcome of their swaps is unknown.
 const MOST_UNSETTLED: usize = 64;
 
 /// The head of a locked stack as this session last authenticated or wrote it.
@@ -81,8 +81,8 @@ impl SessionHead {
         self.key.as_deref()
     }
 
-    /// Adds a tag under `next` to the pointer of the stack's name, before the head names that key. A crash before the
-    /// head swap leaves the old key in the head, a crash after it the new key: the pointer has a tag under both.
+    /// Tags the pointer of the stack's name under the current key, if any, and under `next`, the key that the next head
+    /// swap names. A crash leaves either the old or the new key in the head; the pointer has a tag under each of them.
     ///
     /// # Errors
     /// `Distrusted` if the name doesn't lead to the stack.
