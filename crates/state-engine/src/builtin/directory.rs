@@ -5,7 +5,7 @@ use super::blocking::{Cancellation, blocking};
 
 use super::desired::{DesiredPath, foreign_object, invalid_path, mode_of, outputs_of, raw_mode};
 use super::members::{checked_inputs, properties, text};
-use super::place::{Place, absolute, change_error, of_id, os_error, recorded_path, with_absolute};
+use super::place::{Place, absolute, change_error, of_id, os_error, recorded_files, with_absolute};
 use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Mode, Text};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
@@ -60,7 +60,7 @@ impl Provider for Directories {
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<ResourceCommand> {
-        recorded_path(&self.folder, id, inputs, call)
+        recorded_files(&self.folder, id, inputs, call)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {

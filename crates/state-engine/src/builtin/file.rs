@@ -13,7 +13,7 @@ use super::blocking::{Cancellation, blocking};
 
 use super::desired::{foreign_object, mode_of, outputs_of};
 use super::members::{checked_inputs, properties, text};
-use super::place::{Place, change_error, of_id, os_error, recorded_path, with_absolute};
+use super::place::{Place, change_error, of_id, os_error, recorded_files, with_absolute};
 use super::staged::copy;
 use crate::approval::{CommandCall, ResourceCommand};
 use crate::kind::InputType::{Mode, Text};
@@ -79,7 +79,7 @@ impl Provider for Files {
         inputs: &Properties,
         call: CommandCall,
     ) -> Vec<ResourceCommand> {
-        recorded_path(&self.folder, id, inputs, call)
+        recorded_files(&self.folder, id, inputs, call)
     }
 
     async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {

@@ -64,27 +64,31 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
     }
 }
 
-/// The path that a call reads, writes or deletes, for its approval. A read or delete of a recorded object uses its id;
+/// The files that a call reads, writes or deletes, for their approval. A read or delete of a recorded object uses its id;
 /// every other call uses the input `path`.
 ///
 /// A read without an id determines whether a create with an unknown outcome made exactly the object that the inputs
 /// describe. It reveals nothing else about the path, so it needs no approval; the run after a crash continues without
 /// asking the user. A read of a copy is an exception: it compares the object with the file that the input `source`
-/// names, which would reveal facts about that file, so it needs an approval of the object's path.
-pub(super) fn recorded_path(
+/// names. So both files need an approval; otherwise a manipulated state could name any file of the user as `source`, and
+/// the outcome would show whether the file at `path` has the same content.
+pub(super) fn recorded_files(
     folder: &Path,
     id: Option<&str>,
     inputs: &Properties,
     call: CommandCall,
 ) -> Vec<ResourceCommand> {
-    if call == CommandCall::Read && id.is_none() && text(inputs, "source").is_none() {
+    let is_search = call == CommandCall::Read && id.is_none();
+    let source = text(inputs, "source").filter(|_| is_search);
+    if is_search && source.is_none() {
         return Vec::new();
     }
     let id = id.filter(|_| matches!(call, CommandCall::Read | CommandCall::Delete));
     let path = id.map(str::to_owned).or_else(|| text(inputs, "path"));
+    let paths = path.into_iter().chain(source);
     // The call itself refuses a malformed path, so such a path needs no approval.
-    let path = path.and_then(|path| absolute(folder, &path).ok());
-    path.map(ResourceCommand::file).into_iter().collect()
+    let paths = paths.filter_map(|path| absolute(folder, &path).ok());
+    paths.map(ResourceCommand::file).collect()
 }
 
 /// The name of a file or directory, which may not exist, in its open parent directory.

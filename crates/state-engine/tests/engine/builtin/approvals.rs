@@ -2,7 +2,7 @@
 
 use super::{ProviderHarness, goal, refusals, shell, update};
 use state_engine::settle::{Decision, Decisions};
-use state_engine::{Basis, CommandApprovals, Goal, Operation, Report, Run};
+use state_engine::{Basis, CommandApprovals, Goal, Operation, Report, ResourceCommand, Run};
 
 /// A resource whose commands each append a line to the file `log`.
 fn job() -> Goal {
@@ -176,6 +176,18 @@ impl ProviderHarness {
         self.record_with_id(goal, "forged").await;
     }
 
+    /// Records a create whose writer crashed before it ended.
+    async fn record_pending_create(&self, goal: Goal) {
+        let session = self.stack.lock("test").await.unwrap();
+        let mut entry = state_engine::state_core::Entry::leaf(goal.address, &goal.kind);
+        entry.inputs = Some(goal.inputs);
+        let request = state_manager::UpdateRequest::new(state_engine::state_core::UpdateKind::Update);
+        let update = session.start_update(request).await.unwrap();
+        let mutation = update.begin(state_manager::Intent::create(entry)).await.unwrap();
+        drop((mutation, update));
+        session.close().await.unwrap();
+    }
+
     /// Records a resource with an id, without calling its provider.
     async fn record_with_id(&self, goal: Goal, id: &str) {
         let session = self.stack.lock("test").await.unwrap();
@@ -318,6 +330,26 @@ async fn approved_or_declared_file_is_read_and_deleted() {
     let declared = goal("f", "file", r#"{"content":"mine","path":"identity"}"#);
     assert!(harness.run(update(&[declared]), run).await.succeeded());
     assert_eq!(harness.text("identity"), "mine");
+}
+
+#[tokio::test]
+async fn source_that_only_the_state_names_is_not_compared() {
+    let harness = ProviderHarness::new().await;
+    harness.put("identity", "AGE-SECRET-KEY");
+    harness.put("mine", "AGE-SECRET-KEY");
+    let [source, path] = ["identity", "mine"].map(|name| harness.id(name));
+    let copy = goal("f", "file", &format!(r#"{{"path":{path:?},"source":{source:?}}}"#));
+    harness.record_pending_create(copy).await;
+    let run = harness.strange_run();
+    run.approvals.approve([ResourceCommand::file(path).digest()]);
+    let approvals = run.approvals.clone();
+    let session = harness.stack.lock("test").await.unwrap();
+    harness.engine.settle(&session, &run).await.unwrap();
+    session.close().await.unwrap();
+    let refused: Vec<_> = approvals.refused().iter().map(|refused| refused.digest).collect();
+    assert_eq!(refused, [ResourceCommand::file(source).digest()]);
+    let pending = harness.stack.tip().await.unwrap().state.pending().count();
+    assert_eq!(pending, 1, "the outcome stays unknown");
 }
 
 #[tokio::test]
