@@ -164,8 +164,8 @@ impl FaultPlan {
         planned.faults.insert((operation, next + after), fault);
     }
 
-    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault, except for head swaps. For
-    /// tests that stop a process at one of these points.
+    /// Calls `watcher` before (`true`) and after (`false`) each operation without a fault. For tests that stop a process
+    /// at one of these points.
     pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
         self.planned().watcher = Some(Arc::new(watcher));
     }
@@ -199,15 +199,21 @@ impl FaultPlan {
         planned.faults.remove(&(operation, this))
     }
 
+    /// Calls the watcher, if there is one. The plan isn't locked meanwhile, because a watcher may block for ever.
+    fn notify(&self, operation: Operation, before: bool) {
+        let watcher = self.planned().watcher.clone();
+        if let Some(watcher) = watcher {
+            watcher(operation, before);
+        }
+    }
+
     /// Runs a call with the fault that is planned for it.
     async fn run<T: Send + 'static>(&self, operation: Operation, call: Call<T>) -> Result<T> {
         match self.next(operation) {
             None => {
-                let watcher = self.planned().watcher.clone();
-                let notify = |before| watcher.iter().for_each(|watcher| watcher(operation, before));
-                notify(true);
+                self.notify(operation, true);
                 let result = call().await;
-                notify(false);
+                self.notify(operation, false);
                 result
             }
             Some(Fault::BeforeEffect) => Err(before(operation)),

@@ -65,6 +65,8 @@ impl ProviderResult {
     /// the inputs that `begin` recorded sealed, and the returned string says why the other values are left out.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
+        let begun = state.pending().find(|operation| operation.id == id);
+        let begun = begun.and_then(|operation| operation.entry.as_deref());
         let with_reasons = |entry: &Entry| Entry {
             // Reasons may quote secrets of the entry, so they are sealed together with it.
             init_errors: self.reasons.clone(),
@@ -72,11 +74,14 @@ impl ProviderResult {
         };
         let stated = match &self.entry {
             Some(entry) => Some(with_reasons(entry)),
-            // The result has no entry, so the reasons are sealed together with the present entry of the state.
+            // The result has no entry, so the reasons are sealed together with the present entry of the state. A failed
+            // create has none either: then they are sealed together with the entry of the intent.
             None => state
                 .entry(target)
+                .map(AsRef::as_ref)
+                .or(begun)
                 .filter(|_| !self.reasons.is_empty())
-                .map(|old| with_reasons(old)),
+                .map(with_reasons),
         };
         match stated.map(|entry| locked.seal.entry(entry)) {
             None => (self, None),
@@ -88,16 +93,12 @@ impl ProviderResult {
                 };
                 (sealed, None)
             }
-            Some(Err(error)) => {
-                let begun = state.pending().find(|operation| operation.id == id);
-                let begun = begun.and_then(|operation| operation.entry.as_deref());
-                self.without_values(begun, &error)
-            }
+            Some(Err(error)) => self.without_values(begun, &error),
         }
     }
 
-    /// Returns the result as partial, without the values that couldn't be sealed. `begun` is the sealed entry of the
-    /// intent.
+    /// Returns the result without the values that couldn't be sealed; a result with an entry becomes partial. `begun` is
+    /// the sealed entry of the intent.
     fn without_values(self, begun: Option<&Entry>, error: &Error) -> (Self, Option<String>) {
         let detail = format!("the values were not recorded: {error}");
         let secrets = self
@@ -120,7 +121,11 @@ impl ProviderResult {
             ..entry
         });
         let kept = Self {
-            outcome: Outcome::Partial,
+            // The state refuses a partial outcome without an entry, and the operation would stay pending.
+            outcome: match entry {
+                Some(_) => Outcome::Partial,
+                None => self.outcome,
+            },
             entry,
             reasons: vec![detail.clone()],
         };

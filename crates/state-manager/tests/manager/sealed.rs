@@ -70,8 +70,8 @@ fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Creates resources, sets outputs, updates a resource with a partial failure, imports, rolls back, and leaves one
-/// operation pending.
+/// Creates resources, sets outputs, updates a resource with a partial failure, fails to create one, imports, rolls back,
+/// and leaves one operation pending.
 async fn work_hard(stack: &Stack) {
     let session = stack.lock("work").await.unwrap();
     let update = start(&session).await;
@@ -87,7 +87,12 @@ async fn work_hard(stack: &Stack) {
     let changed = secret_entry("a", "second");
     let step = update.begin(Intent::update(changed.clone())).await.unwrap();
     let reasons = vec![format!("the server said {CANARY}")];
-    step.end(Outcome::Partial, Some(changed), reasons).await.unwrap();
+    step.end(Outcome::Partial, Some(changed), reasons.clone())
+        .await
+        .unwrap();
+    let refused = secret_entry("refused", "never created");
+    let step = update.begin(Intent::create(refused)).await.unwrap();
+    step.end(Outcome::Failed, None, reasons).await.unwrap();
     update.finish(UpdateResult::Failed).await.unwrap();
     let mut snapshot = stack.current().await.unwrap();
     snapshot.entries.push(Arc::new(secret_entry("c", "imported")));

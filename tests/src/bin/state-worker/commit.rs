@@ -110,7 +110,9 @@ pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
 async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result<()> {
     let mut failure = None;
     while let Some(joined) = tasks.join_next().await {
-        if let Ok(Err((task, error))) = joined {
+        // Tasks are never aborted, so a join error is a panic: it must end the worker, or the test would pass without it.
+        let done = joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        if let Err((task, error)) = done {
             emit(&Line::failed(task, &error));
             failure = failure.or(Some(error));
         }

@@ -42,7 +42,12 @@ impl Writer for FaultyWriter {
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         let operation = Operation::SwapHead;
         match self.plan.next(operation) {
-            None => self.inner.swap_head(nonce, change).await,
+            None => {
+                self.plan.notify(operation, true);
+                let swapped = self.inner.swap_head(nonce, change).await;
+                self.plan.notify(operation, false);
+                swapped
+            }
             Some(Fault::BeforeEffect) => Err(before(operation)),
             Some(Fault::AfterEffect | Fault::Late) => {
                 drop(self.inner.swap_head(nonce, change).await);

@@ -338,7 +338,11 @@ async fn source_that_only_the_state_names_is_not_compared() {
     harness.put("identity", "AGE-SECRET-KEY");
     harness.put("mine", "AGE-SECRET-KEY");
     let [source, path] = ["identity", "mine"].map(|name| harness.id(name));
-    let copy = goal("f", "file", &format!(r#"{{"path":{path:?},"source":{source:?}}}"#));
+    let copy = goal(
+        "f",
+        "file",
+        &format!(r#"{{"path":{path:?},"source":{source:?}}}"#),
+    );
     harness.record_pending_create(copy).await;
     let run = harness.strange_run();
     run.approvals.approve([ResourceCommand::file(path).digest()]);
