@@ -27,7 +27,7 @@ struct Page {
     text: String,
 }
 
-/// Checks all references, reports every finding, and builds the book if there is none.
+/// Checks all references. Reports all findings, or builds the book if the check has no findings.
 pub(crate) fn check() -> Result<(), Failure> {
     let pages = pages(&root())?;
     let exists = |path: &str| root().join(path).exists();

@@ -19,7 +19,9 @@ use scratch::Scratch;
 /// Time limit of a test run. A test that hangs because of a bug counts as failed; the slowest tests take far less.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Number of random pairs of forgeries within which the tests must detect a bug.
+/// Value of `STATE_TEST_PAIRS`: the number of random pairs of forgeries that `crates/state-manager/tests/hostile`
+/// tries. This number must suffice to detect the bugs in the first table under "Forgeries" of
+/// `tests/mutants/README.md`.
 const PAIRS: &str = "5000";
 
 /// `cargo xtask mutants ...`

@@ -1,7 +1,7 @@
 //! The file-system calls of the backend as traits: the operating system in production, a simulation in tests.
 //!
 //! Every call that reaches a disk goes through here, so that a test can stop, lose or change each of them. The
-//! traits add no rules: they have the semantics of the POSIX calls that they are named after, and errors carry
+//! traits add no rules: a method has the semantics of the POSIX call that its documentation names, and errors carry
 //! the system's error code.
 
 mod native;

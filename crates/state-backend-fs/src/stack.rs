@@ -1,4 +1,4 @@
-//! The folder of one stack, and its head, which is the only file in the folder that is ever replaced.
+//! The folder of one stack, and its head, which is the only file that is replaced while the stack exists.
 //!
 //! A stack that is copied from another store keeps its whole journal in one segment:
 //!

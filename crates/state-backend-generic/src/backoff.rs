@@ -6,7 +6,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The pauses of one step. Each pause is twice as long as the previous one, until the time of the step is over.
+/// The pauses of one step. Each pause is twice as long as the previous one, but at most 2 seconds.
 #[derive(Debug)]
 pub struct Backoff<'a> {
     clock: &'a dyn Clock,

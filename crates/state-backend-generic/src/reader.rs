@@ -7,10 +7,10 @@
 //!       └─► the frame before the first one, for its chain, if the head doesn't record this chain
 //! ```
 //!
-//! Stored frames are durable, and a slot is written only when all slots below it are known. Every gapless sequence of
-//! frames from the head's base on is therefore a state that existed. If a frame is missing, the reader reads the head
-//! again. If the head changed, a collection deleted the frame meanwhile, and the reader starts over; if the head is
-//! the same, the journal is damaged.
+//! Stored frames are durable, and a slot is written only after the slot below it. Every gapless sequence of frames from
+//! the head's base on is therefore a state that existed. If a frame is missing, the reader reads the head again. If the
+//! head changed, a collection deleted the frame meanwhile, and the reader starts over; if the head is the same, the
+//! journal is damaged.
 
 use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
 use crate::prefetch::SnapshotPrefetch;
@@ -58,8 +58,8 @@ pub async fn read_journal(
             }
         };
         match result {
-            // No frame has a later epoch than the head: the head is not older than the frames, so the two belong
-            // together.
+            // The head's epoch is not below the last frame's epoch, so the head is not older than the frames, and the
+            // two belong together. A head whose epoch is more than `Epoch::MAX_STEP` higher was forged or damaged.
             Ok(journal) if journal.frames.is_empty() || journal.epoch.leads_to(seen.head.epoch) => {
                 return Ok(JournalView {
                     head: seen.head,
@@ -94,9 +94,7 @@ fn epoch_beyond_head(stack: &Stack, journal: &JournalRead, head: &Head) -> Error
     let (last, epoch) = (journal.epoch, head.epoch);
     let reason = match last > epoch {
         true => format!("it has frames of epoch {last}, later than {epoch} in the head"),
-        false => format!(
-            "its last frame has epoch {last}, and no takeovers lead from there to {epoch} in the head"
-        ),
+        false => format!("its last frame has epoch {last}, too far below epoch {epoch} in the head"),
     };
     Error::corrupt(stack.store.shown(&stack.paths.journal()), 0, reason)
 }

@@ -175,7 +175,8 @@ async fn fence(
         return Err(lost_race(stack, epoch));
     }
     if !journal.frames.is_empty() {
-        // Checked before the fence: a fence beyond the limit would make the journal unreadable.
+        // Readers refuse a frame whose epoch is more than `Epoch::MAX_STEP` above that of the frame before. A fence
+        // with such an epoch would make the journal unreadable, so the epoch is checked before the fence is written.
         require_epoch(stack.shown(), journal.epoch, epoch)?;
     }
     let journal = put_fence(stack, request, journal, epoch).await?;

@@ -26,8 +26,8 @@ pub(crate) struct Compactor {
 struct FrameBuffer {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// Number of frames at the start that the latest attempt at a compaction covered. A failed attempt is not repeated
-    /// before there are enough new frames.
+    /// The latest attempt at a compaction covered this many frames from the front of `frames`. A failed attempt is not
+    /// repeated before there are enough new frames.
     settled: usize,
     /// Whether a compaction is running.
     busy: bool,

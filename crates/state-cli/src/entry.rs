@@ -36,7 +36,7 @@ impl EntryLine {
         }
     }
 
-    /// The resource's address, with the key of a replaced generation.
+    /// The resource's address; for a deposed resource also its key.
     pub(crate) fn name(&self) -> String {
         match &self.deposed {
             None => self.address.clone(),

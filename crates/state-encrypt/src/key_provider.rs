@@ -22,12 +22,12 @@ const PASSPHRASE: &str = "passphrase";
 
 /// Data keys in age files, wrapped to the given recipients and unwrapped with the given identities.
 ///
-/// Generated and unwrapped keys stay in memory until the provider is dropped. So do failures: a wrong passphrase costs a second,
-/// and a service that is down the time limit of its plugin, only once for the same files. [`AgeKeys::forget_failures`]
-/// makes a program that runs longer try again.
+/// Generated and unwrapped keys stay in memory until the provider is dropped. Failures to unwrap the same files stay in
+/// memory too, because an attempt is slow: with a wrong passphrase it takes a second, and with a plugin that doesn't
+/// answer it takes the whole time limit. A long-running program calls [`AgeKeys::forget_failures`] to try again.
 ///
-/// A recipient that a store names starts no age plugin, unless the user trusts the plugin: by an identity of it, by one of
-/// the given recipients, or by [`AgeKeys::plugins`].
+/// A recipient that a store names starts its age plugin only if the user trusts the plugin: one of the given identities
+/// or recipients uses the plugin, or [`AgeKeys::plugins`] contains it.
 pub struct AgeKeys {
     identities: Identities,
     recipients: Recipients,
@@ -78,7 +78,7 @@ impl AgeKeys {
         &self.plugins
     }
 
-    /// Returns to how many recipients, passphrases included, the keys of new stacks are wrapped.
+    /// Returns the number of recipients, including passphrases, to which the keys of new stacks are wrapped.
     pub fn recipients(&self) -> usize {
         self.recipients.keys().len() + self.recipients.passphrases.len()
     }

@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) about: &'static str,
     /// Amount of work done: a number with its unit.
     pub(super) done: String,
-    /// The first and the last seed; `None` for a part that doesn't use seeds.
+    /// The first and the last seed; `None` for a part whose seeds are fixed, or random and not recorded.
     pub(super) seeds: Option<(u64, u64)>,
     pub(super) seconds: u64,
     pub(super) verdict: Verdict,

@@ -119,7 +119,7 @@ fn every_file_of_the_tree_keeps_the_rules() {
 }
 
 #[test]
-fn stack_is_read_only_through_its_opening() {
+fn manager_file_that_reads_a_raw_head_is_refused_unless_listed() {
     let text = format!("{GOOD}\nfn read() {{ backend{}lineage); }}\n", ".read_head(");
     let manager = "crates/state-manager/src/";
     assert!(said(&format!("{manager}gc/survey.rs"), &text)[0].contains("read::open"));

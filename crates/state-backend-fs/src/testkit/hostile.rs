@@ -1,4 +1,4 @@
-//! The adapter of [`Attacker`] for files: edits files right before the calls of the store's user.
+//! The adapter of [`Attacker`] for files: edits files right before the file-system calls of the store.
 
 use super::simulated::SimulatedFs;
 use crate::FsBackend;

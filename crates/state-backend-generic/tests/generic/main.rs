@@ -20,7 +20,7 @@ fn backend(store: &MemoryStore) -> GenericBackend {
     GenericBackend::new(store, settings)
 }
 
-/// Runs a future that never waits.
+/// Polls a future until it is ready. Nothing wakes the future, so it is polled again at once, a million times at most.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

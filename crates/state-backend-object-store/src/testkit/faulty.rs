@@ -57,8 +57,8 @@ impl StoreFault {
     /// The HTTP statuses of failed requests, as object stores and their proxies return them.
     pub const STATUSES: [u16; 10] = [400, 401, 403, 404, 409, 412, 429, 500, 502, 503];
 
-    /// The faults of a store that keeps its contract: a repeated request succeeds. Other statuses and stale reads
-    /// aren't among them.
+    /// The faults that tests inject at any request: none of them may lose or repeat an acknowledged write.
+    /// [`Self::StaleRead`], [`Self::Status`] and [`Self::StatusAfter`] have their own tests.
     pub const ALL: [Self; 11] = [
         Self::Before,
         Self::After,
@@ -122,7 +122,7 @@ struct Plan {
     written: Vec<Path>,
     /// All versions of each object that was written as a whole, oldest first, with their ETags.
     versions: BTreeMap<Path, Vec<(Bytes, Option<String>)>>,
-    /// Seed of the random number of times that other tasks run before a request.
+    /// State of the random number generator that decides how often other tasks run before a request. `None`: never.
     interleaving: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The adapter of [`Attacker`] for object stores: edits objects right before the requests of the store's user.
+//! The adapter of [`Attacker`] for object stores: edits objects right before the requests of the backend.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// A store that an [`Attacker`] edits between any two requests. Clones are the same store.
 ///
-/// The attacker sees the full paths of the wrapped store. Each request of the store's user, including each part of an
+/// The attacker sees the full paths of the wrapped store. Each request of the backend, including each part of an
 /// upload, advances the request number at which an intervention happens.
 #[derive(Clone, Debug)]
 pub struct HostileStore {

@@ -90,7 +90,7 @@ async fn disconnected_holder_is_fenced_when_it_returns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn append_delayed_by_a_takeover_is_not_acknowledged() {
+async fn append_delayed_until_after_a_takeover_is_not_acknowledged() {
     let Pair {
         mut anna,
         mut bert,

@@ -11,7 +11,7 @@ use state_core::testkit::run::scaled;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
-/// Number of schedules. All of them run, however slow the machine is.
+/// Number of schedules; `STATE_TEST_SCALE` multiplies it. No time limit ends the test before all of them ran.
 const SCHEDULES: u32 = 10_000;
 
 /// Number of threads that share the schedules.

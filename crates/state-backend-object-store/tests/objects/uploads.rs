@@ -145,7 +145,7 @@ async fn unsettled_completion_is_indeterminate_until_a_retry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_parts_are_not_applied_and_aborted() {
+async fn upload_with_failed_parts_is_aborted_and_not_applied() {
     let upload = upload(Duration::from_secs(1)).await;
     for after in 4..200 {
         upload.store.fail(after, StoreFault::Before);

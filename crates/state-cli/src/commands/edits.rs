@@ -44,8 +44,8 @@ pub(crate) enum Command {
 
 /// Change addresses, or move resources to another stack
 ///
-/// The real resource stays the same, references to it are updated, and replaced generations move along. The address of a
-/// group moves all its members: `mv aws_instance.web aws_instance.app`.
+/// The real resource stays the same, references to it are updated, and deposed resources at the same address move
+/// along. The address of a group moves all its members: `mv aws_instance.web aws_instance.app`.
 ///
 /// With `--to-stack`, the resources keep their addresses and move to another stack of the same store, with one revision in
 /// each stack. Refused if a resource that stays depends on a resource that moves, or the other way round.
@@ -93,10 +93,10 @@ impl Mv {
 /// Refused if another resource depends on them, unless `--cascade` or `--force` is given.
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// The resources to remove, with their replaced generations
+    /// The resources to remove, including deposed resources at the same address
     #[arg(value_name = "ADDR", required = true)]
     addresses: Vec<Address>,
-    /// Only remove the replaced generation with this key
+    /// Only remove the deposed resource (replaced, but not yet deleted) that has this key
     #[arg(long, value_name = "KEY", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
     /// Also remove the resources that depend on them

@@ -18,8 +18,9 @@ use std::path::PathBuf;
 /// Show, accept or pin the trusted state of a stack
 ///
 /// Like ssh's `known_hosts`, each client remembers the data key and the serial of every stack that it has read. A stack
-/// is refused if its data key is not authenticated, if its history went back, if another stack took its name, or if it
-/// vanished without being removed. Run `trust` to compare, and `trust --accept` to accept the stack as it is now.
+/// is refused if its data key changed without an endorsement by the previous key, if another stack took its name, or if
+/// it vanished without being removed. A stack that was rolled back can be read, but not changed. Run `trust` to
+/// compare, and `trust --accept` to accept the stack as it is now.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -43,16 +44,16 @@ pub(crate) struct Args {
 enum Subject {
     /// Approve the commands and files that the state names
     ///
-    /// A state may come from anyone. Resources of kind `command` name programs in it, resources of kind `file` and
-    /// `directory` name paths. `refresh` and `destroy` run, read and delete only those that a program of yours declared on
-    /// this client, or that you approve here. Lists each unapproved command or path with its resource and asks. An approval
-    /// is valid for exactly this command, directory and environment, or this path, in this stack. `--yes` approves all of
-    /// them without a question.
+    /// A state may come from anyone. In a state, resources of kind `command` name commands, and resources of kind
+    /// `file` and `directory` name paths. `refresh` and `destroy` run a command, or read and delete a path, only if a
+    /// program that you run on this client declares it, or if you approve it here. Lists each unapproved command or
+    /// path with its resource and asks. An approval is valid for exactly this command, directory and environment, or
+    /// this path, in this stack. `--yes` approves all of them without a question.
     Commands,
     /// Accept a store or settings file that others can change
     ///
     /// A `.state` folder or `statectl.toml` that is found in this folder or a parent folder must belong to you, and only you
-    /// may be able to write it. This accepts another one, once.
+    /// may be able to write it. `trust path` accepts a folder or file that others can change, and remembers that.
     Path {
         /// The folder or file, as the error names it
         path: PathBuf,
@@ -73,7 +74,7 @@ struct TrustReport {
     seen: Option<StackPin>,
     /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
-    /// The reason why the stack can't be opened; none if it can, also if it was rolled back.
+    /// The reason why the stack can't be opened; none if it can be opened. A stack that was rolled back can be opened.
     #[serde(skip)]
     refused: Option<String>,
 }
@@ -148,8 +149,9 @@ async fn missing(
 ) -> CommandResult {
     match known_stacks.named(name).await? {
         Some(lineage) if accept => forget(context, known_stacks, name, lineage).await,
+        // `get` returns an error if the stack vanished. If an unencrypted stack was removed or renamed, `get` makes
+        // this client forget the name.
         Some(_) => Err(match stacks.get(name).await {
-            // Reports that the stack vanished, or forgets a stack that was removed or renamed.
             Err(error) => error.into(),
             Ok(_) => store::no_stack(stacks, name).await,
         }),
@@ -253,7 +255,7 @@ async fn pin(
             .with_hint("accept the current key with `statectl trust --accept` first"));
     }
     known_stacks.remember(lineage, Some(&StackPin::pinned(key))).await;
-    // Remembers the name. The report says why a stack with another key is refused.
+    // `get` also remembers the name of an accepted stack. The report says why a stack with another key is refused.
     match stacks.get(name).await {
         Err(state_core::Error::Distrusted { .. }) => Ok(()),
         found => Ok(found.map(drop)?),

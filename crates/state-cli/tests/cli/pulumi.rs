@@ -83,7 +83,7 @@ fn checkpoint_roundtrips_and_its_secrets_stay_masked() {
     assert!(imported.stdout.contains("shop/dev"), "{imported:?}");
     assert!(
         !imported.stderr.contains("stored in plaintext"),
-        "the import must report that the secrets are encrypted: {imported:?}"
+        "the import must not warn of plaintext, because the secrets are encrypted: {imported:?}"
     );
     let listed = sandbox.run(&["list"]).exits(0);
     assert_eq!(listed.stdout.lines().count(), 4, "{listed:?}");
@@ -159,7 +159,7 @@ fn decrypted_secrets_are_sealed_and_exported_unchanged() {
 }
 
 #[test]
-fn open_secrets_of_an_unsupported_provider_is_refused() {
+fn unsupported_secrets_provider_is_refused_with_open_secrets() {
     let mut other = document(&resources());
     other["checkpoint"]["latest"]["secrets_providers"]["type"] = "cloud".into();
     let (sandbox, _) = with(&other);

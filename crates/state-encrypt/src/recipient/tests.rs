@@ -73,7 +73,7 @@ fn secret_key_among_recipients_is_refused_and_not_shown() {
 }
 
 #[test]
-fn error_for_text_without_a_recipient_names_the_form() {
+fn error_for_text_that_is_no_recipient_names_the_prefixes() {
     for text in ["anna@example.org", "AGE1ABC", "passphrase", "\u{e9}"] {
         let (line, reason) = refusal(text);
         assert_eq!(line, 1);

@@ -29,8 +29,8 @@ impl Sealer {
     /// example because it was sealed under another key or for another place.
     pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
         if self.values.is_plaintext() {
-            // The policy seals nothing, but a value that is already sealed must not be stored in a plaintext stack.
-            // Opening refuses such a value.
+            // Nothing is sealed under the plaintext policy, but a value that is already sealed must not be stored in a
+            // plaintext stack. Under this policy, `open_entry` refuses a sealed value instead of opening it.
             return self.open_entry(entry);
         }
         let owner = owner(entry)?;

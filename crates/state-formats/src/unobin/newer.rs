@@ -3,7 +3,7 @@
 //! | 0.4.0 | later |
 //! |---|---|
 //! | `stack`, `deployment-id` | `factory`, `stack` |
-//! | `type` | `entry-kind`, which can also be `data-source`: imported as a leaf with `external` |
+//! | `type` | `entry-kind`; its additional value `data-source` becomes the type `leaf` with `external: true` |
 //! | `kind`, with the form `alias.kind` | `alias` and `kind` of `binding` |
 //! | `library`, `library-type` | `alias` and `kind` of `binding` |
 //! | – | `category` |
@@ -68,12 +68,15 @@ pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// The fields `entry-kind` and `category` of an entry of a later release, and the `alias` and `kind` (`bound`) of its
-/// `binding`.
+/// The type and the kind of an entry, in the fields of a later release.
 struct Binding {
+    /// Value of the field `entry-kind`.
     kind: String,
+    /// Value of the field `category`.
     category: String,
+    /// Value of the member `alias` of the field `binding`.
     alias: String,
+    /// Value of the member `kind` of the field `binding`.
     bound: String,
 }
 

@@ -40,7 +40,7 @@ fn steps(repaired: &RepairResult) -> Vec<String> {
 }
 
 #[test]
-fn every_cycle_and_duplicate_is_reported_with_its_position() {
+fn every_cycle_and_every_duplicate_is_reported() {
     let text = state(&[
         resource("a", 1, &["b"]),
         resource("b", 1, &["a"]),
@@ -99,8 +99,9 @@ fn repair_drops_one_dependency_of_a_cycle() {
 }
 
 #[test]
-fn repair_breaks_a_cycle_of_groups_for_all_members() {
+fn repair_breaks_a_cycle_of_groups_in_all_members_of_one_group() {
     let mended = repaired(&state(&[resource("a", 20, &["b"]), resource("b", 30, &["a"])]));
+    // The 20 instances of `t.a` lose their dependency on `t.b`; the 30 instances of `t.b` keep theirs.
     assert_eq!(mended.steps.len(), 20, "{:?}", steps(&mended));
     assert_topological(&import(&export(&mended.snapshot)).snapshot);
 }

@@ -110,8 +110,8 @@ pub(crate) fn with_resources(resources: &str) -> String {
     )
 }
 
-/// The `.tfstate` files in `shared/data/<folder>`, next to the repository. Records a skip and returns None if the
-/// folder is missing.
+/// The `.tfstate` and `checkpoint-*` files in `shared/data/<folder>`, next to the repository. Records a skip and
+/// returns None if the folder is missing.
 pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data")

@@ -7,7 +7,7 @@ use super::lexer::{Token, tokens};
 /// A module as one file declares it: the file's own module, or a `mod name { ... }` inside of the file.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// Path relative to the file's own module, for which it is empty.
+    /// Path relative to the file's own module; empty for the file's own module.
     pub(super) path: Vec<String>,
     /// All leaves of `use` trees.
     pub(super) imports: Vec<Import>,

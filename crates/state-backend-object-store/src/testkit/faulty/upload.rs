@@ -18,7 +18,7 @@ pub(super) struct FaultyUpload {
     path: Path,
     /// `None` after the upload was completed or aborted: the store then refuses further requests for it.
     inner: Arc<tokio::sync::Mutex<Option<Box<dyn MultipartUpload>>>>,
-    /// The expected number of parts.
+    /// Number of parts requested so far. A completion fails unless the store received all of them.
     asked: usize,
     there: Parts,
 }
@@ -48,7 +48,8 @@ impl MultipartUpload for FaultyUpload {
         let (store, path, there) = (self.store.clone(), self.path.clone(), Arc::clone(&self.there));
         let number = self.asked;
         self.asked += 1;
-        // Parts are numbered in the order in which they are requested.
+        // The wrapped upload numbers the parts in the order of its `put_part` calls, so it is called here: the futures
+        // of several parts may run in any order.
         let part = match self.inner.try_lock() {
             Ok(mut inner) => inner.as_mut().map(|inner| inner.put_part(data)),
             Err(_) => None,

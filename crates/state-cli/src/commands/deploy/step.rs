@@ -66,7 +66,7 @@ impl StepView {
         is_replacement(self.does)
     }
 
-    /// The resource's address, with the key of a replaced generation.
+    /// The resource's address; for a deposed resource also its key.
     pub(super) fn name(&self) -> String {
         match &self.deposed {
             None => self.address.clone(),

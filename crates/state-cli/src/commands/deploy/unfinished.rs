@@ -14,7 +14,7 @@ pub(super) struct UnfinishedWork {
     is_changed: bool,
     /// For each failure, in order: whether the state records its resource as unfinished.
     unfinished: Vec<bool>,
-    /// The resources of all steps that were begun: the address, and whether it is a replaced generation.
+    /// The resources of all steps that were begun: the address, and whether the resource is deposed.
     reached: BTreeSet<(String, bool)>,
     /// Replaced resources that still exist although this kind of run deletes them.
     replaced: Vec<String>,

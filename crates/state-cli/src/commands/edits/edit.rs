@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The resource to edit [default: the whole snapshot]
     #[arg(value_name = "ADDR")]
     address: Option<Address>,
-    /// Edit the replaced generation with this key
+    /// Edit the deposed resource (replaced, but not yet deleted) that has this key
     #[arg(long, value_name = "KEY", requires = "address", value_parser = deposed_key)]
     deposed: Option<DeposedKey>,
     #[command(flatten)]
@@ -66,8 +66,8 @@ fn edited(
         let object = format!("stack {}", session.stack().name().short());
         let message = "refused to write decrypted values into a file for an editor: the stack is encrypted";
         return Err(CliError::refused(object, message).with_hint(
-            "edit without `--show-secrets`, which keeps the placeholders of secret values; print a value with \
-             `statectl show ADDR --show-secrets`",
+            "run `statectl edit` without `--show-secrets` to keep secret values behind placeholders; print a value \
+             with `statectl show ADDR --show-secrets`",
         ));
     }
     let give_up = "Save an empty file to cancel. Lines like this one at the top are ignored.";

@@ -52,7 +52,7 @@ impl MessageArg {
     }
 }
 
-/// Parses the key of a replaced generation from the command line.
+/// Parses the key of a deposed resource from the command line.
 pub(super) fn deposed_key(text: &str) -> Result<DeposedKey, String> {
     DeposedKey::new(text).map_err(|error| error.to_string())
 }

@@ -12,7 +12,7 @@ use std::fmt;
 /// The place of a value: `ADDR:/inputs/…` or `ADDR:/outputs/…`, and `:/outputs/…` for an output of the stack.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// The resource as it is listed, with the key of a replaced generation; none for an output of the stack.
+    /// The resource's address, for a deposed resource also its key; none for an output of the stack.
     pub(super) entry: Option<String>,
     pub(super) side: Side,
     /// JSON pointer to the value.
