@@ -9,7 +9,7 @@ use crate::objects::history_page::PageLimits;
 use crate::standing::OpeningObserver;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::{Backend, KeyId, Lineage, Nonce, StackName, Timestamp};
+use state_core::{Backend, Head, KeyId, Lineage, Nonce, StackName, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -186,6 +186,8 @@ pub(crate) struct Keyring {
     made: Arc<Mutex<BTreeSet<KeyId>>>,
     /// Whether a head of the stack was authenticated with one of its keys.
     is_authenticated: Arc<AtomicBool>,
+    /// The data keys that an authenticated head of the stack listed as replaced.
+    replaced: Arc<Mutex<BTreeSet<KeyId>>>,
 }
 
 impl Keyring {
@@ -195,12 +197,25 @@ impl Keyring {
             opened: Arc::default(),
             made: Arc::default(),
             is_authenticated: Arc::default(),
+            replaced: Arc::default(),
         }
     }
 
-    /// Notes that a head was authenticated with a data key.
-    pub(crate) fn note_authenticated(&self) {
+    /// Notes that this head was authenticated with its data key.
+    pub(crate) fn note_authenticated(&self, head: &Head) {
         self.is_authenticated.store(true, Ordering::Relaxed);
+        let succession = head.keys.iter().flat_map(|keys| &keys.succession);
+        self.replaced().extend(succession.map(|link| link.old));
+    }
+
+    /// Whether this client authenticated a head that lists the key as replaced. A replaced key is never used again, and
+    /// former recipients still have it, so a head that names it is then refused as replayed or forged.
+    pub(crate) fn has_seen_replaced(&self, id: KeyId) -> bool {
+        self.replaced().contains(&id)
+    }
+
+    fn replaced(&self) -> MutexGuard<'_, BTreeSet<KeyId>> {
+        self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this client authenticated the stack with a data key before. A sealed stack never becomes plain again, so

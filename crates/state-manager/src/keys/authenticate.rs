@@ -135,9 +135,17 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
             other => (Some(other?), None),
         },
     };
+    if let Some(id) = head.key_id.filter(|id| stack.keyring().has_seen_replaced(*id)) {
+        // As below, this check also protects a client without known stacks between two reads of one command.
+        let reason = format!(
+            "its head names data key {id}, which had been replaced when this client read it first: an earlier state of \
+             the store was put back, or a former recipient forged this one"
+        );
+        return Err(Error::distrusted(stack.object(), reason));
+    }
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
-        stack.keyring().note_authenticated();
+        stack.keyring().note_authenticated(&head);
     } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
