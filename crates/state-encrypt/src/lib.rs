@@ -49,8 +49,8 @@
 //!   stack's name are not authenticated, so that a move or a rename reseals nothing.
 //! - The nonce is *synthetic*: a keyed hash of the value and its place. An unchanged value therefore keeps its
 //!   ciphertext without a cache, and sealing needs neither a counter nor a random source. Readers without a key learn
-//!   the length and the place of a value, and whether the value in one place is equal at two times. Equal values in
-//!   two places have different ciphertexts.
+//!   the place of a value, its length in steps of 32 bytes, and whether the value in one place is equal at two times.
+//!   Equal values in two places have different ciphertexts.
 //! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verification, diff, history
 //!   and blame work without a key. An id that contains a marked secret is sealed.
 //! - age doesn't authenticate who wrapped a key. Pin the [`KeyId`](state_core::KeyId) at first use, and accept

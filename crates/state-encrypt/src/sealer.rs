@@ -27,7 +27,7 @@ pub(crate) use value::ValueSealer;
 /// # What is sealed
 /// | policy | of inputs, outputs, stack outputs | of extensions | of unknown fields |
 /// |---|---|---|---|
-/// | `sensitive` | the values selected by [`state_core::sensitive`]: marked paths, strings of 6 characters or more that equal a marked one, strings that contain one of 12 or more | opaque parts (see [`Sealer::with_opaque`]) and strings that equal a marked one | all |
+/// | `sensitive` | the values selected by [`state_core::sensitive`]: marked paths, strings and numbers of 6 characters or more that equal a marked one, strings that contain one of 12 or more | opaque parts (see [`Sealer::with_opaque`]) and strings that equal a marked one | all |
 /// | `all` | every top-level field, every stack output | all | all |
 /// | `plaintext` | nothing; a sealed value is refused | nothing | nothing |
 ///

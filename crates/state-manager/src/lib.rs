@@ -8,7 +8,7 @@
 //!                                                                   │
 //!                                                     checkpointer: checkpoints, published outputs
 //!
-//!  Stack::tip ──► read/tip: journal ──keys/authenticate──► read/replay ──► State
+//!  Stack::tip ──► read/open: journal ──keys/authenticate──► read/replay ──► State
 //! ```
 //!
 //! `docs/architecture.md` defines the terms: frame, slot, head, base, floor, epoch, revision.
@@ -24,9 +24,9 @@
 //! | `lock` | acquires and releases the writer lock and client locks |
 //! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
 //! | `read` | replay, tip, history and queries on them |
-//! | `keys::{authenticate, trust, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
+//! | `keys::{authenticate, trust, pinned_key, position, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
 //! | `objects` | stored objects beside the journal: snapshots, history pages, size limits |
-//! | `context`, `known_stacks`, `expectations`, `standing`, `environment`, `intent`, `client_lock` | parameters that all modules share |
+//! | `context`, `known_stacks`, `expectations`, `standing`, `keys::proof`, `environment`, `intent`, `client_lock`, `compute` | parameters that all modules share |
 //!
 //! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.
 //! - [`BackendRegistry`]: the types of backends, built-in and registered, each with its configuration schema.

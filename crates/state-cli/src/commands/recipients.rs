@@ -281,7 +281,7 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         })
         .collect();
     let own = context.store.keys.own_recipients();
-    let you = match !outputs && gone.iter().any(|one| own.contains(one)) {
+    let you = match !outputs && removed.iter().any(|one| own.contains(one)) {
         true => " That is you: afterwards you can't decrypt the stack with this identity.",
         false => "",
     };

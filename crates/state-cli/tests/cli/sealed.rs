@@ -1,6 +1,7 @@
 //! Sealed stacks at the command line: access of recipients, and of users without a key.
 
-use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop};
+use crate::first_up::typed;
+use crate::sandbox::{Sandbox, as_user, fixture, run, sealed_shop, user};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -247,6 +248,29 @@ fn invalid_identity_file_is_an_error_without_its_content() {
 fn recipient_of(sandbox: &Sandbox, who: &str) -> String {
     let printed = as_user(sandbox, who, &["identity", "--new"]).exits(0).stdout;
     printed.trim().to_owned()
+}
+
+#[test]
+fn removal_of_yourself_by_name_is_pointed_out() {
+    let sandbox = sealed_shop();
+    let bob = recipient_of(&sandbox, "bob");
+    as_user(&sandbox, "anna", &["recipients", "add", "--name", "bob", &bob]).exits(0);
+    for (who, removed, is_own) in [("bob", "bob", true), ("bob", &*bob, true), ("anna", "bob", false)] {
+        let command = user(&sandbox, who, &["recipients", "remove", removed]);
+        let Some((code, screen)) = typed(&command, "no\n") else {
+            return;
+        };
+        assert_eq!(code, 4, "{screen}");
+        assert!(
+            screen.contains(&format!("remove recipient bob ({bob})?")),
+            "{screen}"
+        );
+        assert_eq!(
+            screen.contains("That is you"),
+            is_own,
+            "{who} {removed}: {screen}"
+        );
+    }
 }
 
 #[test]

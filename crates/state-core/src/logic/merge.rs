@@ -4,6 +4,9 @@
 //! Pulumi's snapshot manager identifies entries by pointer. Here an [`EntryKey`] identifies them, so lists can be
 //! copied, stored and replayed.
 //!
+//! This is a function for tools that keep both lists themselves. [`State`](crate::State) keeps its entries in the same order
+//! by positions, and doesn't call it.
+//!
 //! # Why the result is in topological order
 //! Suppose that
 //!

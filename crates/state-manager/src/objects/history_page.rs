@@ -23,8 +23,8 @@ impl Default for PageLimits {
         Self {
             revisions: 2048,
             length: 4 << 20,
-            // The checkpointer merges small pages, which leaves at most 12 pages that aren't full (see
-            // `session_history`).
+            // Each head swap that stores documents merges small pages (`is_merged` in `session_history`). At most 12 pages,
+            // log2(`revisions`) + 1, then aren't full.
             most_in_head: 16,
         }
     }

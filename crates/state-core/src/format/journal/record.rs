@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record {
-    /// An update begins. The current entries become the base of the [`merge`](crate::merge), to which the update then
-    /// adds the entries that it records.
+    /// An update begins. The current entries become its base. The [`State`](crate::State) lists the entries that the
+    /// update records before the rest of the base.
     UpdateStart(UpdateInfo),
     /// A mutation begins: the tool is about to change a resource.
     Begin(Begin),
