@@ -100,8 +100,10 @@ fn binary_accepts_no_forged_object_between_two_requests() {
         }
     });
     let effective = effective.load(Ordering::Relaxed);
+    let unprotected = judge.unprotected.load(Ordering::Relaxed);
     eprintln!(
-        "{count} schedules of the binary, {effective} with an effect, {:?}; replay with STATE_TESTS_SEED={first}",
+        "{count} schedules of the binary, {effective} with an effect, {unprotected} beyond the protection of a client \
+         without memory, {:?}; replay with STATE_TESTS_SEED={first}",
         clock.elapsed()
     );
     let failures = failed();

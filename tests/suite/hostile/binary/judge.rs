@@ -20,11 +20,13 @@ use state_core::testkit::hostile::forgeries::MARKER;
 use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId};
 use state_manager::{Authenticity, FileKnownStacks, Stacks, StoreIdentity};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The exit codes that `statectl --help` lists, except those that need an option or a signal.
-const EXIT_CODES: [i32; 15] = [0, 1, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 3];
+/// The exit codes that `statectl --help` lists, except those for an invalid command line, for `--detailed-exitcode` and
+/// for an interruption.
+const EXIT_CODES: [i32; 14] = [0, 1, 4, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
 /// The first stage with the data keys that [`Client::Expecting`] expects.
 const FIRST_EXPECTED: usize = 2;
@@ -39,6 +41,9 @@ pub(super) struct Judge {
     heads: Vec<Head>,
     learned: Mutex<BTreeMap<Command, Arc<Learned>>>,
     requests: Mutex<BTreeMap<(Command, Client), Arc<Vec<Request>>>>,
+    /// Number of runs that were judged only by their exit code and their output of sealed values, because the attacker
+    /// did what a client without memory can't notice.
+    pub(super) unprotected: AtomicUsize,
 }
 
 /// The answers of honest runs of one command.
@@ -50,6 +55,8 @@ struct Learned {
     resources: BTreeSet<Resources>,
     /// Policy and recipients before and after the command.
     sealing: BTreeSet<String>,
+    /// The state, and policy and recipients, after the command on the last stage.
+    after: (Resources, String),
 }
 
 impl Judge {
@@ -60,6 +67,7 @@ impl Judge {
             heads: Vec::new(),
             learned: Mutex::default(),
             requests: Mutex::default(),
+            unprotected: AtomicUsize::new(0),
         };
         for image in &scenario.images {
             judge.heads.extend(image.head(scenario.lineage));
@@ -110,8 +118,9 @@ impl Judge {
             for store in stores {
                 let shown = next_reader(scenario, Arc::new(store.fork()), None);
                 let shown = shown.expect("an honest store is readable").expect("a stack");
-                learned.resources.insert(shown.resources);
-                learned.sealing.insert(shown.sealing);
+                learned.resources.insert(shown.resources.clone());
+                learned.sealing.insert(shown.sealing.clone());
+                learned.after = (shown.resources, shown.sealing);
             }
         }
         let learned = Arc::new(learned);
@@ -136,6 +145,7 @@ impl Judge {
             client => client,
         };
         if client == Client::New && self.is_beyond_protection(scenario, run, &written) {
+            self.unprotected.fetch_add(1, Ordering::Relaxed);
             return broken;
         }
         let learned = self.learned(scenario, command);
@@ -198,7 +208,8 @@ impl Judge {
             broken.push(format!("foreign content on stdout: {}", run.stdout));
         }
         // The warning makes this answer one about an earlier state.
-        let is_regressed = run.stdout.contains("the store was rolled back");
+        let printed = [&run.stdout, &run.stderr].into_iter();
+        let is_regressed = { printed }.any(|text| text.contains("the store was rolled back"));
         let last = learned.documents.len() - 1;
         let first = match client {
             Client::Remembering if is_regressed => 0,
@@ -341,6 +352,13 @@ impl Judge {
             }
             let mut found = Vec::new();
             self.check_shown(&shown, learned, written, &mut found);
+            let is_acknowledged = memory.is_some() && run.code == Some(0);
+            if is_acknowledged && (&shown.resources, &shown.sealing) != (&learned.after.0, &learned.after.1) {
+                found.push(format!(
+                    "an acknowledged change is missing: {:?}",
+                    shown.resources
+                ));
+            }
             let reader = format!("the next reader (memory: {})", memory.is_some());
             broken.extend(found.into_iter().map(|rule| format!("{reader}: {rule}")));
         }

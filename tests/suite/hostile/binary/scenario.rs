@@ -53,14 +53,14 @@ outputs:
   id: '${name.hex}'
 ";
 
-/// What a client knows before it runs.
+/// The knowledge of a client before its command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Client {
     /// The memory of a client that read the last stage.
     Remembering,
     /// No memory, but the options `--expect-key` for both stacks.
     Expecting,
-    /// Only the identity that opens the stacks.
+    /// No memory and no expectation, only the identity that opens the stacks.
     New,
 }
 
