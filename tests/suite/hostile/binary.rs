@@ -16,10 +16,10 @@ use crate::store::environment;
 use commands::Command;
 use judge::Judge;
 use scenario::{Client, Scenario, without_peak};
+use state_core::Entropy;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::hostile::forgeries::choose;
 use state_core::testkit::hostile::schedule::{pair, plan};
-use state_core::{Clock, Entropy};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -3,7 +3,7 @@
 /// A recipient that commands add.
 pub(super) const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
-/// A command line.
+/// A command of `statectl` that each schedule of the test may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Command {
     List,

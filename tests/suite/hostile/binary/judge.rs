@@ -40,11 +40,14 @@ pub(super) struct Judge {
     /// The heads of the honest stages, oldest first.
     heads: Vec<Head>,
     learned: Mutex<BTreeMap<Command, Arc<Learned>>>,
-    requests: Mutex<BTreeMap<(Command, Client), Arc<Vec<Request>>>>,
+    requests: Mutex<HonestRequests>,
     /// Number of runs that were judged only by their exit code and their output of sealed values, because the attacker
     /// did what a client without memory can't notice.
     pub(super) unprotected: AtomicUsize,
 }
+
+/// The requests of an honest run on the last stage, by command and client.
+type HonestRequests = BTreeMap<(Command, Client), Arc<Vec<Request>>>;
 
 /// The answers of honest runs of one command.
 #[derive(Default)]

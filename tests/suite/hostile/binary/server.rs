@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The name of every bucket.
 const BUCKET: &str = "states";
 
-/// A running server.
+/// A running server for the stores of many runs.
 pub(super) struct Server {
     port: u16,
     buckets: Arc<Mutex<BTreeMap<String, Arc<Bucket>>>>,
@@ -128,9 +128,11 @@ impl Bucket {
     }
 
     async fn get(&self, path: &Path, request: &Request) -> Result<Answer, Error> {
-        let mut options = GetOptions::default();
-        options.head = request.method == "HEAD";
-        options.range = request.headers.get("range").and_then(|range| parsed_range(range));
+        let options = GetOptions {
+            head: request.method == "HEAD",
+            range: request.headers.get("range").and_then(|range| parsed_range(range)),
+            ..GetOptions::default()
+        };
         let is_part = options.range.is_some();
         let found = self.hostile.get_opts(path, options).await?;
         let (meta, range) = (found.meta.clone(), found.range.clone());
