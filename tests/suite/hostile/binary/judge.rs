@@ -143,7 +143,7 @@ impl Judge {
         check_exit(command, run, &mut broken);
         let written = Written::of(scenario, run);
         let client = match client {
-            // These commands don't compare the stacks with the expectation.
+            // `stack ls` lists other stacks beside the expected one, and `doctor` judges the store.
             Client::Expecting if command.is_about_the_store() => Client::New,
             client => client,
         };
