@@ -2,6 +2,9 @@
 //! in-process tests in `crates/state-manager/tests/hostile` do. Schedules are random: one or two forgeries of the
 //! catalogue, a command, and a client with memory, with expected keys, or with neither. The judge compares all that the
 //! program prints, writes and remembers with honest runs.
+//!
+//! The seed of a schedule doesn't decide the order of requests that the program sends at the same time, so a failure may
+//! need several replays.
 
 mod answers;
 mod commands;
