@@ -41,8 +41,8 @@ pub(super) struct Judge {
     heads: Vec<Head>,
     learned: Mutex<BTreeMap<Command, Arc<Learned>>>,
     requests: Mutex<HonestRequests>,
-    /// Number of runs that were judged only by their exit code and their output of sealed values, because the attacker
-    /// did what a client without memory can't notice.
+    /// Number of runs whose answer isn't compared with honest answers, because the attacker did what a client without
+    /// memory can't notice, or because the client reported that it checked nothing.
     pub(super) unprotected: AtomicUsize,
 }
 
