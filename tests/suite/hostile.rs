@@ -1,6 +1,7 @@
 //! Promise P3 of `docs/architecture.md` while an attacker changes the store between two requests of a command: the
 //! command returns a typed error or the correct state. The tests use files and objects, and plain and sealed stacks.
 
+mod binary;
 mod epochs;
 mod names;
 mod oracle;

@@ -7,6 +7,7 @@ mod format_vectors;
 mod fuzzed;
 mod golden;
 mod hostile;
+mod http;
 mod laws;
 mod live;
 mod memory;

@@ -199,6 +199,20 @@ pub(super) const PARTS: &[Part] = &[
         }),
     },
     Part {
+        name: "binary",
+        about: "random forgeries between two requests of a `statectl` process",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["binary_accepts_no_forged_object_between_two_requests"],
+            },
+            rounds: 34,
+            unit: "schedules",
+            per_round: 60,
+            seeds_per_round: 60,
+        }),
+    },
+    Part {
         name: "mutants",
         about: "every deliberate bug is detected",
         work: Work::Mutants,

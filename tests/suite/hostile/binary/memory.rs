@@ -1,0 +1,118 @@
+//! Judges the memory of a client after a run: it has only names, keys and positions of the honest store.
+
+use super::answers::is_foreign;
+use super::evidence::Written;
+use super::judge::Judge;
+use super::scenario::{Client, OTHER, Run, STACK, Scenario};
+use serde_json::Value;
+use state_core::Lineage;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The files of a client's memory, by their path in its folder.
+type Files = BTreeMap<String, String>;
+
+/// Checks the memory of a client after a run. A client that remembered both stacks must still remember them, at the
+/// same or a later position.
+pub(super) fn check(
+    judge: &Judge,
+    scenario: &Scenario,
+    client: Client,
+    run: &Run,
+    written: &Written,
+    broken: &mut Vec<String>,
+) {
+    let after = files(&run.folder.path().join("memory"));
+    let before = match client {
+        Client::Remembering => files(&scenario.memory()),
+        Client::Expecting | Client::New => Files::new(),
+    };
+    for (path, content) in &after {
+        if is_foreign(content) {
+            broken.push(format!("remembered: {path}: {content}"));
+        }
+        let named = [(STACK, scenario.lineage), (OTHER, scenario.other)];
+        if let Some(name) = path.strip_prefix("names/") {
+            let lineage: Option<Lineage> = content.trim().parse().ok();
+            if !named
+                .iter()
+                .any(|(stack, of)| *stack == name && Some(*of) == lineage)
+            {
+                broken.push(format!("remembered: {name} is the stack {content}"));
+            }
+        } else if path.starts_with("stacks/") {
+            let is_known = named
+                .iter()
+                .any(|(_, lineage)| path.contains(&lineage.to_string()));
+            if !is_known {
+                broken.push(format!("remembered: the stack {path}"));
+            }
+            check_pin(judge, written, path, content, broken);
+        }
+    }
+    for (path, content) in &before {
+        let Some(now) = after.get(path) else {
+            broken.push(format!("forgotten: {path}"));
+            continue;
+        };
+        for position in ["epoch", "serial", "next"] {
+            let at = |text: &str| pin(text)[position].as_u64();
+            if path.starts_with("stacks/") && at(now) < at(content) {
+                broken.push(format!("remembered: {path} at an earlier {position}"));
+            }
+        }
+    }
+}
+
+/// Checks that a pin has an honest key, revision and chain.
+fn check_pin(judge: &Judge, written: &Written, path: &str, content: &str, broken: &mut Vec<String>) {
+    let pin = pin(content);
+    let mut require = |member: &str, is_honest: &dyn Fn(&str) -> bool| {
+        let text = pin[member].as_str();
+        if text.is_some_and(|text| !is_honest(text)) {
+            broken.push(format!("remembered: {member} of {path}: {text:?}"));
+        }
+    };
+    require("key", &|key| {
+        key.parse().is_ok_and(|key| written.keys.contains_key(&key))
+    });
+    require("revision", &|revision| {
+        let is_known = |id| judge.revisions.contains(&id) || written.revisions.contains(&id);
+        revision.parse().is_ok_and(is_known)
+    });
+    require("chain", &|chain| {
+        let mut chains = judge.chains.iter().chain(&written.chains).chain(&written.fences);
+        chains.any(|known| known.to_string() == chain)
+    });
+    if pin["key"].is_null() {
+        broken.push(format!("remembered: {path} without a key"));
+    }
+}
+
+fn pin(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// Reads the files about the only store of the memory in a folder.
+fn files(memory: &Path) -> Files {
+    let mut files = Files::new();
+    let stores = std::fs::read_dir(memory.join("statectl/seen"));
+    for store in stores.into_iter().flatten().flatten() {
+        read(&store.path(), "", &mut files);
+    }
+    files
+}
+
+fn read(folder: &Path, prefix: &str, files: &mut Files) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        match entry.path().is_dir() {
+            true => read(&entry.path(), &format!("{path}/"), files),
+            false => {
+                let content = std::fs::read_to_string(entry.path()).unwrap_or_default();
+                files.insert(path, content);
+            }
+        }
+    }
+}
