@@ -171,6 +171,32 @@ fn unsupported_secrets_provider_is_refused_with_open_secrets() {
 }
 
 #[test]
+fn open_secrets_has_no_effect_on_plaintext_envelopes() {
+    let plain = json!({"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "plaintext": format!("\"{PLAIN}\"")});
+    let mut database = resources()[3].clone();
+    database["inputs"]["password"] = plain.clone();
+    database["outputs"]["password"] = plain;
+    let mut network = resources()[2].clone();
+    network["inputs"]["note"] = format!("the password is {PLAIN}").into();
+    let mut stack = resources()[0].clone();
+    stack["outputs"]["token"] = PLAIN.into();
+    let mut shown = document(&[stack, resources()[1].clone(), network, database]);
+    let latest = shown["checkpoint"]["latest"].as_object_mut().unwrap();
+    latest.remove("secrets_providers");
+    let (sandbox, text) = with(&shown);
+    let mut command = sandbox.sealing(&["import", "dev.json", "--open-secrets"]);
+    command
+        .env_remove("PULUMI_CONFIG_PASSPHRASE")
+        .env_remove("PULUMI_CONFIG_PASSPHRASE_FILE");
+    let imported = run(&mut command).exits(0);
+    let note = "`--open-secrets` has no effect: the resources of the file contain no encrypted secrets";
+    assert!(imported.stderr.contains(note), "{imported:?}");
+    nowhere(&sandbox.path().join(".state"), PLAIN);
+    assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
+}
+
+#[test]
 fn open_secrets_and_pulumi_export_need_a_pulumi_state() {
     let sandbox = Sandbox::new();
     let shop = crate::sandbox::fixture("shop.tfstate");

@@ -12,6 +12,7 @@
 //!   or URL spelling.
 //! - A marked string that is a common value (a word, a cloud region, an address range, a time) hides no other strings,
 //!   because many unrelated values equal it.
+//! - If Pulumi's envelope of a marked secret contains the value in plain text, copies of this value are secret too.
 //! - A nested object with a secret string as a key is secret as a whole. A number is treated as the string of its
 //!   digits.
 //!
@@ -35,6 +36,7 @@ mod added;
 mod attributes;
 mod copies;
 mod cover;
+mod envelope;
 mod fragments;
 mod frequent_values;
 mod kept;
@@ -51,6 +53,7 @@ use crate::json::{Json, ObjectWriter, Properties, View};
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use cover::{CoveredValue, Path, covered, resolve_all};
+use envelope::secret_content;
 use frequent_values::is_common;
 use parts::Parts;
 use std::borrow::Cow;
@@ -101,6 +104,9 @@ impl SecretStrings {
     fn collect_under(&mut self, marked: View<'_>) {
         let mut open = vec![marked];
         while let Some(view) = open.pop() {
+            if let Some(content) = secret_content(view) {
+                self.collect_under(content.view());
+            }
             open.extend(view.elements().into_iter().flatten());
             open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
             if let Some(text) = view.as_str() {

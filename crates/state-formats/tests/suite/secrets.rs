@@ -250,6 +250,26 @@ fn pulumi_secrets_are_marked_and_exported_byte_for_byte() {
     assert_eq!(String::from_utf8(exported).unwrap(), text);
 }
 
+#[test]
+fn copies_of_plaintext_pulumi_secrets_are_found() {
+    let urn = "urn:pulumi:dev::shop";
+    let password = r#"{"4dabf18193072939515e22adb298388d":"1b47061264138c4ac30d75fd1eb44270","plaintext":"\"hunter22-hunter22\""}"#;
+    let object = r#"{"4dabf18193072939515e22adb298388d":"1b47061264138c4ac30d75fd1eb44270","plaintext":"{\"pin\":\"zq7Kp2-w4tch\"}"}"#;
+    let text = format!(
+        r#"{{"version":3,"deployment":{{"manifest":{{"time":"2026-01-01T00:00:00Z","magic":"m","version":"v3"}},"resources":[{{"urn":"{urn}::pulumi:pulumi:Stack::shop-dev","custom":false,"type":"pulumi:pulumi:Stack","outputs":{{"dsn":"postgres://u:hunter22-hunter22@db"}}}},{{"urn":"{urn}::x:y:Z::db","custom":true,"id":"d","type":"x:y:Z","inputs":{{"password":{password}}},"outputs":{{"password":{password},"pins":{object},"same":"hunter22-hunter22"}},"parent":"{urn}::pulumi:pulumi:Stack::shop-dev"}},{{"urn":"{urn}::x:y:Z::app","custom":true,"id":"a","type":"x:y:Z","inputs":{{"command":"run --password hunter22-hunter22"}},"outputs":{{"pin":"zq7Kp2-w4tch","whole":"hunter22-hunter22"}},"parent":"{urn}::pulumi:pulumi:Stack::shop-dev"}}]}}}}"#
+    );
+    let mut imported = try_import_as(text.as_bytes(), "pulumi")
+        .expect("a deployment")
+        .snapshot;
+    let marked = mark_secrets(&mut imported);
+    assert_eq!((marked.known, marked.copies), (0, 4));
+    for secret in ["hunter22", "zq7Kp2"] {
+        assert!(!shown(&imported).contains(secret), "{}", shown(&imported));
+    }
+    let exported = export_as(&stored(&imported), "pulumi").expect("exportable");
+    assert_eq!(String::from_utf8(exported).unwrap(), text);
+}
+
 /// A resource with a field that is marked as a whole.
 fn with_marked_object(value: &str, other: &str) -> Snapshot {
     let marked = format!(

@@ -82,11 +82,17 @@ impl Secrets {
             let error = CliError::usage(name, &message);
             return Err(error.with_hint("run the command without `--open-secrets`"));
         };
+        if formats::all().encrypted_secrets(&imported.snapshot) == 0 {
+            let note =
+                "`--open-secrets` has no effect: the resources of the file contain no encrypted secrets";
+            imported.notes.push(note.to_owned());
+            return Ok(());
+        }
         let passphrase = self.find(source)?;
         let opened = format
             .open_secrets(&mut imported.snapshot, &passphrase)
             .map_err(|error| failed(name, error))?;
-        let secrets = count(opened.decrypted + opened.plain, "secret was", "secrets were");
+        let secrets = count(opened.decrypted, "secret was", "secrets were");
         imported.notes.push(format!(
             "{secrets} decrypted; the stack's policy decides whether they are encrypted again"
         ));

@@ -1,6 +1,7 @@
 //! Search of a whole snapshot for copies of its secrets.
 
 use super::cover::{Path, is_dynamic_value, resolve_existing};
+use super::envelope::secret_content;
 use super::frequent_values::is_common;
 use super::ordinary::is_ordinary;
 use super::{SecretStrings, covered_pointers, output_paths, sides, spans_of_output};
@@ -148,6 +149,9 @@ fn collect(secrets: &mut SecretStrings, name: &str, marked: View<'_>) {
     }
     let mut open = vec![(name.to_owned(), marked)];
     while let Some((name, view)) = open.pop() {
+        if let Some(content) = secret_content(view) {
+            collect(secrets, &name, content.view());
+        }
         let number = view.number().map(Cow::Borrowed);
         if let Some(text) = view.as_str().or(number)
             && (is_secret_name(&name) || !is_ordinary(&text))
