@@ -6,9 +6,11 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::render::Page;
+use crate::store::Opener;
 use crate::trusted::TrustedCommands;
 use state_core::{Digest, Lineage};
 use state_engine::{CommandApprovals, Interrupt, ResourceCommand, UnapprovedCommand};
+use state_manager::Stacks;
 use std::collections::BTreeSet;
 
 /// The approvals for one stack.
@@ -20,12 +22,13 @@ pub(crate) struct Approvals {
 }
 
 impl Approvals {
-    /// Loads the approvals for a stack.
+    /// Loads the approvals for a stack of the store that the settings name.
     ///
     /// # Errors
     /// If the client's memory can't be read.
-    pub(crate) fn of_stack(lineage: Lineage) -> Result<Self, CliError> {
-        let memory = TrustedCommands::of_stack(lineage);
+    pub(crate) fn of_stack(opener: &Opener, stacks: &Stacks, lineage: Lineage) -> Result<Self, CliError> {
+        let store = opener.identity(&stacks.url(), &opener.location()?.url);
+        let memory = TrustedCommands::of_stack(&store, lineage);
         let approved = match &memory {
             Some(memory) => memory.digests()?,
             None => BTreeSet::new(),

@@ -188,8 +188,8 @@ pub(crate) struct Sources {
     pub(crate) stack: Setting,
     /// Paths of the files that were read, the nearest first.
     pub(crate) files: Vec<String>,
-    /// Endpoints that the user's own file names.
-    pub(crate) own_endpoints: BTreeSet<String>,
+    /// Parameters that decide which server receives the requests, as the user's own file names them.
+    pub(crate) own_redirects: BTreeSet<(&'static str, String)>,
     /// The error for the project's file, if that isn't trusted. It ends the commands that use a store.
     pub(crate) refused: Option<Box<CliError>>,
 }
@@ -227,7 +227,7 @@ impl Settings {
             backend: given("backend", self.backend.clone()),
             stack: given("stack", self.stack.as_ref().map(StackName::short)),
             files: files.iter().map(|file| file.path.clone()).collect(),
-            own_endpoints: files.iter().flat_map(File::own_endpoints).collect(),
+            own_redirects: files.iter().flat_map(File::own_redirects).collect(),
             refused: refused.map(Box::new),
         };
         sources.choose(&files)?;

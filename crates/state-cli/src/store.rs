@@ -117,14 +117,19 @@ impl Opener {
         })
     }
 
+    /// The identity under which this client remembers a store. `asked` is the URL as the user wrote it, with its parameters.
+    pub(crate) fn identity(&self, url: &str, asked: &str) -> StoreIdentity {
+        let configured = |field: &str| self.configured(asked, field);
+        match configured("path").filter(|_| asked.starts_with("file://")) {
+            Some(path) => StoreIdentity::of_folder(Path::new(&path)),
+            None => StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok()),
+        }
+    }
+
     /// What this client remembers of the stacks of a store; none without a home folder. `asked` is the URL as the user wrote
     /// it, with its parameters.
     pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileKnownStacks>> {
-        let configured = |field: &str| self.configured(asked, field);
-        let store = match configured("path").filter(|_| asked.starts_with("file://")) {
-            Some(path) => StoreIdentity::of_folder(Path::new(&path)),
-            None => StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok()),
-        };
+        let store = self.identity(url, asked);
         let folder = state_folder()?.join("statectl/seen");
         let entropy = Arc::clone(&self.environment.entropy);
         let output = self.output;

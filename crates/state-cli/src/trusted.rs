@@ -1,16 +1,18 @@
 //! What the user approved on this client: commands of a state, and paths of other owners.
 //!
 //! ```text
-//! $XDG_STATE_HOME/statectl/trusted/commands/LINEAGE/DIGEST    an approved command of a stack
-//! $XDG_STATE_HOME/statectl/trusted/paths/DIGEST               an accepted path, which is the content
+//! $XDG_STATE_HOME/statectl/trusted/commands/STORE/LINEAGE/DIGEST    an approved command of a stack
+//! $XDG_STATE_HOME/statectl/trusted/paths/DIGEST                     an accepted path, which is the content
 //! ```
 //!
 //! Each approval is one private file whose name says everything, so that an approval is atomic and two processes don't
-//! overwrite each other's. An approval of a command is bound to the lineage: the same command in another stack's state is
-//! asked for again.
+//! overwrite each other's. An approval of a command is bound to the store and the lineage: the same command in another
+//! stack's state is asked for again. The lineage alone doesn't suffice, because any reader of a store can make another
+//! store with a stack of the same lineage.
 
 use crate::error::CliError;
 use state_core::{Digest, Lineage};
+use state_manager::StoreIdentity;
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -36,10 +38,11 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
 pub(crate) struct TrustedCommands(PathBuf);
 
 impl TrustedCommands {
-    /// The approvals for a stack; none without a home folder.
-    pub(crate) fn of_stack(lineage: Lineage) -> Option<Self> {
+    /// The approvals for a stack of a store; none without a home folder.
+    pub(crate) fn of_stack(store: &StoreIdentity, lineage: Lineage) -> Option<Self> {
         let folder = state_folder()?.join(FOLDER).join("commands");
-        Some(Self(folder.join(lineage.to_string())))
+        let of_store = folder.join(store.digest().to_string());
+        Some(Self(of_store.join(lineage.to_string())))
     }
 
     /// Digests of the approved commands.

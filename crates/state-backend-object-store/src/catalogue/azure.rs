@@ -25,8 +25,8 @@ pub(super) fn backend_type() -> Result<BackendType> {
             FieldType::new(
                 "emulator",
                 FieldKind::Boolean,
-                "whether to use Azurite on this machine, with its public test account, at \
-                 AZURITE_BLOB_STORAGE_URL or its default port; excludes `endpoint`",
+                "whether to use Azurite on this machine, with its public test account and no credentials of the \
+                 environment, at AZURITE_BLOB_STORAGE_URL or its default port; excludes `endpoint`",
             ),
             string(
                 "access-key",
@@ -43,7 +43,13 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
     install_tls();
     require_host_label("az", "container", container)?;
     let object = format!("backend az://{container}");
-    let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
+    let environment = match configuration.boolean("emulator") {
+        // Any user of this machine can listen on the emulator's port, and a project's settings may name the emulator:
+        // requests to it carry no credentials of the environment.
+        Some(true) => MicrosoftAzureBuilder::new(),
+        _ => MicrosoftAzureBuilder::from_env(),
+    };
+    let mut builder = environment.with_container_name(container);
     let given = [
         ("account", AzureConfigKey::AccountName),
         ("access-key", AzureConfigKey::AccessKey),

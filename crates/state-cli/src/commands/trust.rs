@@ -48,7 +48,7 @@ enum Subject {
     /// `file` and `directory` name paths. `refresh` and `destroy` run a command, or read and delete a path, only if a
     /// program that you run on this client declares it, or if you approve it here. Lists each unapproved command or
     /// path with its resource and asks. An approval is valid for exactly this command, directory and environment, or
-    /// this path, in this stack. `--yes` approves all of them without a question.
+    /// this path, in this stack of this store. `--yes` approves all of them without a question.
     Commands,
     /// Accept a store or settings file that others can change
     ///

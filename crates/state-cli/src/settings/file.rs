@@ -76,21 +76,26 @@ impl File {
 }
 
 impl File {
-    /// The endpoints that the user's own file names. What a project's file names isn't the user's choice.
-    pub(super) fn own_endpoints(&self) -> Vec<String> {
+    /// The parameters of [`REDIRECTING`] that the user's own file names. What a project's file names isn't the user's choice.
+    pub(super) fn own_redirects(&self) -> Vec<(&'static str, String)> {
         let backends = self.profiles.values().chain([&self.outside]);
         let backends = backends.filter_map(|settings| settings.backend.as_deref());
         let backends = backends.filter(|_| !self.is_project);
-        backends.filter_map(endpoint_of).collect()
+        backends.flat_map(redirects_of).collect()
     }
 }
 
-/// The endpoint that the URL of a store names.
-pub(crate) fn endpoint_of(url: &str) -> Option<String> {
-    let mut configured = BackendRegistry::default().configured(url).ok()?;
-    configured
-        .remove("endpoint")
-        .filter(|endpoint| !endpoint.is_empty())
+/// The parameters of a store's URL that decide which server receives the requests. A service account's key file counts,
+/// because it can name the server.
+const REDIRECTING: [&str; 3] = ["endpoint", "service-account", "emulator"];
+
+/// The parameters of [`REDIRECTING`] that the URL of a store names, with their values.
+pub(crate) fn redirects_of(url: &str) -> Vec<(&'static str, String)> {
+    let configured = BackendRegistry::default().configured(url);
+    let mut configured = configured.unwrap_or_default();
+    let mut value = |field| configured.remove(field).filter(|value| !value.is_empty());
+    let named = REDIRECTING.into_iter();
+    named.filter_map(|field| Some((field, value(field)?))).collect()
 }
 
 /// The URL of a store; a path becomes a `file` URL.

@@ -1,28 +1,40 @@
 //! The store that the settings name, or that was found: what a project's settings may decide.
 //!
-//! A project's `statectl.toml` is data of its author. It may name a store of the user; it may not name an endpoint that
-//! would receive the user's credentials, or a folder of another owner.
+//! A project's `statectl.toml` is data of its author. It may name a store of the user; it may not name a server that would
+//! receive the user's credentials, a key file that can name a server, or a folder of another owner.
 
 use super::{Opener, is_store, not_opened};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::ownership;
-use crate::settings::file::endpoint_of;
+use crate::settings::file::redirects_of;
 use crate::settings::{Origin, quoted, shown, url_of};
 use state_manager::BackendRegistry;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Environment variables that name the endpoint of an object store.
-const ENDPOINT_VARIABLES: [&str; 3] = [
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL",
-    "AZURE_STORAGE_ENDPOINT",
-];
+/// The environment variables by which the user names the value of a parameter that decides which server receives the
+/// requests.
+fn variables_of(field: &str) -> &'static [&'static str] {
+    match field {
+        "endpoint" => &[
+            "AWS_ENDPOINT_URL_S3",
+            "AWS_ENDPOINT_URL",
+            "AZURE_STORAGE_ENDPOINT",
+        ],
+        "service-account" => &[
+            "GOOGLE_SERVICE_ACCOUNT",
+            "GOOGLE_SERVICE_ACCOUNT_PATH",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ],
+        "emulator" => &["AZURE_STORAGE_USE_EMULATOR"],
+        _ => &[],
+    }
+}
 
 impl Opener {
     /// The URL of the store that the settings name. A project's settings are data of their author: they may name a store
-    /// of the user, and no endpoint that would receive the user's credentials.
+    /// of the user, and no server that would receive the user's credentials.
     ///
     /// # Errors
     /// [`ExitCode::Unapproved`] for a project's settings that aren't trusted, or name something that isn't.
@@ -42,39 +54,33 @@ impl Opener {
             },
         ) = (&url, &sources.backend.origin)
         {
-            self.require_own_endpoint(path, url)?;
+            self.require_own_server(path, url)?;
             require_own_location(url)?;
         }
         Ok(url)
     }
 
-    /// Refuses an endpoint that only a project's settings name.
-    fn require_own_endpoint(&self, settings: &str, url: &str) -> Result<(), CliError> {
-        let mut flags = self.settings.backend_config.iter();
-        if flags.any(|config| config.key == "endpoint") {
-            return Ok(());
-        }
-        let Some(endpoint) = endpoint_of(url) else {
-            return Ok(());
+    /// Refuses a server, or a key file that can name one, that only a project's settings name.
+    fn require_own_server(&self, settings: &str, url: &str) -> Result<(), CliError> {
+        let is_flag = |field| {
+            self.settings
+                .backend_config
+                .iter()
+                .any(|config| config.key == field)
         };
-        let mut variables = ENDPOINT_VARIABLES
-            .iter()
-            .filter_map(|name| std::env::var(name).ok());
-        if self.settings.sources.own_endpoints.contains(&endpoint) || variables.any(|own| own == endpoint) {
-            return Ok(());
+        for (field, value) in redirects_of(url) {
+            // The emulator receives no credentials of the environment, but a key of the command line would be for it.
+            let is_harmless = field == "emulator" && (value == "false" || !is_flag("access-key"));
+            let mut variables = variables_of(field)
+                .iter()
+                .filter_map(|name| std::env::var(name).ok());
+            let is_own = is_flag(field) || variables.any(|own| own == value);
+            let named = (field, value);
+            if !is_harmless && !is_own && !self.settings.sources.own_redirects.contains(&named) {
+                return Err(foreign_server(settings, url, &named));
+            }
         }
-        // An endpoint with a user and a password is refused later without repeating it.
-        let named = match endpoint.contains('@') {
-            true => String::new(),
-            false => format!(" {endpoint}"),
-        };
-        let object = format!("store {}", shown(url));
-        let message = format!("{settings} names the endpoint{named}, which would receive your credentials");
-        let error = CliError::new(ExitCode::Unapproved, object, &message);
-        Err(error.with_hint(format!(
-            "if you trust the endpoint, name it yourself: run `statectl login {}`, or pass `--backend URL`",
-            quoted(&shown(url))
-        )))
+        Ok(())
     }
 
     /// Whether completion may open the store: it must not send requests to a place that a project's settings name.
@@ -93,6 +99,27 @@ impl Opener {
                 .as_ref()
                 .is_some_and(is_local)
     }
+}
+
+/// The error for a parameter that decides which server receives the requests, and that only a project's settings name.
+fn foreign_server(settings: &str, url: &str, (field, value): &(&str, String)) -> CliError {
+    let (named, reason) = match *field {
+        "service-account" => (
+            format!("service account {value}"),
+            "a file that can send requests to any server",
+        ),
+        "emulator" => ("emulator".to_owned(), "which would receive your credentials"),
+        // An endpoint with a user and a password is refused later without repeating it.
+        _ if value.contains('@') => ((*field).to_owned(), "which would receive your credentials"),
+        _ => (format!("{field} {value}"), "which would receive your credentials"),
+    };
+    let object = format!("store {}", shown(url));
+    let message = format!("{settings} names the {named}, {reason}");
+    let error = CliError::new(ExitCode::Unapproved, object, &message);
+    error.with_hint(format!(
+        "if you trust it, name it yourself: run `statectl login {}`, or pass `--backend URL`",
+        quoted(&shown(url))
+    ))
 }
 
 /// Refuses a store that was found unless only the user can write it: the folder, its files and folders, and each stack

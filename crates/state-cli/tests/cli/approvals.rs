@@ -1,6 +1,7 @@
 //! Provider commands that only the state names, not the program: `statectl` runs none of them without an approval.
 
 use crate::sandbox::{CommandOutput, Sandbox, run};
+use std::path::{Path, PathBuf};
 
 const PROGRAM: &str = "\
 resources:
@@ -29,6 +30,68 @@ fn elsewhere(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
 
 fn ran(sandbox: &Sandbox) -> String {
     std::fs::read_to_string(sandbox.path().join("ran")).unwrap()
+}
+
+/// The folder of approved commands on the client of [`Sandbox::run`].
+const APPROVALS: &str = "user-state/statectl/trusted/commands";
+
+fn only_child(folder: &Path) -> PathBuf {
+    let mut children = std::fs::read_dir(folder).unwrap();
+    let child = children.next().unwrap().unwrap().path();
+    assert!(children.next().is_none(), "{}", folder.display());
+    child
+}
+
+/// Makes a store in `copy` with the same stacks as the store of the sandbox.
+fn copy_store(sandbox: &Sandbox) {
+    let copied = std::process::Command::new("cp")
+        .args(["-r", ".state", "copy"])
+        .current_dir(sandbox.path())
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+#[test]
+fn approval_in_one_store_is_not_valid_in_its_copy() {
+    let sandbox = deployed();
+    copy_store(&sandbox);
+    for arguments in [&["refresh", "--yes"][..], &["destroy", "--yes"]] {
+        let copy = [arguments, &["--backend", "copy"]].concat();
+        let refused = sandbox.run(&copy).exits(20);
+        assert!(refused.stderr.contains("trust commands"), "{refused:?}");
+        assert_eq!(ran(&sandbox), "", "{arguments:?}");
+    }
+    sandbox
+        .run(&["trust", "commands", "--yes", "--backend", "copy"])
+        .exits(0);
+    sandbox.run(&["destroy", "--yes", "--backend", "copy"]).exits(0);
+    assert_eq!(ran(&sandbox), "delete\n");
+}
+
+#[test]
+fn approval_follows_the_store_and_not_its_symbolic_link() {
+    let sandbox = deployed();
+    let link = sandbox.path().join("link");
+    std::os::unix::fs::symlink(".state", &link).unwrap();
+    let refresh = ["refresh", "--yes", "--backend", "link"];
+    sandbox.run(&refresh).exits(0);
+    assert_eq!(ran(&sandbox), "read\n");
+    copy_store(&sandbox);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("copy", &link).unwrap();
+    sandbox.run(&refresh).exits(20);
+    assert_eq!(ran(&sandbox), "read\n");
+}
+
+#[test]
+fn approvals_by_lineage_alone_are_ignored() {
+    let sandbox = deployed();
+    let approvals = sandbox.path().join(APPROVALS);
+    let store = only_child(&approvals);
+    let stack = only_child(&store);
+    std::fs::rename(&stack, approvals.join(stack.file_name().unwrap())).unwrap();
+    sandbox.run(&["refresh", "--yes"]).exits(20);
+    assert_eq!(ran(&sandbox), "");
 }
 
 #[test]
@@ -145,12 +208,14 @@ fn command_with_secret_is_hidden_and_needs_show_secrets() {
 fn approvals_are_private_files() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = deployed();
-    let folder = sandbox.path().join("user-state/statectl/trusted/commands");
-    let stack = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
-    assert_eq!(
-        std::fs::metadata(&stack).unwrap().permissions().mode() & 0o777,
-        0o700
-    );
+    let store = only_child(&sandbox.path().join(APPROVALS));
+    let stack = only_child(&store);
+    for folder in [&store, &stack] {
+        assert_eq!(
+            std::fs::metadata(folder).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+    }
     for file in std::fs::read_dir(stack).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);

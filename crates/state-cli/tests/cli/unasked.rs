@@ -21,6 +21,8 @@ fn with_keys(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) 
         "AWS_ENDPOINT_URL",
         "AWS_ENDPOINT_URL_S3",
         "AZURE_STORAGE_ENDPOINT",
+        "AZURE_STORAGE_USE_EMULATOR",
+        "GOOGLE_APPLICATION_CREDENTIALS",
     ] {
         command.env_remove(name);
     }
@@ -79,6 +81,76 @@ fn endpoint_that_the_user_names_too_is_used() {
     );
     with_keys(&sandbox, &["list"], &[]).exits(10);
     assert!(is_used(), "the user's settings name the endpoint");
+}
+
+#[test]
+fn emulator_of_a_project_receives_no_credentials() {
+    let server = server();
+    let sandbox = Sandbox::new();
+    sandbox.write("statectl.toml", "backend = \"az://container/p?emulator=true\"\n");
+    let url = server.url();
+    let public = [
+        ("AZURITE_BLOB_STORAGE_URL", &*url),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "canary"),
+    ];
+    for (name, value) in [
+        ("AZURE_STORAGE_TOKEN", "CANARY"),
+        ("AZURE_STORAGE_SAS_KEY", "sv=2021&sig=CANARY"),
+        // Not base64: a client that used the key would refuse it.
+        ("AZURE_STORAGE_ACCOUNT_KEY", "CANARY"),
+    ] {
+        let variables = [&public[..], &[(name, value)]].concat();
+        with_keys(&sandbox, &["list"], &variables).exits(10);
+        let requests = server.requests();
+        assert!(!requests.is_empty(), "{name}");
+        for request in requests {
+            assert!(!request.to_uppercase().contains("CANARY"), "{name}: {request}");
+            assert!(
+                request.contains("SharedKey devstoreaccount1:"),
+                "{name}: {request}"
+            );
+        }
+    }
+}
+
+#[test]
+fn key_of_the_command_line_is_not_for_the_emulator_of_a_project() {
+    let server = server();
+    let sandbox = Sandbox::new();
+    let url = "az://container/p?emulator=true";
+    sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
+    let azurite = [("AZURITE_BLOB_STORAGE_URL", &*server.url())];
+    let list = ["list", "--backend-config", "access-key=Q0FOQVJZ"];
+    let refused = with_keys(&sandbox, &list, &azurite).exits(20);
+    assert!(
+        refused.stderr.contains("statectl.toml names the emulator"),
+        "{refused:?}"
+    );
+    assert_eq!(server.requests(), [""; 0]);
+    let own = [&list[..], &["--backend", url]].concat();
+    with_keys(&sandbox, &own, &azurite).exits(10);
+    assert!(
+        !server.requests().is_empty(),
+        "the command line names the emulator"
+    );
+}
+
+#[test]
+fn project_settings_name_no_key_file_of_a_service_account() {
+    let sandbox = Sandbox::new();
+    let account = r#"{"private_key": "x", "private_key_id": "x", "client_email": "x",
+        "gcs_base_url": "https://127.0.0.1:1", "disable_oauth": true}"#;
+    let file = sandbox.write("account.json", account);
+    let file = file.to_str().unwrap();
+    let url = format!("gs://states?service-account={file}");
+    sandbox.write("statectl.toml", format!("backend = \"{url}\"\n"));
+    let refused = with_keys(&sandbox, &["list"], &[]).exits(20);
+    assert!(
+        refused.stderr.contains("names the service account"),
+        "{refused:?}"
+    );
+    with_keys(&sandbox, &["list"], &[("GOOGLE_APPLICATION_CREDENTIALS", file)]).exits(19);
+    with_keys(&sandbox, &["list", "--backend", &url], &[]).exits(19);
 }
 
 #[test]

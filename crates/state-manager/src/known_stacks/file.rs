@@ -80,6 +80,11 @@ impl StoreIdentity {
             let place = configured(field).or_else(|| variables.iter().find_map(|name| variable(name)));
             store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
         }
+        // An emulator on this machine isn't the account whose name its URL may repeat. Other stores keep their identity.
+        let emulator = configured("emulator").or_else(|| variable("AZURE_STORAGE_USE_EMULATOR"));
+        if emulator.is_some_and(|on| !on.is_empty() && on != "false") {
+            store.push_str("\nemulator");
+        }
         Self {
             named: store,
             resolved: None,
@@ -95,6 +100,12 @@ impl StoreIdentity {
             named: text(&named),
             resolved: (resolved != named).then(|| text(&resolved)),
         }
+    }
+
+    /// The digest of the identity without symbolic links: equal for all spellings of one store, and another one as soon
+    /// as a link leads to another store.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.resolved.as_ref().unwrap_or(&self.named).as_bytes())
     }
 }
 
@@ -347,4 +358,27 @@ fn unreadable(path: &Path, reason: &str) -> Error {
     // An unreadable pin is an error, not an empty memory: otherwise damaging the file would disable the check.
     let reason = format!("the pin of the stack can't be read: {reason}; remove the file to forget the stack");
     Error::invalid(path.display().to_string(), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StoreIdentity;
+
+    #[test]
+    fn emulator_is_another_store_than_its_account() {
+        let digest = |emulator: Option<&str>, variable: Option<&str>| {
+            let configured = |field: &str| match field {
+                "emulator" => emulator.map(str::to_owned),
+                "account" => Some("production".to_owned()),
+                _ => None,
+            };
+            let variable = |name: &str| variable.filter(|_| name == "AZURE_STORAGE_USE_EMULATOR");
+            let variable = |name: &str| variable(name).map(str::to_owned);
+            StoreIdentity::of("az://container/p", configured, variable).digest()
+        };
+        let account = digest(None, None);
+        assert_eq!(digest(Some("false"), Some("true")), account);
+        assert_ne!(digest(Some("true"), None), account);
+        assert_eq!(digest(None, Some("true")), digest(Some("true"), None));
+    }
 }

@@ -122,7 +122,7 @@ impl<'a> Deploy<'a> {
         self.require_owner(name, basis.state())?;
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
-        let approvals = Approvals::of_stack(stack.lineage())?;
+        let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
         let plan = self.plan(name, basis, self.run(&approvals)?).await?;
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
@@ -187,7 +187,7 @@ impl<'a> Deploy<'a> {
             live: Arc::clone(live),
             heard: Mutex::default(),
         });
-        let approvals = Approvals::of_stack(session.stack().lineage())?;
+        let approvals = Approvals::of_stack(&self.context.store, &self.stacks, session.stack().lineage())?;
         let settling = self.settle(session, &heard, &approvals).await;
         let settled = heard.take();
         let resolved = describe_all(&settled);

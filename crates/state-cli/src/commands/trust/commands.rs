@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context) -> CommandResult {
     let stacks = context.store.open().await?;
     let stack = context.store.chosen(&stacks).await?;
     let object = format!("stack {}", stack.name().short());
-    let approvals = Approvals::of_stack(stack.lineage())?;
+    let approvals = Approvals::of_stack(&context.store, &stacks, stack.lineage())?;
     let engine = Engine::new(stacks, context.environment.clone());
     let mut run = Run::new(registry(context)?);
     run.approvals = approvals.of_run.clone();
