@@ -249,13 +249,17 @@ fn kind(kind: &str, update: &Details) -> String {
 
 /// Numbers of created, updated and deleted resources: `+1 ~2 -0`.
 fn steps(counts: &BTreeMap<Op, u64>) -> String {
-    let sum = |ops: &[Op]| ops.iter().filter_map(|op| counts.get(op)).sum::<u64>();
+    let sum = |ops: &[Op]| {
+        // The counts come from the store, which may be forged, so their sum may exceed the range.
+        let counted = ops.iter().filter_map(|op| counts.get(op));
+        counted.fold(0, |sum: u64, count| sum.saturating_add(*count))
+    };
     let (made, changed, gone) = (
         sum(&[Op::Create, Op::Import]),
         sum(&[Op::Update]),
         sum(&[Op::Delete, Op::Discard]),
     );
-    if made + changed + gone == 0 {
+    if made == 0 && changed == 0 && gone == 0 {
         return String::new();
     }
     format!("+{made} ~{changed} -{gone}")

@@ -85,7 +85,8 @@ impl StackPosition<'_> {
                 Some(_) => Vec::new(),
                 None => before.announced,
             },
-            empty: key.is_none() && before.empty && self.is_empty(),
+            empty: key.is_none() && before.empty && self.is_as_created(&before),
+            created_as: before.created_as,
         })
     }
 
@@ -128,17 +129,26 @@ impl StackPosition<'_> {
     /// session of this client would sign the foreign content.
     fn foreign_content(&self, before: &StackPin) -> Option<String> {
         let is_signed = matches!(self.proof, Proof::Mac(_));
-        (before.empty && !is_signed && !self.is_empty()).then(|| {
+        (before.empty && !is_signed && !self.is_as_created(before)).then(|| {
             "this client created the stack empty, and its content was written since without a data key"
                 .to_owned()
         })
     }
 
-    /// Whether nothing was written to the stack. False if only the end of the journal is known.
-    fn is_empty(&self) -> bool {
+    /// Whether nothing was written to the stack since this client created it. False if only the end of the journal is
+    /// known.
+    fn is_as_created(&self, before: &StackPin) -> bool {
         self.journal.is_some_and(|(head, frames)| {
             let is_data = |frame: &Frame| frame.kind() == FrameKind::Data;
-            head.base.start == Slot::ZERO && head.history.is_empty() && !frames.iter().any(is_data)
+            let name = before.created_as.as_ref().unwrap_or(&head.name);
+            // The whole head is compared, because the first session signs the whole head. The policy has a pin of its
+            // own, and the replay checks the watermark, which a session without a key sets, against the journal.
+            let created = Head {
+                policy: head.policy,
+                watermark: head.watermark,
+                ..Head::new(head.lineage, name.clone(), head.nonce)
+            };
+            head.has_content_of(&created) && !frames.iter().any(is_data)
         })
     }
 

@@ -106,6 +106,17 @@ pub(crate) async fn remember_position(stack: &StackContext, point: &StackPositio
     .await;
 }
 
+/// Pins the position at which a session failed, unless the pin is at or after it: another process of this client may
+/// have written to the stack since.
+pub(crate) async fn remember_at_least(stack: &StackContext, point: &StackPosition<'_>) {
+    if let Some(known_stacks) = stack.known_stacks()
+        && let Ok(before) = known_stacks.seen(stack.lineage()).await
+        && before.is_none_or(|before| before.next < point.tail.next && before.epoch <= point.epoch)
+    {
+        remember_position(stack, point).await;
+    }
+}
+
 /// Pins the key, the policy and the recipients that this client has just set, so that its next read doesn't report them
 /// as a change.
 pub(crate) async fn remember_sealing(stack: &StackContext, head: &Authenticated<Head>) {

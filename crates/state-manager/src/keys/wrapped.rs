@@ -70,9 +70,18 @@ pub(crate) async fn store(
 ) -> Result<Vec<u64>> {
     // New numbers only: the files that the head names must stay readable until the head is swapped.
     let last = files(stack).await?.into_iter().map(|(number, _)| number).max();
-    let first = last.map_or(0, |last| last + 1);
+    // The numbers are names in the store, so an attacker can have chosen the last one.
+    let first = last.map_or(Some(0), |last| last.checked_add(1));
+    let end = first.and_then(|first| first.checked_add(wrapped.files.len() as u64));
+    let (Some(first), Some(end)) = (first, end) else {
+        return Err(Error::corrupt(
+            format!("key files of {}", stack.object()),
+            0,
+            "one of them has the highest possible number, so no other can follow it",
+        ));
+    };
     let mut stored = Vec::new();
-    for (number, file) in (first..).zip(&wrapped.files) {
+    for (number, file) in (first..end).zip(&wrapped.files) {
         let name = ObjectName::Key { number, id };
         writer.create(&name, file.clone().into()).await?;
         stored.push(number);

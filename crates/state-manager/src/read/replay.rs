@@ -6,7 +6,7 @@ use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
 use state_core::state::{LoadedSnapshots, replay};
-use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
+use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -33,6 +33,14 @@ pub(crate) struct ReplayResult {
 pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
+    if base.start == Slot::ZERO && base.snapshot.is_some() {
+        // Each snapshot describes frames, and no frame precedes the first slot.
+        return Err(Error::corrupt(
+            stack.object(),
+            0,
+            "its base names a snapshot before the first frame of the journal",
+        ));
+    }
     let (state, mut moment) = match &base.snapshot {
         None => (State::new(lineage), Timestamp::new("")),
         Some(reference) => {

@@ -182,7 +182,10 @@ impl LockedStack {
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) => self.set_watermark(tail).await,
-            Err(error) => Err(error),
+            Err(error) => {
+                self.remember_acknowledged().await;
+                Err(error)
+            }
         };
         // The lock is released last, whatever failed before: the head may only be swapped while it is held.
         let released = self.writer.release().await;
@@ -207,18 +210,39 @@ impl LockedStack {
         let head = self.head.current();
         // The position has the watermark of the present head, because a crash before the swap below leaves that head in
         // the store.
-        let point = StackPosition {
-            epoch: self.writer.epoch(),
-            ..StackPosition::at_end(head.proof(), &head, &self.state(), tail)
-        };
         // The pin is written before the head. A crash between the two leaves a pin whose journal end is already
         // durable.
-        trust::remember_position(&self.stack, &point).await;
+        self.remember_end(&head, tail).await;
         let change = |head: &mut Head| {
             head.watermark = Some(watermark);
             Ok(())
         };
-        self.swap_head(&change).await.map(drop)
+        let marked = self.swap_head(&change).await?;
+        // The acknowledged watermark is pinned as well: otherwise the head before this session, without its client lock
+        // for example, would be accepted until the next read.
+        self.remember_end(&marked, tail).await;
+        Ok(())
+    }
+
+    /// Pins the end of the last acknowledged batch after a failure: callers rely on these frames, so this client must
+    /// notice if they vanish.
+    async fn remember_acknowledged(&self) {
+        let (state, tail) = self.published();
+        let head = self.head.current();
+        let point = StackPosition {
+            epoch: self.writer.epoch(),
+            ..StackPosition::at_end(head.proof(), &head, &state, tail)
+        };
+        trust::remember_at_least(&self.stack, &point).await;
+    }
+
+    /// Pins the position of this session with this head, at this end of the journal.
+    pub(super) async fn remember_end(&self, head: &Authenticated<Head>, tail: Tail) {
+        let point = StackPosition {
+            epoch: self.writer.epoch(),
+            ..StackPosition::at_end(head.proof(), head, &self.state(), tail)
+        };
+        trust::remember_position(&self.stack, &point).await;
     }
 
     /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so

@@ -53,7 +53,7 @@ pub(crate) async fn create(
     if let Some(known_stacks) = store.known_stacks() {
         // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
         known_stacks
-            .remember(lineage, Some(&StackPin::created(policy)))
+            .remember(lineage, Some(&StackPin::created(name, policy)))
             .await;
     }
     Ok(store.stack(name.clone(), lineage))
@@ -107,7 +107,9 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
         head.watermark = end.or(head.watermark);
         Ok(())
     };
-    locked.swap_head(&mark).await?;
+    let marked = locked.swap_head(&mark).await?;
+    // The mark is pinned with its watermark: otherwise the head from before the removal would be accepted again.
+    locked.remember_end(&marked, locked.published().1).await;
     locked.writer.remove(store.nonce()).await?;
     let lineage = locked.stack.lineage();
     let known = store.backend().read_name(name).await?;

@@ -5,6 +5,7 @@ mod first_keys;
 mod forks;
 mod pins;
 mod replaced_files;
+mod unsigned_heads;
 
 use super::*;
 use state_core::head::{Keys, Succession};

@@ -1,0 +1,128 @@
+//! Heads that were changed in the store while no signature of this client protected them.
+
+use super::*;
+use state_core::head::{Collection, PendingRename, Watermark};
+use state_core::{Base, Digest, Lineage, Nonce, Serial, SnapshotRef, Timestamp};
+
+#[tokio::test]
+async fn changed_head_of_a_created_stack_is_not_signed() {
+    type Change = fn(&mut Head);
+    let snapshot = SnapshotRef {
+        slot: Slot::ZERO,
+        digest: Digest::of(b"forged"),
+        length: 6,
+    };
+    let changes: [(&str, Change); 6] = [
+        ("floor", |head| head.floor = Slot(9)),
+        ("origin", |head| {
+            head.copied_from = Some("file:///evil".to_owned())
+        }),
+        ("name", |head| head.name = "evil".parse().unwrap()),
+        ("base of the revision", |head| {
+            head.rev_base = Some(Base::empty(head.lineage));
+        }),
+        ("rename", |head| {
+            head.moving_to = Some(PendingRename {
+                name: "evil".parse().unwrap(),
+                nonce: Nonce::from_bytes([9; 16]),
+            });
+        }),
+        ("collection", |head| {
+            head.collection = Some(Collection {
+                base: Base::empty(head.lineage),
+                serial: Serial(1000),
+                since: Timestamp::new("2026-01-01T00:00:00Z"),
+                forgotten: Default::default(),
+            });
+        }),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let client = Client::of(&root, &generate_identity());
+        let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await.unwrap();
+        let lineage = stack.lineage();
+        change_head(&root, lineage, change);
+        assert!(stack.lock("write").await.is_err(), "{what}");
+        assert_eq!(
+            head(&root, lineage).key_id,
+            None,
+            "{what}: the head must stay unsigned"
+        );
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let client = Client::of(&root, &generate_identity());
+    let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await.unwrap();
+    change_head(&root, stack.lineage(), |head| head.base.snapshot = Some(snapshot));
+    assert!(stack.lock("write").await.is_err(), "snapshot");
+    assert_eq!(head(&root, stack.lineage()).key_id, None);
+}
+
+fn head(root: &Path, lineage: Lineage) -> Head {
+    let path = root.join("stacks").join(lineage.to_string()).join("head.json");
+    Head::decode("head", &std::fs::read(path).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn head_before_the_last_own_session_is_refused() {
+    let (_folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let lineage = client.stack().await.unwrap().lineage();
+    let older = head(&root, lineage);
+    client.write().await.unwrap();
+    let closed = head(&root, lineage).watermark.map(|Watermark { slot, .. }| slot);
+    let pin = client.known_stacks.seen(lineage).await.unwrap().unwrap();
+    assert_eq!(pin.closed, closed, "the acknowledged watermark must be pinned");
+    change_head(&root, lineage, |head| {
+        *head = Head {
+            epoch: head.epoch,
+            generation: head.generation,
+            ..older
+        };
+    });
+    client.reports("the head before the last session").await;
+}
+
+#[tokio::test]
+async fn head_before_the_removal_is_refused_by_the_remover() {
+    let (_folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let lineage = client.stack().await.unwrap().lineage();
+    let pointer = root.join("names/default/shop.json");
+    let (older, named) = (head(&root, lineage), std::fs::read(&pointer).unwrap());
+    client
+        .stacks()
+        .remove(&"shop".parse().unwrap(), true)
+        .await
+        .unwrap();
+    change_head(&root, lineage, |head| {
+        *head = Head {
+            epoch: head.epoch,
+            generation: head.generation,
+            ..older
+        };
+    });
+    std::fs::write(pointer, named).unwrap();
+    client.reports("the head before the removal").await;
+}
+
+#[tokio::test]
+async fn acknowledged_end_is_pinned_after_a_failed_session() {
+    let (_folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let stack = client.stack().await.unwrap();
+    let before = client.known_stacks.seen(stack.lineage()).await.unwrap().unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    create(&update, entry("b", &[])).await;
+    change_head(&root, stack.lineage(), |head| head.epoch = head.epoch.next());
+    update.finish(UpdateResult::Succeeded).await.unwrap_err();
+    session.close().await.unwrap_err();
+    let after = client.known_stacks.seen(stack.lineage()).await.unwrap().unwrap();
+    // The fence of the session, the start of the update, and the start and end of the mutation.
+    assert!(after.next.get() > before.next.get() + 1, "{after:?}");
+}
