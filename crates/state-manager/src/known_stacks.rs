@@ -75,9 +75,6 @@ pub struct StackPin {
     /// Whether this client created the stack, and nothing was written to it since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty: bool,
-    /// The name under which this client created the stack.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_as: Option<StackName>,
 }
 
 /// Policy and recipients of a stack, as its head names them.
@@ -249,9 +246,8 @@ pub struct OutputsPin {
 impl StackPin {
     /// A pin of a new stack, which has a policy and no key yet. With the policy `plaintext` the stack never gets a key.
     /// Content of unknown origin is normal there, so the pin isn't marked as empty.
-    pub(crate) fn created(name: &StackName, policy: SealingPolicy) -> Self {
+    pub(crate) fn created(policy: SealingPolicy) -> Self {
         Self {
-            created_as: Some(name.clone()),
             empty: policy != SealingPolicy::Plaintext,
             sealing: Some(SealingPin {
                 policy,

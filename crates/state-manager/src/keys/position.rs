@@ -5,7 +5,7 @@ use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingPin, StackPin};
 use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind};
-use state_core::{Digest, Epoch, Head, RevisionId, Serial, Slot, State};
+use state_core::{Base, Digest, Epoch, Head, RevisionId, Serial, Slot, State};
 
 /// A position of a stack. The epoch, the serial, the watermark and the end of the journal never decrease. On a sealed
 /// stack, the data key authenticates all of them except the epoch.
@@ -85,8 +85,7 @@ impl StackPosition<'_> {
                 Some(_) => Vec::new(),
                 None => before.announced,
             },
-            empty: key.is_none() && before.empty && self.is_as_created(&before),
-            created_as: before.created_as,
+            empty: key.is_none() && before.empty && self.is_empty(),
         })
     }
 
@@ -129,26 +128,27 @@ impl StackPosition<'_> {
     /// session of this client would sign the foreign content.
     fn foreign_content(&self, before: &StackPin) -> Option<String> {
         let is_signed = matches!(self.proof, Proof::Mac(_));
-        (before.empty && !is_signed && !self.is_as_created(before)).then(|| {
+        (before.empty && !is_signed && !self.is_empty()).then(|| {
             "this client created the stack empty, and its content was written since without a data key"
                 .to_owned()
         })
     }
 
-    /// Whether nothing was written to the stack since this client created it. False if only the end of the journal is
-    /// known.
-    fn is_as_created(&self, before: &StackPin) -> bool {
+    /// Whether nothing was written to the stack. False if only the end of the journal is known.
+    ///
+    /// Covers the fields of the head that only a session with content sets, because the first session signs the head as
+    /// it is. A client lock and another policy don't count as content.
+    fn is_empty(&self) -> bool {
         self.journal.is_some_and(|(head, frames)| {
             let is_data = |frame: &Frame| frame.kind() == FrameKind::Data;
-            let name = before.created_as.as_ref().unwrap_or(&head.name);
-            // The whole head is compared, because the first session signs the whole head. The policy has a pin of its
-            // own, and the replay checks the watermark, which a session without a key sets, against the journal.
-            let created = Head {
-                policy: head.policy,
-                watermark: head.watermark,
-                ..Head::new(head.lineage, name.clone(), head.nonce)
-            };
-            head.has_content_of(&created) && !frames.iter().any(is_data)
+            let is_new = head.base == Base::empty(head.lineage)
+                && head.rev_base.is_none()
+                && head.history.is_empty()
+                && head.floor == Slot::ZERO
+                && head.collection.is_none()
+                && head.moving_to.is_none()
+                && head.copied_from.is_none();
+            is_new && !frames.iter().any(is_data)
         })
     }
 

@@ -70,7 +70,10 @@ async fn store_without_deletion_keeps_history_and_reports_it() {
         session.collect(&retention).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("archive:: deletion"), "{error}");
+        assert!(
+            error.to_string().contains("archive:: garbage collection"),
+            "{error}"
+        );
     }
     session.close().await.unwrap();
     let head = memory.read_head(stack.lineage()).await.unwrap();
