@@ -15,7 +15,7 @@ async fn forged_head_of_a_created_stack_is_not_signed() {
     let changes: [(&str, Change); 5] = [
         ("floor", |head| head.floor = Slot(9)),
         ("origin", |head| {
-            head.copied_from = Some("file:///evil".to_owned())
+            head.copied_from = Some("file:///evil".to_owned());
         }),
         ("base of the revision", |head| {
             head.rev_base = Some(Base::empty(head.lineage));
