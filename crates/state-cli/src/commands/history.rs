@@ -264,3 +264,16 @@ fn steps(counts: &BTreeMap<Op, u64>) -> String {
     }
     format!("+{made} ~{changed} -{gone}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::steps;
+    use state_core::Op;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn forged_counts_beyond_the_range_are_printed_as_the_maximum() {
+        let counts = BTreeMap::from([(Op::Create, u64::MAX), (Op::Import, 1), (Op::Update, u64::MAX)]);
+        assert_eq!(steps(&counts), format!("+{0} ~{0} -0", u64::MAX));
+    }
+}

@@ -1,4 +1,4 @@
-//! Identities: random UUIDs.
+//! Ids of stacks, resources, updates and mutations: random UUIDs.
 //!
 //! This module never generates randomness: the caller passes a source of random bits, an [`Entropy`].
 

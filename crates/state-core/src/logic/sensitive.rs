@@ -36,7 +36,7 @@ mod added;
 mod attributes;
 mod copies;
 mod cover;
-mod envelope;
+pub mod envelope;
 mod fragments;
 mod frequent_values;
 mod kept;

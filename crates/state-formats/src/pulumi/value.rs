@@ -5,13 +5,11 @@ use super::urn;
 use crate::error::Result;
 use crate::fields::{is_base64, push_token};
 use state_core::json::{Json, Kind, ObjectWriter, Properties, View};
+use state_core::sensitive::envelope::SECRET;
+pub(super) use state_core::sensitive::envelope::SIGNATURE;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The key of a special object; its value is the signature.
-pub(super) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
-/// Signature of a secret, whose value is encrypted or plain.
-const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 const ASSET: &str = "c44067f5952c0a294b673a41bacd8c17";
 const ARCHIVE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
 const RESOURCE: &str = "5cf8f73096256a8f31e491e813e4eb8e";

@@ -209,8 +209,7 @@ impl LockedStack {
         };
         let head = self.head.current();
         // The position has the watermark of the present head, because a crash before the swap below leaves that head in
-        // the store.
-        // The pin is written before the head. A crash between the two leaves a pin whose journal end is already
+        // the store. The pin is written before the head. A crash between the two leaves a pin whose journal end is already
         // durable.
         self.remember_end(&head, tail).await;
         let change = |head: &mut Head| {
@@ -228,21 +227,21 @@ impl LockedStack {
     /// notice if they vanish.
     async fn remember_acknowledged(&self) {
         let (state, tail) = self.published();
-        let head = self.head.current();
-        let point = StackPosition {
-            epoch: self.writer.epoch(),
-            ..StackPosition::at_end(head.proof(), &head, &state, tail)
-        };
+        let point = self.position(&self.head.current(), &state, tail);
         trust::remember_at_least(&self.stack, &point).await;
     }
 
     /// Pins the position of this session with this head, at this end of the journal.
     pub(super) async fn remember_end(&self, head: &Authenticated<Head>, tail: Tail) {
-        let point = StackPosition {
+        trust::remember_position(&self.stack, &self.position(head, &self.state(), tail)).await;
+    }
+
+    /// The position of this session with this head and state, at this end of the journal.
+    fn position(&self, head: &Authenticated<Head>, state: &State, tail: Tail) -> StackPosition<'static> {
+        StackPosition {
             epoch: self.writer.epoch(),
-            ..StackPosition::at_end(head.proof(), head, &self.state(), tail)
-        };
-        trust::remember_position(&self.stack, &point).await;
+            ..StackPosition::at_end(head.proof(), head, state, tail)
+        }
     }
 
     /// The watermark at the end of the acknowledged journal. A head that removes or renames the stack contains it, so

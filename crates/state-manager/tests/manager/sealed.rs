@@ -416,3 +416,24 @@ async fn crypter_uses_the_data_key_of_its_stack() {
         ErrorKind::Sealed
     );
 }
+
+#[tokio::test]
+async fn key_file_with_the_highest_number_is_refused_in_a_rotation() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let identity = generate_identity();
+    let stack = sealed_stack(&root, &identity).await;
+    work_hard(&stack).await;
+    let keys = root.join("stacks").join(stack.lineage().to_string()).join("keys");
+    let planted = format!("{}-{}.age", u64::MAX, "a".repeat(32));
+    std::fs::write(keys.join(planted), "planted").unwrap();
+    let refused = stack
+        .rekey("rekey", state_manager::Rekey::default())
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), state_core::ErrorKind::Corrupt);
+    assert!(
+        refused.to_string().contains("key files of stack shop"),
+        "{refused}"
+    );
+}

@@ -1,11 +1,12 @@
-//! Secrets in envelopes, as objects of a Pulumi state.
+//! Secrets in envelopes: special objects of a Pulumi state that contain a secret value.
 
 use crate::json::{Json, View};
 
-/// The key of a special object of Pulumi; its value is the signature.
-const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
-/// The signature of a secret.
-const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
+/// Member of each special object of Pulumi. Its value says what the object is.
+pub const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
+
+/// Value of the member [`SIGNATURE`] in the envelope of a secret.
+pub const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 
 /// Returns the value in the envelope of a Pulumi secret whose member `plaintext` is the JSON text of the value, as
 /// `pulumi stack export --show-secrets` writes it; `None` for another value. Other resources repeat the value itself,
