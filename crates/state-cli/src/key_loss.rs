@@ -3,6 +3,7 @@
 use crate::settings::quoted;
 use state_core::StackName;
 use state_core::head::Keys;
+use state_manager::Recipients;
 use std::collections::BTreeMap;
 
 /// The recipients of a stack, by what they are for.
@@ -15,11 +16,15 @@ pub(crate) struct RecipientCounts {
 }
 
 impl RecipientCounts {
-    /// Counts the recipients in a head. `names` has the names of recipients, by recipient.
-    pub(crate) fn of(recipients: &[String], names: &BTreeMap<String, String>) -> Self {
-        let escrow = recipients.iter().filter(|one| is_escrow(one, names)).count();
+    /// Counts the recipients of the stack. Those of its outputs can't open it.
+    pub(crate) fn of(recipients: &Recipients) -> Self {
+        let of_stack = &recipients.of_stack;
+        let escrow = of_stack
+            .iter()
+            .filter(|one| is_escrow(one, &recipients.names))
+            .count();
         Self {
-            regular: recipients.len() - escrow,
+            regular: of_stack.len() - escrow,
             escrow,
         }
     }

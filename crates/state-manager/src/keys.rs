@@ -12,12 +12,14 @@
 //! | `trust` | compares a stack with the pin of this client, and updates the pin |
 //! | `sealing` | seals the values of a locked stack |
 //! | `reveal` | opens sealed values |
-//! | `rotation` | changes keys and recipients |
+//! | `rotation` | changes the data key and the policy |
+//! | `recipients` | adds recipients |
 
 pub(crate) mod authenticate;
 mod pinned_key;
 pub(crate) mod position;
 pub(crate) mod proof;
+pub(crate) mod recipients;
 pub(crate) mod reveal;
 pub(crate) mod rotation;
 pub(crate) mod sealing;

@@ -110,6 +110,7 @@ pub use expectations::Expectations;
 pub use gc::collect::{Amount, CollectionReport, PendingDeletion};
 pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};
+pub use keys::recipients::Recipients;
 pub use keys::rotation::{Rekey, RekeyReport};
 pub use known_stacks::{
     ChangeOrigin, KnownStacks, ListChange, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin,

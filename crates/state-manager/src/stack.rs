@@ -10,6 +10,7 @@
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
+use crate::keys::recipients::{self, Recipients};
 use crate::keys::reveal;
 use crate::keys::rotation::{self, Rekey, RekeyReport};
 use crate::lock;
@@ -29,7 +30,6 @@ use state_core::mutation::StackOutputs;
 use state_core::{
     Address, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
 };
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A stack of a store. Cheap to clone. Readers take no lock and never wait for a writer.
@@ -333,36 +333,27 @@ impl Stack {
         Ok(open::head(&self.context).await?.policy)
     }
 
-    /// The recipients to whom the stack's data key is wrapped; empty for a stack without a data key.
+    /// The recipients of the stack, and their names.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged; `Sealed` when its tag is wrong.
-    pub async fn recipients(&self) -> Result<Vec<String>> {
-        let keys = open::head(&self.context).await?.into_value().keys;
-        Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
-    }
-
-    /// The names that people gave to recipients, by recipient.
-    ///
-    /// # Errors
-    /// As [`Stack::recipients`].
-    pub async fn recipient_names(&self) -> Result<BTreeMap<String, String>> {
-        let keys = open::head(&self.context).await?.into_value().keys;
-        Ok(keys.map(|keys| keys.names).unwrap_or_default())
+    pub async fn recipients(&self) -> Result<Recipients> {
+        let head = open::head(&self.context).await?;
+        Ok(Recipients::of(&head))
     }
 
     /// Wraps the stack's data key to more recipients, and makes a revision that records them. Sealed values are not
-    /// sealed again. Returns all recipients of the key.
+    /// sealed again. Returns all recipients after the change.
     ///
     /// # Errors
     /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient; `Locked`
     /// while another writer or client lock holds the stack.
-    pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
-        rotation::add_recipients(&self.context, operation, more, None).await
+    pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Recipients> {
+        recipients::add_recipients(&self.context, operation, more, None).await
     }
 
     /// Adds one recipient as [`Stack::add_recipients`] does, under a name. If the stack already has the recipient, the
-    /// recipient gets this name. Returns all recipients of the key.
+    /// recipient gets this name. Returns all recipients after the change.
     ///
     /// # Errors
     /// As [`Stack::add_recipients`].
@@ -371,30 +362,21 @@ impl Stack {
         operation: &str,
         recipient: &str,
         name: &str,
-    ) -> Result<Vec<String>> {
+    ) -> Result<Recipients> {
         let recipient = [recipient.to_owned()];
-        rotation::add_recipients(&self.context, operation, &recipient, Some(name)).await
-    }
-
-    /// The recipients who can read the stack's published outputs, and nothing else of the stack.
-    ///
-    /// # Errors
-    /// As [`Stack::recipients`].
-    pub async fn output_recipients(&self) -> Result<Vec<String>> {
-        let keys = open::head(&self.context).await?.into_value().keys;
-        Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
+        recipients::add_recipients(&self.context, operation, &recipient, Some(name)).await
     }
 
     /// Allows more recipients to read the stack's outputs, and nothing else of the stack: see
-    /// [`Stacks::published_outputs`]. Makes a revision, and publishes its outputs to them. Returns all recipients of
-    /// the outputs.
+    /// [`Stacks::published_outputs`]. Makes a revision, and publishes its outputs to them. Returns all recipients
+    /// after the change.
     ///
     /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
     ///
     /// # Errors
     /// As [`Stack::add_recipients`].
-    pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
-        rotation::add_output_recipients(&self.context, operation, more).await
+    pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Recipients> {
+        recipients::add_output_recipients(&self.context, operation, more).await
     }
 
     /// Gives the stack a new data key, and seals its current state with this key. A stack without a data key gets its

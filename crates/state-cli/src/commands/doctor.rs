@@ -84,8 +84,7 @@ async fn counts(stacks: &Stacks, name: &StackName) -> Result<Option<RecipientCou
     let Some(stack) = stacks.get(name).await? else {
         return Ok(None);
     };
-    let (recipients, names) = (stack.recipients().await?, stack.recipient_names().await?);
-    Ok(Some(RecipientCounts::of(&recipients, &names)))
+    Ok(Some(RecipientCounts::of(&stack.recipients().await?)))
 }
 
 /// New stacks are encrypted for the user's own identities and passphrase.

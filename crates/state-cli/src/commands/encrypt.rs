@@ -30,7 +30,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         return Err(CliError::usage(object, "the policy `plaintext` encrypts nothing")
             .with_hint("choose `--policy sensitive` or `--policy all`"));
     }
-    if found.policy().await? == policy && !found.recipients().await?.is_empty() {
+    if found.policy().await? == policy && !found.recipients().await?.of_stack.is_empty() {
         return Err(CliError::conflict(object, "already encrypted with this policy")
             .with_hint("to replace the data key, run `statectl rekey`"));
     }

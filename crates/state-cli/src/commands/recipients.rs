@@ -8,7 +8,7 @@ use crate::settings::quoted;
 use serde::Serialize;
 use state_core::head::Keys;
 use state_encrypt::Recipient;
-use state_manager::{Rekey, Stack};
+use state_manager::{Recipients, Rekey, Stack};
 use std::collections::BTreeMap;
 
 /// All subcommands of `statectl recipients`.
@@ -106,7 +106,10 @@ fn recipient_name(text: &str) -> Result<String, String> {
 /// Runs a subcommand of `recipients`.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
-        Command::List => report(context, &context.store.open_stack().await?).await,
+        Command::List => {
+            let stack = context.store.open_stack().await?;
+            report(context, &stack, stack.recipients().await?)
+        }
         Command::Add {
             recipients,
             name,
@@ -144,24 +147,26 @@ fn trust_plugins(context: &Context, recipients: &[String]) {
 
 async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
+    let present = stack.recipients().await?;
     let known = match outputs {
-        true => stack.output_recipients().await?,
-        false => stack.recipients().await?,
+        true => &present.of_outputs,
+        false => &present.of_stack,
     };
     // A revision that changes nothing would only fill the history.
     if more.iter().all(|one| known.contains(one)) {
-        return report(context, &stack).await;
+        return report(context, &stack, present);
     }
-    match outputs {
+    let changed = match outputs {
         true => stack.add_output_recipients("recipients add", more).await?,
         false => stack.add_recipients("recipients add", more).await?,
     };
-    report(context, &stack).await
+    report(context, &stack, changed)
 }
 
 async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let names = stack.recipient_names().await?;
+    let present = stack.recipients().await?;
+    let names = &present.names;
     let other = names
         .iter()
         .find(|(other, known)| *known == name && *other != recipient);
@@ -172,14 +177,15 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
                 .with_hint("choose another name; list recipients with `statectl recipients list`"),
         );
     }
-    let known = stack.recipients().await?;
-    if names.get(recipient).is_some_and(|known| known == name) && known.iter().any(|one| one == recipient) {
-        return report(context, &stack).await;
+    if names.get(recipient).is_some_and(|known| known == name)
+        && present.of_stack.iter().any(|one| one == recipient)
+    {
+        return report(context, &stack, present);
     }
-    stack
+    let changed = stack
         .add_named_recipient("recipients add", recipient, name)
         .await?;
-    report(context, &stack).await
+    report(context, &stack, changed)
 }
 
 async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
@@ -196,15 +202,21 @@ async fn add_escrow(context: &Context, recipient: &str) -> CommandResult {
             "make a separate identity on an offline medium, for example with `age-keygen -o FILE`, and add its recipient",
         ));
     }
-    stack
+    let changed = stack
         .add_named_recipient("recipients add", recipient, Keys::ESCROW)
         .await?;
-    report(context, &stack).await
+    report(context, &stack, changed)
 }
 
-async fn report(context: &Context, stack: &Stack) -> CommandResult {
-    let recipients = stack.recipients().await?;
-    let of_outputs = stack.output_recipients().await?;
+/// Reports recipients that were read or written before. The store isn't read again: after a change it could show an
+/// earlier state, whose recipients would then be the answer to a successful change.
+fn report(context: &Context, stack: &Stack, recipients: Recipients) -> CommandResult {
+    let counts = RecipientCounts::of(&recipients);
+    let Recipients {
+        of_stack: recipients,
+        of_outputs,
+        names,
+    } = recipients;
     let own = context.store.keys.own_recipients();
     let listed = RecipientsReport {
         stack: stack.name().to_string(),
@@ -216,9 +228,8 @@ async fn report(context: &Context, stack: &Stack) -> CommandResult {
             .collect(),
         recipients,
         of_outputs,
-        names: stack.recipient_names().await?,
+        names,
     };
-    let counts = RecipientCounts::of(&listed.recipients, &listed.names);
     let warnings = counts.warning(stack.name()).into_iter().collect();
     context.report("recipients", &listed, warnings, |page| {
         let marks = |recipient: &String| {
@@ -244,13 +255,15 @@ async fn report(context: &Context, stack: &Stack) -> CommandResult {
 
 async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let names = stack.recipient_names().await?;
     let object = format!("stack {}", stack.name().short());
-    let all = stack.recipients().await?;
-    let of_outputs = stack.output_recipients().await?;
+    let Recipients {
+        of_stack,
+        of_outputs,
+        names,
+    } = stack.recipients().await?;
     let (mut recipients, other) = match outputs {
-        true => (of_outputs, all),
-        false => (all, of_outputs),
+        true => (of_outputs, of_stack),
+        false => (of_stack, of_outputs),
     };
     let mut removed = Vec::new();
     for text in gone {

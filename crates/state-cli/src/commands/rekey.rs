@@ -57,14 +57,13 @@ pub(super) async fn perform(
     request: Rekey,
 ) -> CommandResult {
     let rekeyed = stack.rekey(operation, request).await?;
+    let counts = RecipientCounts::of(&rekeyed.recipients);
     let changed = RekeyReport {
         stack: stack.name().to_string(),
         revision: rekeyed.revision,
-        recipients: rekeyed.recipients,
+        recipients: rekeyed.recipients.of_stack,
         older_revisions: rekeyed.older,
     };
-    let names = stack.recipient_names().await.unwrap_or_default();
-    let counts = RecipientCounts::of(&changed.recipients, &names);
     let mut warnings: Vec<String> = counts.warning(stack.name()).into_iter().collect();
     if !changed.older_revisions.is_empty() {
         let older = changed.older_revisions.len();

@@ -108,7 +108,7 @@ async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
     })?;
     let stack = context.store.chosen(&stacks).await?;
     if stack.policy().await? != state_core::head::SealingPolicy::Plaintext
-        && stack.recipients().await?.is_empty()
+        && stack.recipients().await?.of_stack.is_empty()
     {
         context.store.lock(&stack, "secret").await?.close().await?;
     }

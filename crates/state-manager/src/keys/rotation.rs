@@ -1,4 +1,4 @@
-//! Changes the data key, the sealing policy or the recipients of a stack.
+//! Changes the data key or the sealing policy of a stack.
 //!
 //! A new key takes effect with one head swap. The key's files and a snapshot sealed with the key are durable before the
 //! swap; all frames after it are tagged with the key. After a crash at any moment the stack opens with exactly one of
@@ -16,21 +16,17 @@ use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
+use crate::keys::recipients::Recipients;
 use crate::keys::{trust, wrapped};
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::{opening, steps};
-use state_core::backend::HeadChange;
 use state_core::head::{SealingPolicy, Watermark};
 use state_core::journal::{CheckpointNote, Record};
-use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::{
-    Base, Error, Head, Result, RevisionId, Serial, Slot, Snapshot, State, UpdateKind, UpdateResult,
-};
-use std::collections::BTreeMap;
+use state_core::{Base, Error, Head, Result, RevisionId, Slot, Snapshot, State, UpdateKind, UpdateResult};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,8 +51,8 @@ pub struct Rekey {
 pub struct RekeyReport {
     /// The revision that contains the current state, sealed with the new key.
     pub revision: RevisionId,
-    /// The recipients of the new key.
-    pub recipients: Vec<String>,
+    /// The recipients of the new key and of the published outputs.
+    pub recipients: Recipients,
     /// Revisions that are still sealed with an earlier key or contain plain values, oldest first.
     pub older: Vec<RevisionId>,
 }
@@ -93,7 +89,7 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
 struct RotatedSession {
     session: LockedStack,
     base: Base,
-    recipients: Vec<String>,
+    recipients: Recipients,
 }
 
 /// Starts the update of the request and changes the key. The caller must end the update in the returned session.
@@ -146,12 +142,13 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     locked.head.sign_pointer(stack, &*key).await?;
     let opened = locked.head.swap_key(&key, writer, stack.nonce(), &change).await?;
     trust::remember_sealing(stack, &opened.head).await;
+    let recipients = Recipients::of(&opened.head);
     stack.keyring().keep_made(&key);
     let state = State::from_snapshot(stack.lineage(), &snapshot)?;
     Ok(RotatedSession {
         session: opening::continue_under(locked, opened, state, after),
         base,
-        recipients: wrapped.recipients,
+        recipients,
     })
 }
 
@@ -184,25 +181,9 @@ async fn record(rotated: &RotatedSession, forget_history: bool) -> Result<RekeyR
 
 /// Starts the update that records a change of the key or its recipients. After a crash the next writer ends the update,
 /// so the history shows each change that took effect.
-async fn announce(locked: &LockedStack, message: String) -> Result<()> {
+pub(super) async fn announce(locked: &LockedStack, message: String) -> Result<()> {
     let request = UpdateRequest::new(UpdateKind::Rekey).with_message(message);
     steps::start(locked, request, false).await.map(drop)
-}
-
-/// Changes the recipients in the head within an update, which makes one revision.
-async fn change_recipients(locked: &LockedStack, message: String, change: HeadChange<'_>) -> Result<()> {
-    announce(locked, message).await?;
-    let swapped = locked.swap_head(change).await;
-    let result = match &swapped {
-        Ok(head) => {
-            trust::remember_sealing(&locked.stack, head).await;
-            UpdateResult::Succeeded
-        }
-        // The swap may have taken effect although its answer was lost, so the history shows the update either way.
-        Err(_) => UpdateResult::Interrupted,
-    };
-    let ended = locked.end_update(result).await;
-    swapped.and(ended).map(drop)
 }
 
 /// The state as a snapshot in which the values are sealed with the new key instead of the old one.
@@ -227,104 +208,7 @@ async fn resealed(
     .await?
 }
 
-fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
+pub(super) fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     let missing = || Error::sealed(stack.object(), "no identity or recipient is available");
     stack.keyring().provider().ok_or_else(missing)
-}
-
-/// Wraps the stack's data key to more recipients, and makes a revision that records them. If `name` is given, the head
-/// stores it for each of them. Sealed values are not sealed again. Returns all recipients of the key.
-pub(crate) async fn add_recipients(
-    stack: &StackContext,
-    operation: &str,
-    more: &[String],
-    name: Option<&str>,
-) -> Result<Vec<String>> {
-    let locked = lock::lock_patiently(stack, operation).await?;
-    let recipients = wrap_to_more(&locked, more, name).await;
-    locked.close_after(recipients).await
-}
-
-/// Wraps the key to more recipients, and stores `name` for each recipient in `more`. Returns all recipients.
-async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>) -> Result<Vec<String>> {
-    let stack = &locked.stack;
-    let provider = require_provider(stack)?;
-    let Some(head) = locked.head.sealed() else {
-        return Err(unsealed(stack));
-    };
-    let id = head.key().id();
-    let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
-    let recipients = with_more(known.unwrap_or_default(), more);
-    let wrapped = provider.wrap(id, Some(&recipients))?;
-    // The name is stored under the recipient's spelling in the head, which may differ from the argument.
-    let spelled = recipients.iter().zip(&wrapped.recipients);
-    let added = spelled.filter(|(given, _)| more.contains(given));
-    let named = added.filter_map(|(_, recipient)| Some((recipient.clone(), name?.to_owned())));
-    let named: BTreeMap<String, String> = named.collect();
-    let files = wrapped::store(stack, &*locked.writer, id, &wrapped).await?;
-    let change = |head: &mut Head| {
-        if let Some(keys) = &mut head.keys {
-            keys.files.clone_from(&files);
-            keys.recipients.clone_from(&wrapped.recipients);
-            keys.names.extend(named.clone());
-        }
-        Ok(())
-    };
-    let added = more.join(", ");
-    let message = match name {
-        Some(name) => format!("added {name} ({added})"),
-        None => format!("added {added}"),
-    };
-    change_recipients(locked, message, &change).await?;
-    Ok(wrapped.recipients)
-}
-
-/// Adds recipients of the stack's outputs, and makes a revision whose outputs are published to them. Returns all
-/// recipients of the outputs.
-pub(crate) async fn add_output_recipients(
-    stack: &StackContext,
-    operation: &str,
-    more: &[String],
-) -> Result<Vec<String>> {
-    let locked = lock::lock_patiently(stack, operation).await?;
-    let outputs = publish_to_more(&locked, more).await;
-    locked.close_after(outputs).await
-}
-
-async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
-    let Some(head) = locked.head.sealed() else {
-        return Err(unsealed(&locked.stack));
-    };
-    let known = head.keys.as_ref().map(|keys| keys.outputs.clone());
-    let outputs = with_more(known.unwrap_or_default(), more);
-    // An empty document is sealed first: a malformed recipient must be refused before the head changes.
-    head.key().outputs_document(
-        head.policy,
-        &head.name,
-        Serial::ZERO,
-        &StackOutputs::default(),
-        &outputs,
-    )?;
-    let change = |head: &mut Head| {
-        if let Some(keys) = &mut head.keys {
-            keys.outputs.clone_from(&outputs);
-        }
-        Ok(())
-    };
-    let message = format!("outputs for {}", more.join(", "));
-    change_recipients(locked, message, &change).await?;
-    Ok(outputs)
-}
-
-fn unsealed(stack: &StackContext) -> Error {
-    Error::sealed(stack.object(), "it has no data key: rekey the stack first")
-}
-
-fn with_more(mut recipients: Vec<String>, more: &[String]) -> Vec<String> {
-    for one in more {
-        if !recipients.contains(one) {
-            recipients.push(one.clone());
-        }
-    }
-    recipients
 }

@@ -154,7 +154,7 @@ impl Command {
         match self {
             Self::Rekey => drop(stack.rekey("rekey", Rekey::default()).await?),
             Self::RemoveRecipient => {
-                let mut recipients = stack.recipients().await?;
+                let mut recipients = stack.recipients().await?.of_stack;
                 recipients.truncate(1);
                 let recipients = Some(recipients);
                 let request = Rekey {

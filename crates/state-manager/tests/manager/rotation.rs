@@ -65,7 +65,7 @@ async fn added_recipient_reads_all_and_removed_one_nothing_new() {
         .add_recipients("recipients add", &[bob.recipient().to_owned()])
         .await
         .unwrap();
-    assert_eq!(added, [anna.recipient(), bob.recipient()]);
+    assert_eq!(added.of_stack, [anna.recipient(), bob.recipient()]);
     let addition = stack.current_rev().await.unwrap();
     assert_eq!(
         passwords(&as_seen_by(&backend, &bob).await, &first)
@@ -118,10 +118,10 @@ async fn names_of_recipients_last_until_the_removal() {
     deploy_secret(&stack, "a").await;
     for (identity, name) in [(&bob, "bob"), (&anna, "anna")] {
         let add = stack.add_named_recipient("recipients add", identity.recipient(), name);
-        assert_eq!(add.await.unwrap(), [anna.recipient(), bob.recipient()]);
+        assert_eq!(add.await.unwrap().of_stack, [anna.recipient(), bob.recipient()]);
     }
     stack.rekey("rekey", Rekey::default()).await.unwrap();
-    let names = stack.recipient_names().await.unwrap();
+    let names = stack.recipients().await.unwrap().names;
     assert_eq!(
         (&*names[anna.recipient()], &*names[bob.recipient()]),
         ("anna", "bob")
@@ -141,7 +141,7 @@ async fn names_of_recipients_last_until_the_removal() {
         ..Rekey::default()
     };
     stack.rekey("recipients remove", rekey).await.unwrap();
-    assert_eq!(stack.recipient_names().await.unwrap().len(), 1);
+    assert_eq!(stack.recipients().await.unwrap().names.len(), 1);
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn sealing_a_plain_stack_lists_the_plain_revisions() {
     };
     let sealed = stack.rekey("encrypt", rekey).await.unwrap();
     assert_eq!(sealed.older, std::slice::from_ref(&plain));
-    assert_eq!(sealed.recipients, [anna.recipient()]);
+    assert_eq!(sealed.recipients.of_stack, [anna.recipient()]);
     let text = |snapshot: &state_core::Snapshot| {
         String::from_utf8(state_core::codec::encode_stored(snapshot)).unwrap()
     };

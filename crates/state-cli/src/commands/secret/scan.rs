@@ -108,7 +108,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         });
     let report = ScanReport {
         status,
-        recipients: stack.recipients().await?,
+        recipients: stack.recipients().await?.of_stack,
         scanned: scan.scanned,
         findings: found.collect(),
     };
