@@ -67,6 +67,7 @@ impl StoreContext {
             store: Arc::new(self.clone()),
             name,
             lineage,
+            is_name_new: Arc::default(),
         }
     }
 
@@ -92,6 +93,8 @@ pub(crate) struct StackContext {
     client_lock: Option<Arc<str>>,
     expectations: Arc<Expectations>,
     keyring: Keyring,
+    /// Whether this client must still remember that the name leads to this stack.
+    is_name_new: Arc<AtomicBool>,
 }
 
 impl StackContext {
@@ -153,6 +156,20 @@ impl StackContext {
 
     pub(crate) fn nonce(&self) -> Nonce {
         self.store.nonce()
+    }
+
+    /// Lets this client remember the stack under its name as soon as the stack is opened and accepted.
+    pub(crate) fn note_new_name(&self) {
+        self.is_name_new.store(true, Ordering::Relaxed);
+    }
+
+    /// Remembers the stack under its name if this client doesn't yet.
+    pub(crate) async fn remember_new_name(&self) {
+        if let Some(known_stacks) = self.known_stacks()
+            && self.is_name_new.swap(false, Ordering::Relaxed)
+        {
+            known_stacks.remember_name(&self.name, Some(self.lineage)).await;
+        }
     }
 
     /// The caller's expectations of this stack.

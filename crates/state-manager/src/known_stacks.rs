@@ -258,6 +258,17 @@ impl StackPin {
         }
     }
 
+    /// Whether the position of this pin lies before that of `other`: in one respect at least, and behind it in none.
+    pub(crate) fn precedes(&self, other: &Self) -> bool {
+        let position = |pin: &Self| (pin.serial, pin.epoch, pin.closed, pin.next);
+        let (this, other) = (position(self), position(other));
+        this != other
+            && this.0 <= other.0
+            && this.1 <= other.1
+            && this.2 <= other.2
+            && this.3 <= other.3
+    }
+
     /// A pin with nothing but a key, which the user received through another channel.
     pub fn pinned(key: KeyId) -> Self {
         Self {
@@ -280,8 +291,23 @@ pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
-    /// Stores the pin of a stack, or removes the pin if `seen` is none.
-    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
+    /// Replaces the pin of a stack by `now`, or removes it if `now` is none. Does nothing and returns false if the
+    /// stored pin isn't `before`: another process of this client changed it after the caller read it, and `now` may be
+    /// older than that change.
+    async fn replace(&self, lineage: Lineage, before: Option<&StackPin>, now: Option<&StackPin>) -> bool;
+
+    /// Removes the pin of a stack, because the user decided to trust what the store contains now.
+    ///
+    /// # Errors
+    /// As [`KnownStacks::seen`].
+    async fn forget(&self, lineage: Lineage) -> Result<()> {
+        while let Some(pin) = self.seen(lineage).await? {
+            if self.replace(lineage, Some(&pin), None).await {
+                break;
+            }
+        }
+        Ok(())
+    }
 
     /// The stack to which a name pointed when the name was last read.
     ///
@@ -337,12 +363,16 @@ impl KnownStacks for MemoryKnownStacks {
         Ok(self.pin_table().stacks.get(&lineage).cloned())
     }
 
-    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
+    async fn replace(&self, lineage: Lineage, before: Option<&StackPin>, now: Option<&StackPin>) -> bool {
         let mut pin_table = self.pin_table();
-        match seen {
-            Some(seen) => pin_table.stacks.insert(lineage, seen.clone()),
+        if pin_table.stacks.get(&lineage) != before {
+            return false;
+        }
+        match now {
+            Some(now) => pin_table.stacks.insert(lineage, now.clone()),
             None => pin_table.stacks.remove(&lineage),
         };
+        true
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {

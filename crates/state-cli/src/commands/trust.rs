@@ -182,7 +182,7 @@ async fn forget(
     context.prompt.confirm(&object, &question)?;
     let seen = known_stacks.seen(lineage).await?;
     known_stacks.remember_name(name, None).await;
-    known_stacks.remember(lineage, None).await;
+    known_stacks.forget(lineage).await?;
     let forgotten = TrustReport {
         stack: name.to_string(),
         shown: name.short(),
@@ -254,7 +254,9 @@ async fn pin(
         return Err(CliError::conflict(format!("stack {}", name.short()), &message)
             .with_hint("accept the current key with `statectl trust --accept` first"));
     }
-    known_stacks.remember(lineage, Some(&StackPin::pinned(key))).await;
+    known_stacks
+        .replace(lineage, None, Some(&StackPin::pinned(key)))
+        .await;
     // `get` also remembers the name of an accepted stack. The report says why a stack with another key is refused.
     match stacks.get(name).await {
         Err(state_core::Error::Distrusted { .. }) => Ok(()),

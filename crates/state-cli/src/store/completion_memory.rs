@@ -16,7 +16,9 @@ impl KnownStacks for CompletionMemory {
         self.0.seen(lineage).await
     }
 
-    async fn remember(&self, _lineage: Lineage, _seen: Option<&StackPin>) {}
+    async fn replace(&self, _lineage: Lineage, _before: Option<&StackPin>, _now: Option<&StackPin>) -> bool {
+        true
+    }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
         self.0.named(name).await

@@ -19,7 +19,7 @@ pub(crate) use name::named;
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::position::StackPosition;
+use crate::keys::position::{AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
 use crate::keys::{pinned_key, wrapped};
 use crate::objects::document::RevisionDocument;
@@ -247,7 +247,12 @@ impl OpenedJournal {
     /// Returns the position of the stack at the end of this journal; `serial` and `revision` are those of the state
     /// there.
     pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
+        let authenticated = match self.head.proof() {
+            Proof::Mac(_) => Some(AuthenticatedEnd::of(&self.head, &self.frames)),
+            Proof::Plain | Proof::Unchecked => None,
+        };
         StackPosition {
+            authenticated,
             journal: Some((&self.head, &self.frames)),
             ..StackPosition::at(self.head.proof(), &self.head, serial, revision, self.tail)
         }

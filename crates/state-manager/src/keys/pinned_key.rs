@@ -3,7 +3,7 @@
 //! key is pinned, a client that seals values accepts only a first key that it made itself.
 
 use crate::context::StackContext;
-use crate::keys::wrapped;
+use crate::keys::{trust, wrapped};
 use crate::known_stacks::StackPin;
 use state_core::head::SealingPolicy;
 use state_core::sealing::StackKey;
@@ -31,7 +31,7 @@ pub(crate) async fn require(
     key: Option<&dyn StackKey>,
     unopened: Option<&str>,
 ) -> Result<()> {
-    let Some(pin) = pin(stack).await? else {
+    let Some(pin) = trust::pin(stack).await? else {
         return Ok(());
     };
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {
@@ -122,13 +122,6 @@ fn require_policy(stack: &StackContext, head: &Head, was: SealingPolicy) -> Resu
          signed the change"
     );
     Err(distrusted(stack, reason))
-}
-
-async fn pin(stack: &StackContext) -> Result<Option<StackPin>> {
-    match stack.known_stacks() {
-        Some(known_stacks) => known_stacks.seen(stack.lineage()).await,
-        None => Ok(None),
-    }
 }
 
 /// Whether each key, from the pinned key to the key in use, endorses the key that replaced it.

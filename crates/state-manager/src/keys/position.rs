@@ -21,8 +21,42 @@ pub(crate) struct StackPosition<'a> {
     /// The slot of the watermark in the head: the last frame when a session closed the journal.
     pub(crate) closed: Option<Slot>,
     pub(crate) tail: Tail,
+    /// The end of the part that the data key authenticates; none if nothing follows it. A fence has no tag, and the
+    /// head's tag doesn't cover the epoch.
+    pub(crate) authenticated: Option<AuthenticatedEnd>,
     /// The head, and the journal from its base on; none if only the end of the journal is known.
     pub(crate) journal: Option<(&'a Head, &'a [Frame])>,
+}
+
+/// The end of the authenticated part of a sealed stack's journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuthenticatedEnd {
+    /// The epoch of the last data frame; none if no data frame was read.
+    pub(crate) epoch: Option<Epoch>,
+    pub(crate) tail: Tail,
+}
+
+impl AuthenticatedEnd {
+    /// The end of the last data frame of a journal, or the head's base if the journal has none.
+    pub(crate) fn of(head: &Head, frames: &[Frame]) -> Self {
+        let last = frames.iter().rfind(|frame| frame.kind() == FrameKind::Data);
+        match last {
+            Some(frame) => Self {
+                epoch: Some(frame.epoch()),
+                tail: Tail {
+                    next: frame.slot().next(),
+                    chain: *frame.chain(),
+                },
+            },
+            None => Self {
+                epoch: None,
+                tail: Tail {
+                    next: head.base.start,
+                    chain: head.base.chain,
+                },
+            },
+        }
+    }
 }
 
 /// Whether a journal continues the one that this client saw.
@@ -58,13 +92,26 @@ impl StackPosition<'_> {
             revision,
             closed: head.watermark.map(|watermark| watermark.slot),
             tail,
+            authenticated: None,
             journal: None,
         }
     }
 
     /// Returns the pin for this position, based on the previous pin; none for a sealed stack whose key can't be opened.
+    /// What follows the authenticated part isn't pinned: after a forged fence, this client would refuse the true stack
+    /// as rolled back.
     pub(crate) fn to_pin(&self, before: Option<&StackPin>) -> Option<StackPin> {
         let before = before.cloned().unwrap_or_default();
+        let (epoch, next, chain) = match &self.authenticated {
+            None => (self.epoch, self.tail.next, Some(self.tail.chain)),
+            // A session of this client pins its own fence, too.
+            Some(end) if before.next > end.tail.next => (before.epoch, before.next, before.chain),
+            Some(end) => (
+                before.epoch.max(end.epoch.unwrap_or_default()),
+                end.tail.next,
+                Some(end.tail.chain),
+            ),
+        };
         let key = match self.proof {
             Proof::Mac(id) => Some(id),
             Proof::Plain => before.key,
@@ -75,18 +122,30 @@ impl StackPosition<'_> {
             sealing: Some(self.sealing.clone()),
             unreported_since: None,
             outputs: before.outputs,
-            epoch: self.epoch,
+            epoch,
             serial: self.serial,
             revision: self.revision.clone(),
             closed: self.closed.max(before.closed),
-            next: self.tail.next,
-            chain: Some(self.tail.chain),
+            next,
+            chain,
             announced: match key {
                 Some(_) => Vec::new(),
                 None => before.announced,
             },
             empty: key.is_none() && before.empty && self.is_empty(),
         })
+    }
+
+    /// Whether this position lies before the pinned one.
+    pub(crate) fn precedes(&self, pinned: &StackPin) -> bool {
+        let own = StackPin {
+            serial: self.serial,
+            epoch: self.epoch,
+            closed: self.closed,
+            next: self.tail.next,
+            ..StackPin::default()
+        };
+        own.precedes(pinned)
     }
 
     /// Describes why this position doesn't continue the pinned one; none if it does, or if a fork can't be detected.

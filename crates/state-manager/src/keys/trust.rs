@@ -44,12 +44,30 @@ impl UnreportedChange {
             now.sealing = Some(self.was);
             now.unreported_since = Some(self.since);
         }
-        known_stacks.remember(stack.lineage(), Some(&now)).await;
+        // Another process of this client may have pinned a later position while the change was reported.
+        change_pin(stack, |before| {
+            let is_later = before.is_some_and(|before| now.precedes(before));
+            (!is_later).then(|| now.clone())
+        })
+        .await;
+    }
+}
+
+/// The pin of the stack, which a caller reads before it reads the store: the store must contain this position, even if
+/// another process of this client pins a later one meanwhile.
+///
+/// # Errors
+/// When the known stacks can't be read.
+pub(crate) async fn pin(stack: &StackContext) -> Result<Option<Box<StackPin>>> {
+    // Boxed, because callers hold it in their futures while they read the store.
+    match stack.known_stacks() {
+        Some(known_stacks) => Ok(known_stacks.seen(stack.lineage()).await?.map(Box::new)),
+        None => Ok(None),
     }
 }
 
 /// Compares the position of the stack with the pinned one, and pins it if it lies ahead. `serial` and `revision` are
-/// those of the state at the end of the journal.
+/// those of the state at the end of the journal, `before` is the pin from before the journal was read.
 ///
 /// # Errors
 /// When the known stacks can't be read.
@@ -58,63 +76,78 @@ pub(crate) async fn advance_pin(
     journal: &OpenedJournal,
     serial: Serial,
     revision: Option<RevisionId>,
+    before: Option<&StackPin>,
 ) -> Result<PinComparison> {
     let Some(known_stacks) = stack.known_stacks() else {
         return Ok(PinComparison::Advanced);
     };
     let point = journal.position(serial, revision);
-    let before = known_stacks.seen(stack.lineage()).await?;
-    if let Some(before) = &before
-        && let Some(regression) = point.regression(before)
-    {
+    if let Some(regression) = before.and_then(|before| point.regression(before)) {
         return Ok(PinComparison::RolledBack(regression));
     }
-    // The position of a sealed stack whose key can't be opened isn't pinned: after a forged position, this client would
-    // refuse the true stack as rolled back.
-    let Some(now) = point.to_pin(before.as_ref()) else {
-        return Ok(PinComparison::Advanced);
-    };
-    if let Some(before) = &before
-        && let Some(was) = &before.sealing
-        && let Some(change) = SealingChange::between(was, &point.sealing)
-    {
-        return Ok(PinComparison::Changed(Box::new(UnreportedChange {
-            change,
-            since: before.unreported_since.unwrap_or(before.serial),
-            was: was.clone(),
-            now,
-        })));
+    loop {
+        let pinned = known_stacks.seen(stack.lineage()).await?;
+        // The position of a sealed stack whose key can't be opened isn't pinned: after a forged position, this client
+        // would refuse the true stack as rolled back.
+        let Some(now) = point.to_pin(pinned.as_ref()) else {
+            return Ok(PinComparison::Advanced);
+        };
+        if let Some(pinned) = &pinned
+            && let Some(regression) = point.regression(pinned)
+        {
+            // Another process of this client read a later position while this one read the store.
+            return Ok(match point.precedes(pinned) {
+                true => PinComparison::Advanced,
+                false => PinComparison::RolledBack(regression),
+            });
+        }
+        if let Some(pinned) = &pinned
+            && let Some(was) = &pinned.sealing
+            && let Some(change) = SealingChange::between(was, &point.sealing)
+        {
+            return Ok(PinComparison::Changed(Box::new(UnreportedChange {
+                change,
+                since: pinned.unreported_since.unwrap_or(pinned.serial),
+                was: was.clone(),
+                now,
+            })));
+        }
+        if pinned.as_ref() == Some(&now)
+            || known_stacks
+                .replace(stack.lineage(), pinned.as_ref(), Some(&now))
+                .await
+        {
+            return Ok(PinComparison::Advanced);
+        }
     }
-    if before.as_ref() != Some(&now) {
-        known_stacks.remember(stack.lineage(), Some(&now)).await;
-    }
-    Ok(PinComparison::Advanced)
 }
 
 /// Pins the position at which a session ended.
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
-    change_pin(stack, |before| {
-        let mut now = point.to_pin(before)?;
-        // A change that wasn't shown when the session began is still to be reported, so the pin keeps the policy and
-        // the recipients from before the change.
-        if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
-            now.sealing.clone_from(&before.sealing);
-            now.unreported_since = before.unreported_since;
-        }
-        Some(now)
-    })
-    .await;
+    change_pin(stack, |before| session_pin(point, before)).await;
 }
 
 /// Pins the position at which a session failed, unless the pin is at or after it: another process of this client may
 /// have written to the stack since.
 pub(crate) async fn remember_at_least(stack: &StackContext, point: &StackPosition<'_>) {
-    if let Some(known_stacks) = stack.known_stacks()
-        && let Ok(before) = known_stacks.seen(stack.lineage()).await
-        && before.is_none_or(|before| before.next < point.tail.next && before.epoch <= point.epoch)
-    {
-        remember_position(stack, point).await;
+    change_pin(stack, |before| {
+        let is_ahead =
+            before.is_none_or(|before| before.next < point.tail.next && before.epoch <= point.epoch);
+        is_ahead.then(|| session_pin(point, before)).flatten()
+    })
+    .await;
+}
+
+/// The pin for the position of a session.
+fn session_pin(point: &StackPosition<'_>, before: Option<&StackPin>) -> Option<StackPin> {
+    let mut now = point.to_pin(before)?;
+    // A change that wasn't shown when the session began is still to be reported, so the pin keeps the policy and the
+    // recipients from before the change.
+    if let Some(before) = before.filter(|before| before.unreported_since.is_some()) {
+        now.sealing.clone_from(&before.sealing);
+        now.unreported_since = before.unreported_since;
     }
+    Some(now)
 }
 
 /// Pins the key, the policy and the recipients that this client has just set, so that its next read doesn't report them
@@ -162,14 +195,21 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     .await;
 }
 
-/// Replaces the pin of a stack by the result of `change`. Does nothing if `change` returns none, or if the known stacks
-/// are missing or unreadable.
-async fn change_pin(stack: &StackContext, change: impl FnOnce(Option<&StackPin>) -> Option<StackPin> + Send) {
-    if let Some(known_stacks) = stack.known_stacks()
-        && let Ok(before) = known_stacks.seen(stack.lineage()).await
+/// Replaces the pin of a stack by the result of `change`, which is called again if another process of this client
+/// changed the pin meanwhile. Does nothing if `change` returns none, or if the known stacks are missing or unreadable.
+async fn change_pin(stack: &StackContext, change: impl Fn(Option<&StackPin>) -> Option<StackPin> + Send + Sync) {
+    let Some(known_stacks) = stack.known_stacks() else {
+        return;
+    };
+    while let Ok(before) = known_stacks.seen(stack.lineage()).await
         && let Some(now) = change(before.as_ref())
     {
-        known_stacks.remember(stack.lineage(), Some(&now)).await;
+        if known_stacks
+            .replace(stack.lineage(), before.as_ref(), Some(&now))
+            .await
+        {
+            break;
+        }
     }
 }
 

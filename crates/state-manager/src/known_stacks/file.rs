@@ -3,6 +3,7 @@
 //! ```text
 //! ROOT/STORE/stacks/LINEAGE.json     key, epoch, serial and journal end of a stack
 //! ROOT/STORE/names/PROJECT/STACK     lineage of the stack with this name
+//! ROOT/STORE/.lock                   locked while a pin is replaced
 //! ```
 //!
 //! A store whose path contains a symbolic link has two such folders: see [`StoreIdentity`].
@@ -28,7 +29,7 @@ use super::{KnownStacks, SealingChange, StackPin};
 use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use std::fmt;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -165,86 +166,67 @@ impl FileKnownStacks {
         folder.join("names").join(project).join(stack)
     }
 
-    async fn read<T: Send + 'static>(
+    /// Runs `write` in the background, with a name for a temporary file, and returns its result. A failure is reported
+    /// once and returns true, because the caller can't do better by another attempt.
+    async fn write(
         &self,
-        path: PathBuf,
-        parse: impl FnOnce(&[u8]) -> Option<T> + Send + 'static,
-    ) -> Result<Option<T>> {
-        let read = move || match read(&path) {
-            Ok(None) => Ok(None),
-            Ok(Some(bytes)) => match parse(&bytes) {
-                Some(value) => Ok(Some(value)),
-                None => Err(unreadable(&path, "it is damaged")),
-            },
-            Err(source) => Err(unreadable(&path, &source.to_string())),
-        };
-        tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
-    }
-
-    /// Replaces the file, or removes it.
-    async fn write(&self, path: PathBuf, bytes: Option<Vec<u8>>) {
+        write: impl FnOnce(&str) -> std::result::Result<bool, String> + Send + 'static,
+    ) -> bool {
         let temporary = format!(".tmp-{}", Nonce::random(&*self.entropy));
-        let shown = path.display().to_string();
-        let write = move || match bytes {
-            Some(bytes) => replace(&path, &temporary, &bytes),
-            None => match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            },
-        };
-        let reason = match tokio::task::spawn_blocking(write).await {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the background writer failed".to_owned(),
+        let reason = match tokio::task::spawn_blocking(move || write(&temporary)).await {
+            Ok(Ok(written)) => return written,
+            Ok(Err(reason)) => reason,
+            Err(_) => "can't remember the stack: the background writer failed".to_owned(),
         };
         if !self.warned.swap(true, Ordering::Relaxed) {
-            (self.warn)(&format!("can't remember the stack in {shown}: {reason}"));
+            (self.warn)(&reason);
         }
+        true
     }
 }
 
 #[async_trait]
 impl KnownStacks for FileKnownStacks {
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
-        let mut latest: Option<StackPin> = None;
-        for folder in &self.folders {
-            let path = Self::of_stack(folder, lineage);
-            let pin: Option<StackPin> = self
-                .read(path, |bytes| serde_json::from_slice(bytes).ok())
-                .await?;
-            // This client may have pinned a later position under another spelling of the store. The end of the journal
-            // never decreases, so the pin with the later end is the newer one.
-            let position = |pin: &Option<StackPin>| pin.as_ref().map(|pin| (pin.next, pin.key.is_some()));
-            if position(&pin) > position(&latest) {
-                latest = pin;
-            }
-        }
-        Ok(latest)
+        let folders = self.folders.clone();
+        read_in_background(move || latest_pin(&folders, lineage)).await
     }
 
-    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
-        let encoded = seen.and_then(|seen| serde_json::to_vec(seen).ok());
-        for folder in &self.folders {
-            self.write(Self::of_stack(folder, lineage), encoded.clone()).await;
-        }
+    async fn replace(&self, lineage: Lineage, before: Option<&StackPin>, now: Option<&StackPin>) -> bool {
+        let encoded = now.and_then(|now| serde_json::to_vec(now).ok());
+        let (before, folders) = (before.cloned(), self.folders.clone());
+        self.write(move |temporary| {
+            let _locks = lock_all(&folders)?;
+            // A pin that can't be read any more isn't the one that the caller read.
+            if latest_pin(&folders, lineage).ok().as_ref() != Some(&before) {
+                return Ok(false);
+            }
+            for folder in &folders {
+                write(&Self::of_stack(folder, lineage), temporary, encoded.as_deref())?;
+            }
+            Ok(true)
+        })
+        .await
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
+        let paths: Vec<_> = self.folders.iter().map(|folder| Self::of_name(folder, name)).collect();
         let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
-        for folder in &self.folders {
-            let lineage = self.read(Self::of_name(folder, name), parse).await?;
-            if lineage.is_some() {
-                return Ok(lineage);
+        read_in_background(move || {
+            for path in &paths {
+                let lineage = read_parsed(path, parse)?;
+                if lineage.is_some() {
+                    return Ok(lineage);
+                }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
+        .await
     }
 
     async fn names(&self) -> Result<Vec<StackName>> {
         let folders: Vec<_> = self.folders.iter().map(|folder| folder.join("names")).collect();
-        let read = move || {
+        read_in_background(move || {
             let mut names = Vec::new();
             for folder in &folders {
                 let listed = list_names(folder);
@@ -253,17 +235,20 @@ impl KnownStacks for FileKnownStacks {
             names.sort();
             names.dedup();
             Ok(names)
-        };
-        tokio::task::spawn_blocking(read)
-            .await
-            .map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
+        })
+        .await
     }
 
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
         let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
-        for folder in &self.folders {
-            self.write(Self::of_name(folder, name), encoded.clone()).await;
-        }
+        let paths: Vec<_> = self.folders.iter().map(|folder| Self::of_name(folder, name)).collect();
+        self.write(move |temporary| {
+            for path in &paths {
+                write(path, temporary, encoded.as_deref())?;
+            }
+            Ok(true)
+        })
+        .await;
     }
 
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
@@ -322,6 +307,79 @@ fn children(folder: &Path) -> std::io::Result<Vec<String>> {
     let names = children.map(|child| Ok(child?.file_name().into_string().ok()));
     let names: std::io::Result<Vec<Option<String>>> = names.collect();
     Ok(names?.into_iter().flatten().collect())
+}
+
+async fn read_in_background<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let result = tokio::task::spawn_blocking(read).await;
+    result.map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
+}
+
+/// The latest pin of a stack in any of the folders: this client may have pinned a later position under another spelling
+/// of the store. The end of the journal never decreases, so the pin with the later end is the newer one.
+fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Result<Option<StackPin>> {
+    let mut latest: Option<StackPin> = None;
+    for folder in folders {
+        let path = FileKnownStacks::of_stack(folder, lineage);
+        let pin: Option<StackPin> = read_parsed(&path, |bytes| serde_json::from_slice(bytes).ok())?;
+        let position = |pin: &Option<StackPin>| pin.as_ref().map(|pin| (pin.next, pin.key.is_some()));
+        if position(&pin) > position(&latest) {
+            latest = pin;
+        }
+    }
+    Ok(latest)
+}
+
+fn read_parsed<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
+    match read(path) {
+        Ok(None) => Ok(None),
+        Ok(Some(bytes)) => match parse(&bytes) {
+            Some(value) => Ok(Some(value)),
+            None => Err(unreadable(path, "it is damaged")),
+        },
+        Err(source) => Err(unreadable(path, &source.to_string())),
+    }
+}
+
+/// Locks the folders against other processes of this client, until the result is dropped. All processes lock them in
+/// the same order.
+fn lock_all(folders: &[PathBuf]) -> std::result::Result<Vec<File>, String> {
+    let mut folders: Vec<_> = folders.iter().collect();
+    folders.sort();
+    let lock = |folder: &PathBuf| {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(folder.join(".lock"))?;
+        // Some network file systems have no locks. A pin that is written without one is better than no pin.
+        file.lock().or_else(|error| match error.kind() {
+            ErrorKind::Unsupported => Ok(()),
+            _ => Err(error),
+        })?;
+        Ok(file)
+    };
+    let locked = folders.into_iter().map(|folder| lock(folder).map_err(|error| unwritable(folder, &error)));
+    locked.collect()
+}
+
+/// Replaces a file, or removes it if `bytes` is none.
+fn write(path: &Path, temporary: &str, bytes: Option<&[u8]>) -> std::result::Result<(), String> {
+    let written = match bytes {
+        Some(bytes) => replace(path, temporary, bytes),
+        None => std::fs::remove_file(path),
+    };
+    match written {
+        Err(error) if bytes.is_some() || error.kind() != ErrorKind::NotFound => Err(unwritable(path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> String {
+    format!("can't remember the stack in {}: {error}", path.display())
 }
 
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {

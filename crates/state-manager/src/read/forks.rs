@@ -7,6 +7,7 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, HistoryPages, OpenedJournal};
 use crate::keys::position::Continuity;
+use crate::known_stacks::StackPin;
 use crate::objects::document::RevisionDocument;
 use crate::read::stored;
 use state_core::history::HistoryPageRef;
@@ -14,27 +15,22 @@ use state_core::{Error, Result, RevisionId, Serial};
 
 /// Describes a fork before the base. Returns none if there is no fork, if the pinned revision was collected, or if the
 /// journal itself shows whether it continues the pinned position. `serial` and `revision` are those of the state at the
-/// end of the journal.
+/// end of the journal, `before` is the pin.
 ///
 /// # Errors
-/// When the known stacks or the store can't be read.
+/// When the store can't be read.
 pub(super) async fn before_base(
     stack: &StackContext,
     journal: &OpenedJournal,
     serial: Serial,
     revision: Option<&RevisionId>,
+    before: &StackPin,
 ) -> Result<Option<String>> {
-    let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(None);
-    };
-    let Some(before) = known_stacks.seen(stack.lineage()).await? else {
-        return Ok(None);
-    };
     let point = journal.position(serial, revision.cloned());
     let Some(seen) = &before.revision else {
         return Ok(None);
     };
-    if point.continuity(&before) != Continuity::Unknown {
+    if point.continuity(before) != Continuity::Unknown {
         return Ok(None);
     }
     let collection = journal.head.collection.as_ref();

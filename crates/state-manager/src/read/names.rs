@@ -5,6 +5,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, UncheckedHead};
 use crate::read::history_floor::ATTEMPTS;
+use crate::read::name_memory::Believed;
 use crate::read::{name_memory, stored, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
@@ -40,11 +41,17 @@ pub struct StackSummary {
     pub invalidated: Option<Invalidation>,
 }
 
-/// The stack with this name; none if it doesn't exist.
+/// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
+/// head that turns out to be an older one must not replace the remembered name.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    let found = resolve(store, name).await?.1;
-    name_memory::follow(store, name, found.as_ref().map(StackContext::lineage)).await?;
-    Ok(found)
+    let Some(found) = resolve(store, name).await?.1 else {
+        name_memory::follow(store, name, None).await?;
+        return Ok(None);
+    };
+    if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
+        found.note_new_name();
+    }
+    Ok(Some(found))
 }
 
 /// The pointer of a name, and the stack to which it leads. Both are authenticated as far as this client has the stack's
@@ -117,14 +124,14 @@ pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view
     // one.
     known.remember_name(name, None).await;
     if let Some(lineage) = lineage {
-        known.remember(lineage, None).await;
+        known.forget(lineage).await?;
     }
     match require(store, name).await {
         Err(refused) if refused.kind() != ErrorKind::NotFound => {
             // A forged name or head isn't accepted. The memory that reveals the forgery is restored.
             known.remember_name(name, named).await;
             if let Some(lineage) = lineage {
-                known.remember(lineage, pin.as_ref()).await;
+                known.replace(lineage, None, pin.as_ref()).await;
             }
             Err(refused)
         }

@@ -11,6 +11,7 @@ use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, UncheckedHead};
 use crate::keys::proof::Proof;
 use crate::keys::trust::{self, PinComparison};
+use crate::known_stacks::StackPin;
 use crate::read::descent;
 use crate::read::forks;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
@@ -57,13 +58,14 @@ impl OpenedStack {
 /// `Sealed` and `Distrusted` when the stack isn't authentic; `Distrusted` and `Conflict` when it doesn't meet the
 /// caller's expectations.
 pub(crate) async fn journal(stack: &StackContext, extent: Extent) -> Result<OpenedStack> {
+    let pin = trust::pin(stack).await?;
     let journal = match extent {
         Extent::Live => stored::journal(stack, None).await?,
         Extent::Whole => whole_journal(stack).await?,
     };
     descent::require(stack, &journal).await?;
-    let end = known_end(stack, &journal).await?;
-    let standing = compare(stack, &journal, end, None).await?;
+    let end = known_end(stack, &journal, pin.as_deref()).await?;
+    let standing = compare(stack, &journal, end, None, pin.as_deref()).await?;
     Ok(OpenedStack { journal, standing })
 }
 
@@ -82,6 +84,7 @@ pub(crate) async fn head(stack: &StackContext) -> Result<Authenticated<Head>> {
 pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
     let mut attempt = 1;
     loop {
+        let pin = trust::pin(stack).await?;
         let journal = UncheckedJournal::read(stack, None).await?;
         let base = journal.base().clone();
         match replayed(stack, journal).await {
@@ -97,7 +100,7 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
             other => {
                 let (journal, tip) = other?;
                 let end = StateEnd::of(&tip.replayed.state);
-                let standing = compare(stack, &journal, end, Some(&tip)).await?;
+                let standing = compare(stack, &journal, end, Some(&tip), pin.as_deref()).await?;
                 return Ok((tip, standing));
             }
         }
@@ -119,7 +122,9 @@ async fn replayed(stack: &StackContext, journal: UncheckedJournal) -> Result<(Op
 pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) -> Result<ReplayResult> {
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
-    match advance(stack, journal, StateEnd::of(&replayed.state), None).await? {
+    // The lock excludes later positions, so the present pin applies.
+    let pin = trust::pin(stack).await?;
+    match advance(stack, journal, StateEnd::of(&replayed.state), None, pin.as_deref()).await? {
         None => Ok(replayed),
         Some(regression) => Err(trust::distrusted(stack, regression)),
     }
@@ -165,17 +170,18 @@ impl StateEnd {
 /// The serial and the revision to compare and to remember for a journal that isn't replayed. They are taken from the
 /// pin: the pinned end of the journal and its chain detect every rollback that the true serial would reveal. Without a
 /// pin, the journal is replayed once.
-async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<StateEnd> {
-    let Some(known_stacks) = stack.known_stacks() else {
-        return Ok(StateEnd::UNKNOWN);
-    };
-    if let Some(pin) = known_stacks.seen(stack.lineage()).await? {
+async fn known_end(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    pin: Option<&StackPin>,
+) -> Result<StateEnd> {
+    if let Some(pin) = pin {
         return Ok(StateEnd {
             serial: pin.serial,
-            revision: pin.revision,
+            revision: pin.revision.clone(),
         });
     }
-    if journal.head.proof() == Proof::Unchecked {
+    if stack.known_stacks().is_none() || journal.head.proof() == Proof::Unchecked {
         return Ok(StateEnd::UNKNOWN);
     }
     // The key of a stack whose state is damaged must be remembered too, so an error counts as an unknown end.
@@ -183,16 +189,18 @@ async fn known_end(stack: &StackContext, journal: &OpenedJournal) -> Result<Stat
     Ok(replayed.map_or(StateEnd::UNKNOWN, |replayed| StateEnd::of(&replayed.state)))
 }
 
-/// Compares an authenticated journal with this client's pin, updates the pin, and reports the result to the observer.
+/// Compares an authenticated journal with this client's pin from before the journal was read, updates the pin, and
+/// reports the result to the observer.
 async fn compare(
     stack: &StackContext,
     journal: &OpenedJournal,
     end: StateEnd,
     tip: Option<&Tip>,
+    pin: Option<&StackPin>,
 ) -> Result<Standing> {
     let standing = Standing {
         authenticity: journal.head.proof().into(),
-        regression: advance(stack, journal, end, tip).await?,
+        regression: advance(stack, journal, end, tip, pin).await?,
     };
     if let Some(observer) = stack.observer() {
         observer.opened(stack.name(), &standing);
@@ -208,14 +216,25 @@ async fn advance(
     journal: &OpenedJournal,
     end: StateEnd,
     tip: Option<&Tip>,
+    pin: Option<&StackPin>,
 ) -> Result<Option<String>> {
-    if let Some(fork) = forks::before_base(stack, journal, end.serial, end.revision.as_ref()).await? {
-        return Ok(Some(fork));
+    let fork = match pin {
+        Some(pin) => forks::before_base(stack, journal, end.serial, end.revision.as_ref(), pin).await?,
+        None => None,
+    };
+    if fork.is_some() {
+        return Ok(fork);
     }
-    let change = match trust::advance_pin(stack, journal, end.serial, end.revision).await? {
-        PinComparison::Advanced => return Ok(None),
+    let change = match trust::advance_pin(stack, journal, end.serial, end.revision, pin).await? {
+        PinComparison::Advanced => None,
         PinComparison::RolledBack(regression) => return Ok(Some(regression)),
-        PinComparison::Changed(change) => *change,
+        PinComparison::Changed(change) => Some(*change),
+    };
+    if journal.head.proof() != Proof::Unchecked {
+        stack.remember_new_name().await;
+    }
+    let Some(change) = change else {
+        return Ok(None);
     };
     let replayed = match tip {
         Some(_) => None,

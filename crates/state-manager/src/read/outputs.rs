@@ -118,25 +118,29 @@ async fn require_no_regression(
     lineage: Lineage,
     opened: &OpenedOutputs,
 ) -> Result<Result<(), String>> {
-    let mut seen = known_stacks.seen(lineage).await?.unwrap_or_default();
-    if let Some(before) = &seen.outputs {
-        if before.key != opened.key {
-            let (was, is) = (before.key, opened.key);
-            return Ok(Err(format!(
-                "its outputs were sealed with key {was} when this client last read them, and are now sealed with {is}"
-            )));
+    loop {
+        let before = known_stacks.seen(lineage).await?;
+        let mut now = before.clone().unwrap_or_default();
+        if let Some(outputs) = &now.outputs {
+            if outputs.key != opened.key {
+                let (was, is) = (outputs.key, opened.key);
+                return Ok(Err(format!(
+                    "its outputs were sealed with key {was} when this client last read them, and are now sealed with {is}"
+                )));
+            }
+            if outputs.serial > opened.serial {
+                let (was, is) = (outputs.serial, opened.serial);
+                return Ok(Err(format!(
+                    "the store was rolled back: this client read outputs of serial {was}, and the latest are now of serial {is}"
+                )));
+            }
         }
-        if before.serial > opened.serial {
-            let (was, is) = (before.serial, opened.serial);
-            return Ok(Err(format!(
-                "the store was rolled back: this client read outputs of serial {was}, and the latest are now of serial {is}"
-            )));
+        now.outputs = Some(OutputsPin {
+            key: opened.key,
+            serial: opened.serial,
+        });
+        if before.as_ref() == Some(&now) || known_stacks.replace(lineage, before.as_ref(), Some(&now)).await {
+            return Ok(Ok(()));
         }
     }
-    seen.outputs = Some(OutputsPin {
-        key: opened.key,
-        serial: opened.serial,
-    });
-    known_stacks.remember(lineage, Some(&seen)).await;
-    Ok(Ok(()))
 }

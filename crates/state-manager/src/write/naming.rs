@@ -53,7 +53,7 @@ pub(crate) async fn create(
     if let Some(known_stacks) = store.known_stacks() {
         // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
         known_stacks
-            .remember(lineage, Some(&StackPin::created(policy)))
+            .replace(lineage, None, Some(&StackPin::created(policy)))
             .await;
     }
     Ok(store.stack(name.clone(), lineage))

@@ -246,7 +246,7 @@ impl Scenario {
     pub(crate) async fn memory(&self) -> Arc<MemoryKnownStacks> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         for (name, lineage, pin) in &self.pins {
-            memory.remember(*lineage, Some(pin)).await;
+            memory.replace(*lineage, None, Some(pin)).await;
             memory.remember_name(name, Some(*lineage)).await;
         }
         memory

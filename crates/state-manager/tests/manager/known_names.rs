@@ -139,7 +139,7 @@ async fn name_in_a_deleted_store_is_refused_until_forgotten() {
     let lineage = shop.lineage().await;
     let name = "shop".parse().unwrap();
     shop.client.known_stacks.remember_name(&name, None).await;
-    shop.client.known_stacks.remember(lineage, None).await;
+    shop.client.known_stacks.forget(lineage).await.unwrap();
     stacks.new_stack(&name).await.unwrap();
 }
 

@@ -1,6 +1,7 @@
 //! Known stacks: a client remembers each stack in a pin (its key, and the end of its journal). By its pins it detects a
 //! store that was exchanged, forged or rolled back.
 
+mod concurrent;
 mod first_keys;
 mod forks;
 mod pins;
@@ -10,7 +11,7 @@ mod unsigned_heads;
 use super::*;
 use state_core::head::{Keys, Succession};
 use state_core::sealing::{KeyProvider, Tag};
-use state_core::{Enveloped, ErrorKind, Head, Result, RevisionId, Slot};
+use state_core::{Enveloped, ErrorKind, Head, Lineage, Result, RevisionId, Slot};
 use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{KnownStacks, MemoryKnownStacks, Rekey, StackPin};
 use std::path::{Path, PathBuf};
@@ -55,6 +56,12 @@ impl Client {
     /// The stack `shop` in a new process of this client.
     pub(crate) async fn stack(&self) -> Result<Stack> {
         Ok(self.stacks().get(&"shop".parse().unwrap()).await?.unwrap())
+    }
+
+    /// Replaces the pin of a stack.
+    pub(crate) async fn set_pin(&self, lineage: Lineage, pin: &StackPin) {
+        self.known_stacks.forget(lineage).await.unwrap();
+        assert!(self.known_stacks.replace(lineage, None, Some(pin)).await);
     }
 
     /// Reads the tip of the stack. Returns the regression that the view reports; none if there is none.
@@ -127,6 +134,11 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The head of the stack `shop`.
+async fn head_of(client: &Client) -> Head {
+    client.stack().await.unwrap().tip().await.unwrap().head
+}
+
 /// Replaces the store `of` by a copy of the store `other`.
 pub(crate) fn put_in_place(of: &Path, other: &Path) {
     std::fs::remove_dir_all(of).unwrap();
@@ -188,14 +200,14 @@ async fn out_of_band_key_is_pinned_before_first_contact() {
     let view = client.stack().await.unwrap().tip().await.unwrap();
     let lineage = view.head.lineage;
     let pin = StackPin::pinned(view.head.key_id.unwrap());
-    client.known_stacks.remember(lineage, Some(&pin)).await;
+    client.set_pin(lineage, &pin).await;
     client.write().await.unwrap();
 
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     put_in_place(&root, &forged);
     let newcomer = Client::of(&root, &anna);
-    newcomer.known_stacks.remember(lineage, Some(&pin)).await;
+    newcomer.set_pin(lineage, &pin).await;
     newcomer.refuses("forged before first contact").await;
 }
 

@@ -89,12 +89,12 @@ async fn own_first_key_is_recognised_after_a_crash() {
     // The pin of a client that crashed after the head named its key, and before the client pinned the key.
     let mut announced = created.clone();
     announced.announced.push(key);
-    client.known_stacks.remember(lineage, Some(&announced)).await;
+    client.set_pin(lineage, &announced).await;
     client.write().await.unwrap();
     assert_eq!(pin(&client, lineage).await.key, Some(key));
     assert_eq!(pin(&client, lineage).await.announced, []);
     // Without the announcement in the pin, the client can't recognise the key as its own.
-    client.known_stacks.remember(lineage, Some(&created)).await;
+    client.set_pin(lineage, &created).await;
     client.refuses("a key that was not announced").await;
 }
 

@@ -5,11 +5,6 @@ use super::*;
 use state_core::KeyId;
 use state_manager::{Authenticity, Expectations};
 
-/// The head that this client reads.
-async fn head_of(client: &Client) -> Head {
-    client.stack().await.unwrap().tip().await.unwrap().head
-}
-
 #[tokio::test]
 async fn signed_change_of_recipients_is_reported_once() {
     let (_folder, root, anna) = made().await;
@@ -152,7 +147,7 @@ async fn epoch_that_takeovers_cannot_reach_is_refused() {
     let pin = client.known_stacks.seen(lineage).await.unwrap().unwrap();
     let mut lower = pin.clone();
     lower.epoch = state_core::Epoch(pin.epoch.get() - 1);
-    client.known_stacks.remember(lineage, Some(&lower)).await;
+    client.set_pin(lineage, &lower).await;
     client.write().await.unwrap();
     change_head(&root, lineage, |head| {
         head.epoch = state_core::Epoch(head.epoch.get() + state_core::Epoch::MAX_STEP + 1);

@@ -1,0 +1,163 @@
+//! Several processes of one client share its pins, and a pin never goes back to an earlier position.
+
+use super::*;
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use state_core::StackName;
+use state_manager::SealingChange;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// The moment at which another process of the client pins a later position.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// Between the first and the second time that this process reads the pin.
+    BetweenReads,
+    /// While this process reports a change of recipients.
+    Report,
+}
+
+/// Pins that another process changes at one moment.
+#[derive(Debug)]
+struct SharedPins {
+    pins: Arc<MemoryKnownStacks>,
+    moment: Moment,
+    lineage: Lineage,
+    /// The pin that the other process writes.
+    later: StackPin,
+    reads: AtomicUsize,
+    is_written: AtomicBool,
+}
+
+impl SharedPins {
+    fn write_later(&self) {
+        let write = async {
+            let before = self.pins.seen(self.lineage).await.unwrap();
+            let replaced = self.pins.replace(self.lineage, before.as_ref(), Some(&self.later));
+            assert!(replaced.await);
+        };
+        write.now_or_never().expect("pins in memory need no waiting");
+        self.is_written.store(true, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl KnownStacks for SharedPins {
+    async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        if let (Moment::BetweenReads, 1) = (self.moment, reads) {
+            self.write_later();
+        }
+        self.pins.seen(lineage).await
+    }
+
+    async fn replace(&self, lineage: Lineage, before: Option<&StackPin>, now: Option<&StackPin>) -> bool {
+        self.pins.replace(lineage, before, now).await
+    }
+
+    async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
+        self.pins.named(name).await
+    }
+
+    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
+        self.pins.remember_name(name, lineage).await;
+    }
+
+    fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
+        if let Moment::Report = self.moment {
+            self.write_later();
+        }
+        self.pins.report(stack, change)
+    }
+}
+
+/// Reads a stack whose recipients changed since the client saw it, while another process of the client pins the next
+/// revision. Returns the regression that the read reports.
+async fn read_beside_another_process(moment: Moment) -> Option<String> {
+    let (folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.read().await.unwrap();
+    let lineage = head_of(&client).await.lineage;
+    let colleague = Client::of(&root, &anna);
+    let bob = [generate_identity().recipient().to_owned()];
+    let stack = colleague.stack().await.unwrap();
+    stack.add_recipients("add", &bob).await.unwrap();
+    // The slow process reads the store of this time.
+    let earlier = folder.path().join("earlier");
+    copy(&root, &earlier);
+    colleague.deploy("later").await;
+    let later = pin_of(&colleague, lineage).await;
+    put_in_place(&root, &earlier);
+    let pins = Arc::new(SharedPins {
+        pins: client.known_stacks.clone(),
+        moment,
+        lineage,
+        later: later.clone(),
+        reads: AtomicUsize::default(),
+        is_written: AtomicBool::default(),
+    });
+    let stacks = client.stacks().with_known_stacks(pins.clone());
+    let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+    pins.reads.store(0, Ordering::Relaxed);
+    let regression = stack.tip().await.unwrap().regression;
+    assert!(pins.is_written.load(Ordering::Relaxed));
+    assert_eq!(pin_of(&client, lineage).await, later);
+    // The next read begins after the later position was pinned.
+    assert!(client.read().await.unwrap().is_some());
+    regression
+}
+
+async fn pin_of(client: &Client, lineage: Lineage) -> StackPin {
+    client.known_stacks.seen(lineage).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn slow_report_of_a_change_replaces_no_later_pin() {
+    assert_eq!(read_beside_another_process(Moment::Report).await, None);
+}
+
+#[tokio::test]
+async fn slow_read_beside_a_faster_one_is_no_rollback() {
+    assert_eq!(read_beside_another_process(Moment::BetweenReads).await, None);
+}
+
+#[tokio::test]
+async fn forged_epoch_in_the_head_is_not_remembered() {
+    let (folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.read().await.unwrap();
+    let lineage = head_of(&client).await.lineage;
+    let honest = folder.path().join("honest");
+    copy(&root, &honest);
+    change_head(&root, lineage, |head| {
+        head.epoch = state_core::Epoch(head.epoch.get() + 5);
+    });
+    assert_eq!(client.read().await.unwrap(), None);
+    assert_eq!(client.read().await.unwrap(), None);
+    put_in_place(&root, &honest);
+    assert_eq!(client.read().await.unwrap(), None);
+    client.write().await.unwrap();
+}
+
+#[tokio::test]
+async fn fence_without_a_session_is_not_remembered() {
+    let (folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.read().await.unwrap();
+    let lineage = head_of(&client).await.lineage;
+    let honest = folder.path().join("honest");
+    copy(&root, &honest);
+    // A fence needs no key, so anyone with write access can append one.
+    let store = state_backend_fs::FsBackend::open(&root).unwrap();
+    let nonce = |bits: u8| state_core::Nonce::from_bits([bits; 16]);
+    let request = state_core::backend::Acquire {
+        holder: state_core::backend::Holder::new("mallory", "host", 1, "forge", None),
+        break_epoch: None,
+        head_nonce: nonce(1),
+        fence_nonce: nonce(2),
+    };
+    drop(state_core::Backend::acquire(&store, lineage, &request).await.unwrap());
+    assert_eq!(client.read().await.unwrap(), None);
+    put_in_place(&root, &honest);
+    assert_eq!(client.read().await.unwrap(), None);
+    client.write().await.unwrap();
+}
