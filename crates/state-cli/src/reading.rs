@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::StackStatus;
 use state_core::{Address, RevisionId, Snapshot, State};
-use state_manager::{RevisionSpec, Stack};
+use state_manager::{Authenticity, RevisionSpec, Stack};
 use std::sync::Arc;
 
 /// Arguments of the flag `--at`, shared by reading commands.
@@ -40,6 +40,8 @@ pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Res
 pub(crate) struct Reading {
     pub(crate) stack: Stack,
     pub(crate) status: StackStatus,
+    /// Whether the data key authenticated the latest state; none for the state of a revision.
+    pub(crate) authenticity: Option<Authenticity>,
     pub(crate) state: Arc<State>,
     pub(crate) snapshot: Snapshot,
 }
@@ -49,19 +51,21 @@ impl Reading {
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
         let stack = context.store.open_stack().await?;
         let shows_secrets = context.settings.show_secrets;
-        let (status, mut snapshot, state) = match at.resolve(&stack).await? {
+        let (status, authenticity, mut snapshot, state) = match at.resolve(&stack).await? {
             None => {
                 let view = stack.tip().await?;
                 let is_open = !shows_secrets || view.head.key_id.is_none();
                 (
                     StackStatus::of(&view),
+                    Some(view.authenticity),
                     view.snapshot(),
                     is_open.then_some(view.state),
                 )
             }
             Some(revision) => {
                 let snapshot = stack.get(&revision).await?;
-                (StackStatus::at(stack.name(), revision, &snapshot), snapshot, None)
+                let status = StackStatus::at(stack.name(), revision, &snapshot);
+                (status, None, snapshot, None)
             }
         };
         if shows_secrets && state.is_none() {
@@ -74,6 +78,7 @@ impl Reading {
         Ok(Self {
             stack,
             status,
+            authenticity,
             state,
             snapshot,
         })

@@ -121,6 +121,14 @@ pub enum Error {
         /// The largest accepted work factor.
         cap: u8,
     },
+    /// The passphrase files of a data key need more work together than this client does.
+    #[error(
+        "data key {key}: none of its passphrase files could be opened within the limit of their total work"
+    )]
+    TotalWork {
+        /// The id of the required data key.
+        key: KeyId,
+    },
     /// A value is sealed under another data key than the given one.
     #[error("{place} is sealed under key {found}…, not under {ours}…")]
     SealedUnder {
@@ -225,6 +233,9 @@ impl Error {
                 "if you trust the plugin, add one of its identities to your identity file, or set STATECTL_AGE_PLUGINS to its name"
             }
             Self::WorkFactor { .. } => "raise the limit if you trust the file, or use another identity",
+            Self::TotalWork { .. } => {
+                "someone may have added passphrase files to the store: use an identity file, or compare the key files with a backup"
+            }
             Self::SealedUnder { .. } => "decrypt the value with the key that it names, then seal it again",
             Self::Plain { .. } => {
                 "the plaintext was written after the stack was sealed: restore the value from a backup"

@@ -167,11 +167,15 @@ impl Failures {
 }
 
 /// Unwraps a data key from the first file that one of the identities opens and that contains the expected key. Files
-/// of public keys are tried before files of passphrases.
+/// of public keys are tried before files of passphrases, and those with less work first.
+///
+/// Anyone with write access to the store can plant passphrase files. All attempts together do at most twice the work of
+/// one file with the largest accepted work factor.
 ///
 /// # Errors
 /// [`Error::UnknownKey`] without files; [`Error::OtherKey`] when a file contains another key than the expected one;
-/// [`Error::WorkFactor`] when a passphrase's work factor exceeds the limit; [`Error::Wrapped`] for a damaged file;
+/// [`Error::WorkFactor`] when a passphrase's work factor exceeds the limit, and [`Error::TotalWork`] when the passphrase
+/// files together exceed it; [`Error::Wrapped`] for a damaged file;
 /// [`Error::Plugin`] when a plugin fails; else [`Error::WrongIdentity`].
 pub fn unwrap<F: AsRef<[u8]>>(files: &[F], identities: &Identities, expected: KeyId) -> Result<DataKey> {
     if files.is_empty() {
@@ -199,8 +203,20 @@ pub fn unwrap<F: AsRef<[u8]>>(files: &[F], identities: &Identities, expected: Ke
             }
         }
     }
+    of_passphrases.sort_by_key(WrappedFile::work_factor);
+    let mut left = 2 * (1_u64 << identities.max_work_factor.min(62));
     for file in &of_passphrases {
         for passphrase in &identities.passphrases {
+            // A file beyond the limit of one file is refused by age, without work.
+            if let Some(factor) = file
+                .work_factor()
+                .filter(|factor| *factor <= identities.max_work_factor)
+            {
+                match left.checked_sub(1 << factor) {
+                    Some(rest) => left = rest,
+                    None => return Err(Error::TotalWork { key: expected }),
+                }
+            }
             let mut identity = age::scrypt::Identity::new(passphrase.secret());
             identity.set_max_work_factor(identities.max_work_factor);
             if let Some(key) = file.open(&identity, identities, &mut failures) {
@@ -247,6 +263,13 @@ impl<'f> WrappedFile<'f> {
             )));
         }
         Decryptor::new_buffered(self.bytes).map_err(|_| self.damaged("it is not an age file, or is cut off"))
+    }
+
+    /// The work factor in the header of a passphrase file; none if the header has none that age accepts.
+    fn work_factor(&self) -> Option<u8> {
+        let header = self.bytes.split(|byte| *byte == b'\n').nth(1)?;
+        let stanza = std::str::from_utf8(header).ok()?.strip_prefix("-> scrypt ")?;
+        stanza.split(' ').nth(1)?.parse().ok()
     }
 
     fn open_with_key(&self, key: &SecretKey, all: &Identities, failures: &mut Failures) -> Option<DataKey> {

@@ -77,7 +77,7 @@ pub struct StackPin {
     pub empty: bool,
 }
 
-/// Policy and recipients of a stack, as its head names them.
+/// Policy, recipients and origin of a stack, as its head names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -90,16 +90,20 @@ pub struct SealingPin {
     /// Recipients of the published outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// URL of the store from which the stack was copied; none if the stack was made in this store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<String>,
 }
 
 impl SealingPin {
-    /// Policy and recipients in a head.
+    /// Policy, recipients and origin in a head.
     pub(crate) fn of(head: &Head) -> Self {
         let keys = head.keys.as_ref();
         Self {
             policy: head.policy,
             recipients: keys.map(|keys| keys.recipients.clone()).unwrap_or_default(),
             outputs: keys.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+            copied_from: head.copied_from.clone(),
         }
     }
 }
@@ -114,6 +118,9 @@ pub struct SealingChange {
     pub recipients: ListChange,
     /// Added and removed recipients of the published outputs.
     pub outputs: ListChange,
+    /// The store from which the stack was copied, before and after the change; none if it is the same. A change means
+    /// that another copy of the stack took its place.
+    pub copied_from: Option<(Option<String>, Option<String>)>,
     /// The revisions that record the change, oldest first; empty if the history doesn't contain them.
     pub origins: Vec<ChangeOrigin>,
     /// Names that the head gives to the added recipients, by recipient.
@@ -145,10 +152,15 @@ impl SealingChange {
             policy: (was.policy != is.policy).then_some((was.policy, is.policy)),
             recipients: ListChange::between(&was.recipients, &is.recipients),
             outputs: ListChange::between(&was.outputs, &is.outputs),
+            copied_from: (was.copied_from != is.copied_from)
+                .then(|| (was.copied_from.clone(), is.copied_from.clone())),
             origins: Vec::new(),
             names: BTreeMap::new(),
         };
-        let is_none = change.policy.is_none() && change.recipients.is_empty() && change.outputs.is_empty();
+        let is_none = change.policy.is_none()
+            && change.recipients.is_empty()
+            && change.outputs.is_empty()
+            && change.copied_from.is_none();
         (!is_none).then_some(change)
     }
 
@@ -229,6 +241,17 @@ impl fmt::Display for SealingChange {
         if let Some((was, is)) = self.policy {
             parts.push(format!("policy changed{origin} from {was} to {is}"));
         }
+        if let Some((was, is)) = &self.copied_from {
+            let made = |source: &Option<String>| match source {
+                Some(source) => format!("copied from {}", source.escape_debug()),
+                None => "made in this store".to_owned(),
+            };
+            parts.push(format!(
+                "another copy of the stack took its place: the former one was {}, this one was {}",
+                made(was),
+                made(is)
+            ));
+        }
         f.write_str(&parts.join("; "))
     }
 }
@@ -253,6 +276,7 @@ impl StackPin {
                 policy,
                 recipients: Vec::new(),
                 outputs: Vec::new(),
+                copied_from: None,
             }),
             ..Self::default()
         }
@@ -262,11 +286,7 @@ impl StackPin {
     pub(crate) fn precedes(&self, other: &Self) -> bool {
         let position = |pin: &Self| (pin.serial, pin.epoch, pin.closed, pin.next);
         let (this, other) = (position(self), position(other));
-        this != other
-            && this.0 <= other.0
-            && this.1 <= other.1
-            && this.2 <= other.2
-            && this.3 <= other.3
+        this != other && this.0 <= other.0 && this.1 <= other.1 && this.2 <= other.2 && this.3 <= other.3
     }
 
     /// A pin with nothing but a key, which the user received through another channel.

@@ -266,7 +266,7 @@ impl Stacks {
             None => {
                 // A stack that was rolled back may have its former key, which removed recipients have.
                 let opened = open::journal(stack.context(), Extent::Live).await?;
-                reveal::crypter(stack.context(), opened.require_current(stack.context())?)
+                reveal::crypter(stack.context(), opened.require_current(stack.context())?).await
             }
         }
     }

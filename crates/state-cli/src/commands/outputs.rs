@@ -7,6 +7,7 @@ use crate::marks::StackStatus;
 use crate::reading::{At, Reading};
 use serde::Serialize;
 use state_core::{Error, ErrorKind, Json, Snapshot};
+use state_manager::Authenticity;
 use std::collections::BTreeMap;
 
 /// Show the outputs of a stack
@@ -73,21 +74,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     })
 }
 
-/// Reads the stack. If the user may not read the whole stack, reads the outputs that it publishes for output-only
-/// recipients.
+/// Reads the stack. If the user may not read the whole stack, or can't authenticate it, reads the outputs that it
+/// publishes for output-only recipients: that document is authenticated.
 async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), CliError> {
-    let refused = match Reading::open(context, at).await {
-        Ok(reading) => return Ok((reading.status, reading.snapshot)),
-        Err(refused) => refused,
+    let is_unchecked = |reading: &Reading| reading.authenticity == Some(Authenticity::Unchecked);
+    let read = match Reading::open(context, at).await {
+        Ok(reading) if !is_unchecked(&reading) => return Ok((reading.status, reading.snapshot)),
+        read => read.map(|reading| (reading.status, reading.snapshot)),
     };
     // A user who may read only the outputs is denied the other files by the store's access rules, or has no key.
-    let hidden = matches!(refused.code, ExitCode::Undecipherable | ExitCode::Unreachable);
-    if at.at.is_some() || !hidden || context.store.keys.get().is_none() {
-        return Err(refused);
+    let hides_state = match &read {
+        Ok(_) => true,
+        Err(refused) => matches!(refused.code, ExitCode::Undecipherable | ExitCode::Unreachable),
+    };
+    if at.at.is_some() || !hides_state || context.store.keys.get().is_none() {
+        return read;
     }
     let stacks = context.store.open().await?;
     let Some(name) = context.store.choose(&stacks).await? else {
-        return Err(refused);
+        return read;
     };
     // Published outputs must not be shown for a stack that this client distrusts. The exit code is the same for a
     // distrusted and an undecipherable stack, so the stack is read again for the kind of the error.
@@ -97,12 +102,12 @@ async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), Cli
         Err(error) => Some(error),
     };
     if matches!(doubted, Some(Error::Distrusted { .. })) {
-        return Err(refused);
+        return read;
     }
     match stacks.published_outputs(&name).await {
         Ok(Some(published)) => Ok(StackStatus::published(&name, published)),
-        Ok(None) => Err(refused),
-        Err(error) if error.kind() == ErrorKind::Sealed => Err(refused),
+        Ok(None) => read,
+        Err(error) if error.kind() == ErrorKind::Sealed => read,
         Err(error) => Err(error.into()),
     }
 }

@@ -53,6 +53,19 @@ fn up_refuses_the_only_stack_if_it_is_not_its_own() {
 }
 
 #[test]
+fn destroy_refuses_the_only_stack_if_it_is_not_its_programs() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", program(""));
+    sandbox.run(&["up", "--yes", "--stack", "prod"]).exits(0);
+    sandbox.write("state.yaml", program("other"));
+    for command in ["destroy", "refresh"] {
+        let refused = sandbox.run(&[command, "--yes"]).exits(10);
+        assert!(refused.stderr.contains("--stack prod"), "{refused:?}");
+    }
+    assert_eq!(addresses(&sandbox, "prod"), ["file"]);
+}
+
+#[test]
 fn up_selects_the_stack_with_the_name_of_its_program() {
     let sandbox = Sandbox::new();
     up(&sandbox, "site", &[]).exits(0);

@@ -141,6 +141,8 @@ fn output_readers_can_read_only_outputs() {
     assert!(read.stderr.contains("published at serial 2"), "{read:?}");
     let masked = carl(&["outputs"]).exits(0);
     assert!(!masked.stdout.contains(SECRET), "{masked:?}");
+    // The state's own outputs are readable without a key, but only the document is authenticated.
+    assert!(masked.stderr.contains("published at serial 2"), "{masked:?}");
     carl(&["show", "terraform_data.database", "--show-secrets"]).exits(12);
     carl(&["taint", "terraform_data.database", "--yes"]).exits(12);
     carl(&["recipients", "list"]).exits(0);
@@ -159,6 +161,34 @@ fn output_readers_can_read_only_outputs() {
         1,
         "outputs must be published only while the stack has an output recipient"
     );
+}
+
+#[test]
+fn missing_published_outputs_are_refused_by_their_reader() {
+    let sandbox = sealed_shop();
+    let carl = |arguments: &[&str]| as_user(&sandbox, "carl", arguments);
+    let his = carl(&["identity", "--new"]).exits(0).stdout;
+    let add = ["recipients", "add", "--outputs", his.trim()];
+    as_user(&sandbox, "anna", &add).exits(0);
+    carl(&["outputs"]).exits(0);
+    std::fs::remove_dir_all(sandbox.path().join(".state/outputs")).unwrap();
+    let refused = carl(&["outputs"]).exits(12);
+    assert!(refused.stderr.contains("outputs of serial 2"), "{refused:?}");
+}
+
+#[test]
+fn single_secret_stays_readable_after_rekey() {
+    let sandbox = sealed_shop();
+    let sealed = given(&sandbox, "anna", &["secret", "encrypt", "db"], SECRET).exits(0);
+    as_user(&sandbox, "anna", &["rekey", "--yes"]).exits(0);
+    let again = given(&sandbox, "anna", &["secret", "encrypt", "db"], SECRET).exits(0);
+    for rekey in [&["rekey", "--yes"][..], &["rekey", "--yes", "--forget-history"]] {
+        for value in [&sealed.stdout, &again.stdout] {
+            let opened = given(&sandbox, "anna", &["secret", "decrypt", "db"], value).exits(0);
+            assert_eq!(opened.stdout, SECRET);
+        }
+        as_user(&sandbox, "anna", rekey).exits(0);
+    }
 }
 
 #[test]

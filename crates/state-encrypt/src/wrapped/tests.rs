@@ -105,6 +105,29 @@ fn work_factor_beyond_a_configured_cap_is_refused() {
 }
 
 #[test]
+fn planted_passphrase_files_cost_a_bounded_amount_of_work() {
+    let wrapped = |text: &str, work: u8| {
+        let mut recipients = Recipients::default();
+        recipients
+            .add_passphrase_with_work(passphrase(text), work)
+            .unwrap();
+        files(&wrap(&key(1), &recipients).unwrap())
+    };
+    let own = wrapped("correct horse", 4);
+    let identities = Identities::of_passphrase(passphrase("correct horse")).with_max_work_factor(5);
+    let planted = |count: usize| {
+        let planted = wrapped("battery staple", 5);
+        planted.iter().cycle().take(count).cloned().collect::<Vec<_>>()
+    };
+    // The limit is 2 × 2⁵. Planted files with more work come after the own file.
+    let found = unwrap(&[planted(9), own].concat(), &identities, key(1).id());
+    assert_eq!(found.unwrap().id(), key(1).id());
+    let refused = |count: usize| unwrap(&planted(count), &identities, key(1).id()).unwrap_err();
+    assert!(matches!(refused(2), Error::WrongIdentity { .. }));
+    assert_eq!(refused(3), Error::TotalWork { key: key(1).id() });
+}
+
+#[test]
 fn edited_work_factor_beyond_the_default_cap_is_refused() {
     let mut recipients = Recipients::default();
     recipients

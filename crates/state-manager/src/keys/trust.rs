@@ -197,7 +197,10 @@ pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
 
 /// Replaces the pin of a stack by the result of `change`, which is called again if another process of this client
 /// changed the pin meanwhile. Does nothing if `change` returns none, or if the known stacks are missing or unreadable.
-async fn change_pin(stack: &StackContext, change: impl Fn(Option<&StackPin>) -> Option<StackPin> + Send + Sync) {
+async fn change_pin(
+    stack: &StackContext,
+    change: impl Fn(Option<&StackPin>) -> Option<StackPin> + Send + Sync,
+) {
     let Some(known_stacks) = stack.known_stacks() else {
         return;
     };

@@ -210,7 +210,11 @@ impl KnownStacks for FileKnownStacks {
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
-        let paths: Vec<_> = self.folders.iter().map(|folder| Self::of_name(folder, name)).collect();
+        let paths: Vec<_> = self
+            .folders
+            .iter()
+            .map(|folder| Self::of_name(folder, name))
+            .collect();
         let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
         read_in_background(move || {
             for path in &paths {
@@ -241,7 +245,11 @@ impl KnownStacks for FileKnownStacks {
 
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
         let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
-        let paths: Vec<_> = self.folders.iter().map(|folder| Self::of_name(folder, name)).collect();
+        let paths: Vec<_> = self
+            .folders
+            .iter()
+            .map(|folder| Self::of_name(folder, name))
+            .collect();
         self.write(move |temporary| {
             for path in &paths {
                 write(path, temporary, encoded.as_deref())?;
@@ -362,7 +370,9 @@ fn lock_all(folders: &[PathBuf]) -> std::result::Result<Vec<File>, String> {
         })?;
         Ok(file)
     };
-    let locked = folders.into_iter().map(|folder| lock(folder).map_err(|error| unwritable(folder, &error)));
+    let locked = folders
+        .into_iter()
+        .map(|folder| lock(folder).map_err(|error| unwritable(folder, &error)));
     locked.collect()
 }
 

@@ -124,7 +124,15 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     // The lock excludes later positions, so the present pin applies.
     let pin = trust::pin(stack).await?;
-    match advance(stack, journal, StateEnd::of(&replayed.state), None, pin.as_deref()).await? {
+    match advance(
+        stack,
+        journal,
+        StateEnd::of(&replayed.state),
+        None,
+        pin.as_deref(),
+    )
+    .await?
+    {
         None => Ok(replayed),
         Some(regression) => Err(trust::distrusted(stack, regression)),
     }

@@ -28,7 +28,8 @@ pub struct PublishedOutputs {
 /// # Errors
 /// `NotFound` if the name leads to no stack. `Sealed` if this client can't open the outputs, or if their serial isn't
 /// the one in the document's name. `Distrusted` if the name leads to another stack than before, if the outputs belong
-/// to another stack, or if they don't continue the outputs that this client last read.
+/// to another stack, or if they don't continue the outputs that this client last read: missing ones and those that it
+/// can't open any more included.
 pub(crate) async fn published_outputs(
     store: &StoreContext,
     name: &StackName,
@@ -42,24 +43,24 @@ pub(crate) async fn published_outputs(
     let Some(lineage) = lineage else {
         return Err(Error::not_found(object()));
     };
-    let documents = store.backend().list(lineage, ObjectKind::Outputs).await?;
-    let Some(latest) = documents.last() else {
-        return Ok(None);
+    let opened = match latest(store, lineage, &object()).await {
+        Ok(Some(opened)) => opened,
+        missing => {
+            let cause = missing.as_ref().err().map(Error::to_string);
+            if matches!(missing, Ok(_) | Err(Error::Sealed { .. }))
+                && let Some(known_stacks) = store.known_stacks()
+                && let Some(outputs) = known_stacks.seen(lineage).await?.and_then(|pin| pin.outputs)
+            {
+                let cause = cause.unwrap_or_else(|| "there are none now".to_owned());
+                let reason = format!(
+                    "this client read published outputs of serial {}, and {cause}",
+                    outputs.serial
+                );
+                return Err(Error::distrusted(object(), reason));
+            }
+            return missing.map(|_| None);
+        }
     };
-    let Some(provider) = &store.keys else {
-        let reason = "its outputs are sealed, and no identity is available to open them";
-        return Err(Error::sealed(object(), reason));
-    };
-    let document = store.backend().read(lineage, latest).await?;
-    let opened = provider.open_outputs(lineage, &document)?;
-    if ObjectName::Outputs(opened.serial) != *latest {
-        // An attacker could store an old document under a newer name; the serial inside the document is sealed.
-        let reason = format!(
-            "{latest} contains the outputs of serial {}: the store was altered",
-            opened.serial
-        );
-        return Err(Error::sealed(object(), reason));
-    }
     store
         .expectations
         .require_key(&object(), Some(opened.key), Some(opened.key))?;
@@ -82,6 +83,29 @@ pub(crate) async fn published_outputs(
         serial: opened.serial,
         outputs: opened.outputs,
     }))
+}
+
+/// The latest outputs document of a stack; none if there is none.
+async fn latest(store: &StoreContext, lineage: Lineage, object: &str) -> Result<Option<OpenedOutputs>> {
+    let documents = store.backend().list(lineage, ObjectKind::Outputs).await?;
+    let Some(latest) = documents.last() else {
+        return Ok(None);
+    };
+    let Some(provider) = &store.keys else {
+        let reason = "its outputs are sealed, and no identity is available to open them";
+        return Err(Error::sealed(object, reason));
+    };
+    let document = store.backend().read(lineage, latest).await?;
+    let opened = provider.open_outputs(lineage, &document)?;
+    if ObjectName::Outputs(opened.serial) != *latest {
+        // An attacker could store an old document under a newer name; the serial inside the document is sealed.
+        let reason = format!(
+            "{latest} contains the outputs of serial {}: the store was altered",
+            opened.serial
+        );
+        return Err(Error::sealed(object, reason));
+    }
+    Ok(Some(opened))
 }
 
 /// Requires that the name leads to the stack whose outputs this client last read under this name. Refuses another stack

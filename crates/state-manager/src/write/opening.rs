@@ -254,6 +254,12 @@ async fn with_key(
     let written = watermark_at(tail);
     head.sign_pointer(stack, &*key).await?;
     let change = |head: &mut Head| {
+        // Nothing signed the client lock of a stack without a key. It is kept only for a session under that lock.
+        let held = stack.client_lock_id();
+        head.client_lock = head
+            .client_lock
+            .take()
+            .filter(|lock| Some(lock.id.as_str()) == held);
         head.key_id = Some(key.id());
         head.keys = Some(keys.clone());
         head.watermark = written.or(head.watermark);

@@ -120,8 +120,20 @@ async fn output_recipient_reads_the_outputs_and_nothing_else() {
     let shown = of_carl.current().await.unwrap();
     assert_eq!(of_carl.reveal(shown).await.unwrap_err().kind(), ErrorKind::Sealed);
     assert_eq!(of_carl.lock("write").await.unwrap_err().kind(), ErrorKind::Sealed);
+    // This client opened the outputs before, so another identity isn't sufficient any more.
     let stranger = generate_identity();
-    assert_eq!(shop.read(&stranger).await.unwrap_err().kind(), ErrorKind::Sealed);
+    assert_eq!(
+        shop.read(&stranger).await.unwrap_err().kind(),
+        ErrorKind::Distrusted
+    );
+    let newcomer = Shop {
+        known_stacks: Arc::default(),
+        ..shop
+    };
+    assert_eq!(
+        newcomer.read(&stranger).await.unwrap_err().kind(),
+        ErrorKind::Sealed
+    );
 }
 
 #[tokio::test]
@@ -141,7 +153,10 @@ async fn removed_output_recipient_reads_no_new_outputs() {
     stack.rekey("remove", rekey).await.unwrap();
     assert_eq!(stack.recipients().await.unwrap().of_outputs, [dora.recipient()]);
     set_outputs(&stack, "db://second").await;
-    assert_eq!(shop.read(&shop.carl).await.unwrap_err().kind(), ErrorKind::Sealed);
+    assert_eq!(
+        shop.read(&shop.carl).await.unwrap_err().kind(),
+        ErrorKind::Distrusted
+    );
     // Dora has pinned the old key. The old key endorses the new one, but a client that can open only outputs can't
     // verify the endorsement, so it refuses the new key.
     assert_eq!(shop.read(&dora).await.unwrap_err().kind(), ErrorKind::Distrusted);
@@ -149,6 +164,10 @@ async fn removed_output_recipient_reads_no_new_outputs() {
         known_stacks: Arc::default(),
         ..shop
     };
+    assert_eq!(
+        newcomer.read(&newcomer.carl).await.unwrap_err().kind(),
+        ErrorKind::Sealed
+    );
     let read = newcomer.read(&dora).await.unwrap().unwrap();
     assert_eq!(read.outputs, outputs("db://second"));
 }
@@ -186,7 +205,7 @@ async fn altered_or_older_published_outputs_are_refused() {
     let refused = async |bytes: &[u8]| {
         std::fs::write(&second, bytes).unwrap();
         let error = shop.read(&shop.carl).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Distrusted, "{error}");
     };
     refused(&older).await;
     refused(&honest[..honest.len() / 2]).await;

@@ -95,17 +95,19 @@ fn no_own_stack(own: &StackName, others: &[StackName]) -> CliError {
     CliError::not_found(format!("stack {}", own.short()), &message).with_hint(hint)
 }
 
-/// The stack for `refresh` and `destroy`: the one that the user named, the one of the program at hand, or the only one.
+/// The stack for `refresh` and `destroy`: the one that the user named, or the one of the program at hand. Without a
+/// program, the only stack.
+///
+/// # Errors
+/// As [`choose`], for a program whose stack isn't in the store.
 pub(super) async fn existing(
     context: &Context,
     stacks: &Stacks,
     program: Option<&ProgramName>,
 ) -> Result<Stack, CliError> {
-    if context.settings.stack.is_none()
-        && let Some(program) = program
-        && let Some(stack) = stacks.get(&program.stack()?).await?
-    {
-        return Ok(stack);
+    if let Some(program) = program {
+        let name = choose(context, stacks, program).await?;
+        return context.store.find(stacks, &name).await;
     }
     context.store.chosen(stacks).await
 }

@@ -32,7 +32,9 @@ impl SharedPins {
     fn write_later(&self) {
         let write = async {
             let before = self.pins.seen(self.lineage).await.unwrap();
-            let replaced = self.pins.replace(self.lineage, before.as_ref(), Some(&self.later));
+            let replaced = self
+                .pins
+                .replace(self.lineage, before.as_ref(), Some(&self.later));
             assert!(replaced.await);
         };
         write.now_or_never().expect("pins in memory need no waiting");
@@ -155,7 +157,11 @@ async fn fence_without_a_session_is_not_remembered() {
         head_nonce: nonce(1),
         fence_nonce: nonce(2),
     };
-    drop(state_core::Backend::acquire(&store, lineage, &request).await.unwrap());
+    drop(
+        state_core::Backend::acquire(&store, lineage, &request)
+            .await
+            .unwrap(),
+    );
     assert_eq!(client.read().await.unwrap(), None);
     put_in_place(&root, &honest);
     assert_eq!(client.read().await.unwrap(), None);

@@ -276,3 +276,25 @@ async fn stack_without_the_expected_revision_is_refused() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }
+
+#[tokio::test]
+async fn copy_in_place_of_the_original_is_reported_once() {
+    let (folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.read().await.unwrap();
+    let elsewhere = Client::of(&folder.path().join("elsewhere"), &anna);
+    let copied = elsewhere.stacks().copy_from(&client.stack().await.unwrap()).await;
+    copied.unwrap();
+    elsewhere.deploy("only-in-the-copy").await;
+    put_in_place(&root, &elsewhere.root);
+    for _ in 0..2 {
+        assert_eq!(client.read().await.unwrap(), None);
+    }
+    let reported = client.known_stacks.reported();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    let parts = ["made in this store", "copied from file://"];
+    assert!(
+        parts.iter().all(|part| reported[0].contains(part)),
+        "{reported:?}"
+    );
+}

@@ -1,8 +1,28 @@
 //! Heads that were changed in the store while no signature of this client protected them.
 
 use super::*;
+use state_core::backend::{ClientLock, Holder};
 use state_core::head::{Collection, PendingRename, Watermark};
 use state_core::{Base, Digest, Lineage, Nonce, Serial, SnapshotRef, Timestamp};
+
+#[tokio::test]
+async fn forged_client_lock_of_a_created_stack_is_not_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let client = Client::of(&root, &generate_identity());
+    let stack = client.stacks().new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let lock = ClientLock {
+        id: "forged".to_owned(),
+        holder: Holder::new("mallory", "host", 1, "forge", None),
+        message: String::new(),
+        expires: Some(Timestamp::new("2001-01-01T00:00:00Z")),
+    };
+    change_head(&root, stack.lineage(), |head| head.client_lock = Some(lock));
+    deploy(&stack, &["a"]).await;
+    let signed = head(&root, stack.lineage());
+    assert!(signed.key_id.is_some());
+    assert_eq!(signed.client_lock, None);
+}
 
 #[tokio::test]
 async fn forged_head_of_a_created_stack_is_not_signed() {
