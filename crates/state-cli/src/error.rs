@@ -4,7 +4,7 @@ use crate::exit::ExitCode;
 use crate::invocation::{Invocation, quoted};
 use serde::Serialize;
 use state_core::verify::Violation;
-use state_core::{Error, ErrorKind, ParseIdError, StackName, nearest};
+use state_core::{Error, ErrorKind, Lineage, ParseIdError, StackName, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
 use state_manager::UnresolvedRevision;
@@ -253,10 +253,14 @@ impl From<ProgramError> for CliError {
 /// Hint for a revision that `gc` has deleted.
 const COLLECTED: &str = "`statectl gc` deleted the revision; list the others with `statectl history`";
 
-/// The stack that an error is about, by its object: `stack shop`, `head of stack shop`.
+/// The stack that an error is about, by its object: `stack shop`, `head of stack shop`. None for a stack of which only the
+/// lineage is known: `--stack` takes no lineage.
 fn stack_of(object: &str) -> Option<StackName> {
     let (_, name) = object.rsplit_once("stack ")?;
-    name.parse().ok()
+    match name.parse::<Lineage>() {
+        Ok(_) => None,
+        Err(_) => name.parse().ok(),
+    }
 }
 
 /// Hint for a stack that differs from what this client remembers of it.
@@ -402,6 +406,18 @@ mod tests {
         );
         assert_eq!(error.code, ExitCode::Unreachable);
         assert_eq!(error.object, "stacks/x/head.json");
+    }
+
+    #[test]
+    fn hint_names_no_lineage_as_stack() {
+        let hint = |object: &str| {
+            CliError::from(Error::distrusted(object, "it was replaced"))
+                .hint
+                .unwrap()
+        };
+        assert!(hint("stack shop").contains("--stack shop`"));
+        let lineage = hint("stack 6787e9bf-958d-41e2-9a93-d257a903352b");
+        assert!(!lineage.contains("--stack"), "{lineage}");
     }
 
     #[test]

@@ -89,6 +89,12 @@ impl Opener {
 }
 
 impl VanishedStore {
+    /// Whether the store is a folder that still contains stacks.
+    fn has_stacks(&self) -> bool {
+        let folder = self.url.strip_prefix("file://").map(Path::new);
+        folder.is_some_and(|folder| folder.join("stacks").is_dir())
+    }
+
     fn into_error(self) -> CliError {
         let listed: Vec<_> = self.stacks.iter().map(StackName::short).collect();
         let message = format!(
@@ -97,6 +103,14 @@ impl VanishedStore {
             listed.join(", ")
         );
         let url = shown(&self.url);
+        if self.has_stacks() {
+            let message = format!(
+                "the store's file `format` is missing, and this client knows stacks in the store: {}",
+                listed.join(", ")
+            );
+            return CliError::undecipherable(format!("store {url}"), &message)
+                .with_hint("restore the file from a backup of the store, or copy it from another store of the same version");
+        }
         let forget = listed.iter().map(|name| {
             format!(
                 "`statectl trust --accept --stack {} --backend {}`",

@@ -219,6 +219,29 @@ fn store_that_vanished_from_a_parent_folder_exits_12() {
 }
 
 #[test]
+fn store_without_its_format_file_names_the_file() {
+    let sandbox = Sandbox::with_shop();
+    std::fs::remove_file(sandbox.path().join(".state/format")).unwrap();
+    let refused = sandbox.run(&["list"]).exits(12);
+    assert!(refused.stderr.contains("file `format` is missing"), "{refused:?}");
+    assert!(!refused.stderr.contains("trust --accept"), "{refused:?}");
+}
+
+#[test]
+fn pipe_with_the_name_of_a_program_is_not_read() {
+    let sandbox = Sandbox::new();
+    let pipe = sandbox.path().join("state.yaml");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    sandbox.run(&["up", "--yes"]).exits(10);
+}
+
+#[test]
 fn plain_store_that_vanished_exits_12_until_forgotten() {
     let sandbox = Sandbox::new();
     sandbox.write(

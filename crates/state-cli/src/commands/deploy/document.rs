@@ -196,7 +196,8 @@ fn folder_of(path: &Path) -> PathBuf {
 fn find_program() -> Result<PathBuf, CliError> {
     let there: Vec<&str> = NAMES
         .into_iter()
-        .filter(|name| Path::new(name).exists())
+        // Reading a pipe would wait for its writer.
+        .filter(|name| Path::new(name).is_file())
         .collect();
     match &*there {
         [only] => Ok(PathBuf::from(only)),
