@@ -92,6 +92,6 @@ pub use name::StackName;
 pub use pending::PendingOperation;
 pub use persistent::{Relation, SnapshotMeta};
 pub use revision::RevisionId;
-pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Invalidation, Snapshot};
+pub use snapshot::{CURRENT_FORMAT_VERSION, EntryPosition, FactoryInfo, Invalidation, Snapshot};
 pub use state::{StackOwner, State};
 pub use update::{UpdateInfo, UpdateKind, UpdateResult};

@@ -76,6 +76,7 @@ pub use native::Native;
 pub use pulumi::Pulumi;
 pub use secrets::{
     MarkedSecrets, add_chosen_marks, add_marks, find_copies, known_secrets, mark_secrets, readable_fields,
+    secret_names,
 };
 pub use terraform::Terraform;
 pub use unobin::Unobin;

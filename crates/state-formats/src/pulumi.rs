@@ -126,9 +126,8 @@ impl StateFormat for Pulumi {
     fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
         let outputs = resolve::root_outputs(snapshot);
         let sides = snapshot
-            .entries
-            .iter()
-            .flat_map(|entry| [entry.inputs.as_ref(), entry.outputs.as_ref()]);
+            .all_entries()
+            .flat_map(|(_, entry)| [entry.inputs.as_ref(), entry.outputs.as_ref()]);
         sides
             .chain([Some(&outputs)])
             .map(|side| value::ciphertexts(side))
@@ -136,7 +135,7 @@ impl StateFormat for Pulumi {
     }
 
     /// Decrypts the secrets of the passphrase provider. Secrets that change afterwards are exported in plain envelopes,
-    /// which `pulumi stack import` encrypts; pending operations keep their envelopes.
+    /// which `pulumi stack import` encrypts.
     #[cfg(feature = "pulumi-secrets")]
     fn open_secrets(&self, snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
         secrets::open(snapshot, passphrase)

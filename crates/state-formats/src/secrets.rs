@@ -9,12 +9,15 @@ mod table;
 
 use state_core::json::{Kind, Properties, View, child_pointer};
 use state_core::sensitive::{
-    AddedMarks, Copies, Marks, SecretStrings, covered_pointers, matching_pointers, spans_of_output,
-    without_added,
+    AddedMarks, Copies, Marks, SecretNames, SecretStrings, covered_pointers, matching_pointers,
+    spans_of_output, without_added,
 };
-use state_core::{Entry, EntryKey, Json, Snapshot};
+use state_core::{Entry, EntryKey, EntryPosition, Json, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Placeholder for the name of a field or output that contains a secret.
+const SECRET_NAME: &str = "(sensitive name)";
 
 /// The result of [`mark_secrets`]: how many values it marked, and which entries contain secrets that it couldn't mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,18 +26,24 @@ pub struct MarkedSecrets {
     pub known: usize,
     /// Values that equal or contain a secret.
     pub copies: usize,
-    /// Entries whose address, id or errors contain a secret in plain text, because these fields can't be marked.
-    pub unmarked: Vec<EntryKey>,
+    /// Entries whose address, id, errors or names of fields contain a secret in plain text, because these can't be
+    /// marked.
+    pub unmarked: BTreeSet<EntryKey>,
+    /// Number of outputs whose name contains a secret.
+    pub unmarked_outputs: usize,
 }
 
-/// Marks the values of attributes that are known to hold secrets, and the copies of all marked values. Values that are
-/// marked already aren't counted.
+/// Marks the values of attributes that are known to hold secrets, and the copies of all marked values, also in pending
+/// operations. Values that are marked already aren't counted.
 ///
 /// A caller that stores an imported state calls this function first. A second call changes nothing.
 pub fn mark_secrets(snapshot: &mut Snapshot) -> MarkedSecrets {
     let mut marked = MarkedSecrets::default();
-    for position in 0..snapshot.entries.len() {
-        let marks = known_secrets(&snapshot.entries[position]);
+    let known = snapshot
+        .all_entries()
+        .map(|(position, entry)| (position, known_secrets(entry)));
+    let known: Vec<_> = known.filter(|(_, marks)| !marks.is_empty()).collect();
+    for (position, marks) in known {
         marked.known += marks.inputs.len() + marks.outputs.len();
         add(snapshot, position, marks);
     }
@@ -45,7 +54,7 @@ pub fn mark_secrets(snapshot: &mut Snapshot) -> MarkedSecrets {
         marked.copies += marks.inputs.len() + marks.outputs.len();
         add(snapshot, position, marks);
     }
-    marked.unmarked = copies.unmarked;
+    (marked.unmarked, marked.unmarked_outputs) = (copies.unmarked, copies.unmarked_outputs);
     marked
 }
 
@@ -92,6 +101,11 @@ pub fn find_copies(snapshot: &Snapshot) -> Copies {
     state_core::sensitive::find_copies(snapshot, &known_attributes)
 }
 
+/// Recognises names of fields and outputs that contain a secret of the snapshot, or that look like a secret.
+pub fn secret_names(snapshot: &Snapshot) -> SecretNames {
+    SecretNames::of(SecretStrings::of_snapshot(snapshot, &known_attributes))
+}
+
 /// Adds marks to an entry, and records that they were added.
 pub fn add_marks(entry: &mut Entry, marks: Marks) {
     if marks.is_empty() {
@@ -125,9 +139,9 @@ fn add_output_marks(snapshot: &mut Snapshot, pointers: Vec<String>) {
     added.store(&mut snapshot.extensions);
 }
 
-fn add(snapshot: &mut Snapshot, position: usize, marks: Marks) {
-    if !marks.is_empty() {
-        add_marks(Arc::make_mut(&mut snapshot.entries[position]), marks);
+fn add(snapshot: &mut Snapshot, position: EntryPosition, marks: Marks) {
+    if let Some(entry) = snapshot.entry_mut(position) {
+        add_marks(Arc::make_mut(entry), marks);
     }
 }
 
@@ -153,10 +167,13 @@ fn is_within(pointer: &str, outer: &str) -> bool {
 }
 
 /// Returns the names of the non-empty fields that the policy `sensitive` doesn't seal as a whole, because no mark
-/// covers the whole value. The key is the resource type, or `outputs` for the outputs of the stack.
+/// covers the whole value. The key is the resource type, or `outputs` for the outputs of the stack. Pending operations
+/// count too. A name that contains a secret is replaced by `(sensitive name)`.
 pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>> {
     let mut readable: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for entry in &snapshot.entries {
+    let secret = secret_names(snapshot);
+    let shown = |name: &str| secret.masked(name, SECRET_NAME).to_owned();
+    for (_, entry) in snapshot.all_entries() {
         let own = SecretStrings::of_entry(entry);
         let kind = entry.kind.as_deref().unwrap_or_else(|| entry.entry_type.name());
         for (side, paths) in [
@@ -172,7 +189,7 @@ pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>
             let open = fields
                 .filter(|(name, value)| has_content(value) && !covered.contains(&child_pointer("", name)));
             let names = readable.entry(kind.to_owned()).or_default();
-            open.for_each(|(name, _)| _ = names.insert(name.into_owned()));
+            open.for_each(|(name, _)| _ = names.insert(shown(&name)));
         }
     }
     let own = SecretStrings::of_outputs(snapshot);
@@ -184,7 +201,7 @@ pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>
         let value: &Json = value;
         has_content(&value.view()) && !is_covered(name)
     });
-    let outputs: BTreeSet<String> = open.map(|(name, _)| name.clone()).collect();
+    let outputs: BTreeSet<String> = open.map(|(name, _)| shown(name)).collect();
     if !outputs.is_empty() {
         readable.entry("outputs".to_owned()).or_default().extend(outputs);
     }

@@ -194,6 +194,23 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
+    /// As [`Session::replace_entries`], and also replaces the resources of the pending operations by those of the
+    /// snapshot. The operations stay pending. `expected` is the state from which the snapshot was made: its current
+    /// revision must still be the current one.
+    ///
+    /// # Errors
+    /// `Conflict` when another revision was made in the meantime, or when the snapshot has other pending operations than
+    /// the state; `Integrity` with all violations when the snapshot breaks a rule. After these errors the stack is
+    /// unchanged.
+    pub async fn replace_with_pending(
+        &self,
+        request: UpdateRequest,
+        expected: &State,
+        snapshot: Snapshot,
+    ) -> Result<RevisionId> {
+        snapshots::replace_with_pending(&self.locked, request, expected, snapshot).await
+    }
+
     /// Restores the content of a revision, as a new revision on top of the current one. Values that are marked as
     /// secret now stay marked: see [`keep_marks`](state_core::sensitive::keep_marks).
     ///

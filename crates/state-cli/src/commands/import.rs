@@ -28,9 +28,9 @@ use summary::{Content, Outcome, Summary};
 /// Creates the store and the stack `default` if they don't exist.
 ///
 /// Encrypts the values that the file marks as sensitive, the attributes of about 300 resource types that are known to hold
-/// secrets, and every copy of such a value: in other resources, in outputs, and inside longer strings. Values that the stack
-/// has encrypted before, for example with `secret seal`, stay encrypted. The report counts them and names the fields that
-/// stay readable. With `--policy all`, every value is encrypted.
+/// secrets, and every copy of such a value: in other resources, in outputs, in pending operations, and inside longer strings.
+/// Values that the stack has encrypted before, for example with `secret seal`, stay encrypted. The report counts them and
+/// names the fields that stay readable. With `--policy all`, every value is encrypted.
 ///
 /// A stack that isn't empty accepts only a newer state: one with the same lineage and a higher serial. Resources that
 /// are in both states keep their uid, and the previous state stays in the history.

@@ -286,22 +286,13 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         return Err(CliError::refused(object, message)
             .with_hint("add another recipient first: `statectl recipients add RECIPIENT`"));
     }
-    let described: Vec<String> = removed
-        .iter()
-        .map(|recipient| match names.get(recipient) {
-            Some(name) => format!("{name} ({recipient})"),
-            None => recipient.clone(),
-        })
-        .collect();
+    let described = described(&removed, &names);
     let own = context.store.keys.own_recipients();
     let you = match !outputs && removed.iter().any(|one| own.contains(one)) {
         true => " That is you: afterwards you can't decrypt the stack with this identity.",
         false => "",
     };
-    let question = format!(
-        "Replace the data key of {object} and remove recipient {}?{you}",
-        described.join(", ")
-    );
+    let question = format!("Replace the data key of {object} and remove recipient {described}?{you}");
     context.prompt.confirm(&object, &question)?;
     let (of_all, of_outputs) = match outputs {
         true => (None, Some(recipients)),
@@ -310,10 +301,19 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     let request = Rekey {
         recipients: of_all,
         outputs: of_outputs,
-        message: format!("removed {}", described.join(", ")),
+        message: format!("removed {described}"),
         ..Rekey::default()
     };
     rekey::perform(context, &stack, "recipients remove", "recipients-remove", request).await
+}
+
+/// The recipients with their names, separated by commas.
+fn described(recipients: &[String], names: &BTreeMap<String, String>) -> String {
+    let one = |recipient: &String| match names.get(recipient) {
+        Some(name) => format!("{name} ({recipient})"),
+        None => recipient.clone(),
+    };
+    recipients.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The recipient with a name.

@@ -2,6 +2,7 @@
 //! values with the stack's data key, for tools that keep such values in their own configuration.
 
 mod findings;
+mod readable;
 mod scan;
 mod seal;
 

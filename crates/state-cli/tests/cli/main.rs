@@ -32,6 +32,7 @@ mod locks;
 mod login;
 mod logs;
 mod ownership;
+mod pending_secrets;
 mod plugins;
 mod programs;
 mod pulumi;

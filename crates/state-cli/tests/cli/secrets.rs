@@ -91,7 +91,7 @@ fn secret_encrypt_without_a_stack_hints_at_stack_new() {
 
 /// A secret that the state doesn't mark as sensitive. It is in three places: in a known attribute, as a copy in a
 /// longer string, and in an output.
-const UNMARKED: &str = "zq7Kp2-w4tch-7he-m1ne";
+pub(crate) const UNMARKED: &str = "zq7Kp2-w4tch-7he-m1ne";
 
 /// Writes a Terraform state without any sensitive path, and returns the path of the file.
 fn unmarked(sandbox: &Sandbox) -> String {
@@ -118,7 +118,7 @@ fn unmarked(sandbox: &Sandbox) -> String {
 }
 
 /// Returns whether any file of the store contains the secret, also in compressed snapshots.
-fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
+pub(crate) fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
     std::fs::read_dir(folder).unwrap().any(|item| {
         let path = item.unwrap().path();
         if path.is_dir() {
@@ -133,7 +133,7 @@ fn store_contains(folder: &std::path::Path, secret: &str) -> bool {
 }
 
 #[track_caller]
-fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
+pub(crate) fn sealing(sandbox: &Sandbox, arguments: &[&str]) -> CommandOutput {
     let ran = run(&mut sandbox.sealing(&[arguments, &["--yes"]].concat()));
     assert!(
         !ran.stdout.contains(UNMARKED) && !ran.stderr.contains(UNMARKED),

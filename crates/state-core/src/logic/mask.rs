@@ -175,7 +175,8 @@ fn without(extensions: &JsonMap, pointers: &[&str], placeholder: &str) -> JsonMa
     kept.collect()
 }
 
-/// Counts the sensitive values in the entries of a snapshot, and the outputs that contain a sensitive value.
+/// Counts the sensitive values in the entries of a snapshot and of its pending operations, and the outputs that contain a
+/// sensitive value.
 pub fn count_sensitive(snapshot: &Snapshot) -> usize {
     let of_entry = |entry: &Entry| {
         let also = SecretStrings::of_entry(entry);
@@ -189,7 +190,7 @@ pub fn count_sensitive(snapshot: &Snapshot) -> usize {
         });
         covered.sum::<usize>()
     };
-    let in_entries: usize = snapshot.entries.iter().map(|entry| of_entry(entry)).sum();
+    let in_entries: usize = snapshot.all_entries().map(|(_, entry)| of_entry(entry)).sum();
     let outputs = Mask::hide("(sensitive)").outputs(snapshot);
     in_entries + outputs.values().filter(|(_, sensitive)| *sensitive).count()
 }

@@ -9,15 +9,15 @@
 //! - A copy of a marked string of at least [`MIN_SECRET_CHARS`] characters is secret too, anywhere in the inputs and
 //!   outputs of the same entry, or in the outputs of the stack.
 //! - A longer string is secret if it contains a marked string of at least [`MIN_PART_CHARS`] characters, in plain, JSON
-//!   or URL spelling.
+//!   or URL spelling. White space at the beginning of lines is ignored, so that indented copies are found.
 //! - A marked string that is a common value (a word, a cloud region, an address range, a time) hides no other strings,
 //!   because many unrelated values equal it.
 //! - If Pulumi's envelope of a marked secret contains the value in plain text, copies of this value are secret too.
 //! - A nested object with a secret string as a key is secret as a whole. A number is treated as the string of its
 //!   digits.
 //!
-//! Names of top-level fields and of outputs are never secret. An import also searches for copies in other entries, with
-//! [`find_copies`].
+//! Names of top-level fields and of outputs are never hidden; [`SecretNames`] recognises those that contain a secret. An
+//! import also searches for copies in other entries, with [`find_copies`].
 //!
 //! ```
 //! use state_core::sensitive::{SecretStrings, mask};
@@ -41,6 +41,7 @@ mod fragments;
 mod frequent_values;
 mod kept;
 mod limits;
+mod names;
 mod ordinary;
 mod parts;
 mod spelling;
@@ -50,7 +51,6 @@ mod tests;
 
 use crate::entry::Entry;
 use crate::json::{Json, ObjectWriter, Properties, View};
-use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use cover::{CoveredValue, Path, covered, resolve_all};
 use envelope::secret_content;
@@ -67,6 +67,7 @@ pub use copies::{Copies, Marks, find_copies};
 pub use cover::is_dynamic_value;
 pub use kept::{KeptMarks, keep_marks, kept_inputs};
 pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
+pub use names::SecretNames;
 
 /// Strings that are marked as secret, for finding their other occurrences. `Debug` shows only their number.
 #[derive(Clone, Default)]
@@ -303,13 +304,11 @@ pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, 
 
 /// Whether any existing value is marked as secret: in the entries, in those of pending operations, or in the outputs.
 pub fn has_sensitive(snapshot: &Snapshot) -> bool {
-    let pending = snapshot
-        .pending_operations
-        .iter()
-        .flat_map(PendingOperation::entries);
-    let mut entries = snapshot.entries.iter().chain(pending);
     let outputs = !snapshot.sensitive_outputs.is_empty() && !snapshot.outputs.is_empty();
-    outputs || entries.any(|entry| entry_has_sensitive(entry))
+    outputs
+        || snapshot
+            .all_entries()
+            .any(|(_, entry)| entry_has_sensitive(entry))
 }
 
 /// Whether any value of an entry is marked as secret.

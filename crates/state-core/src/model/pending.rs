@@ -52,8 +52,18 @@ impl PendingOperation {
 
     /// The entries of the operation: the requested one and the returned one.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
-        let returned = self.result.as_ref().and_then(|result| result.entry.as_ref());
-        self.entry.iter().chain(returned)
+        self.entry.iter().chain(self.returned_entry())
+    }
+
+    /// The entry that the provider returned, and that violates an integrity rule.
+    pub(crate) fn returned_entry(&self) -> Option<&SharedEntry> {
+        self.result.as_ref()?.entry.as_ref()
+    }
+
+    /// The entries of the operation, for changes.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut SharedEntry> {
+        let returned = self.result.as_mut().and_then(|result| result.entry.as_mut());
+        self.entry.iter_mut().chain(returned)
     }
 }
 

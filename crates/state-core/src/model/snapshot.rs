@@ -79,6 +79,44 @@ impl Snapshot {
             unknown: JsonMap::new(),
         }
     }
+
+    /// All entries with their positions: those of the list, then those of the pending operations.
+    pub fn all_entries(&self) -> impl Iterator<Item = (EntryPosition, &SharedEntry)> {
+        let listed = self.entries.iter().enumerate();
+        let listed = listed.map(|(index, entry)| (EntryPosition::Listed(index), entry));
+        let pending = self.pending_operations.iter().enumerate();
+        let pending = pending.flat_map(|(index, operation)| {
+            let requested = operation.entry.iter();
+            let requested = requested.map(move |entry| (EntryPosition::Requested(index), entry));
+            let returned = operation.returned_entry().into_iter();
+            requested.chain(returned.map(move |entry| (EntryPosition::Returned(index), entry)))
+        });
+        listed.chain(pending)
+    }
+
+    /// The entry at a position, for changes; `None` if there is none.
+    pub fn entry_mut(&mut self, position: EntryPosition) -> Option<&mut SharedEntry> {
+        match position {
+            EntryPosition::Listed(index) => self.entries.get_mut(index),
+            EntryPosition::Requested(index) => self.pending_operations.get_mut(index)?.entry.as_mut(),
+            EntryPosition::Returned(index) => {
+                let operation = self.pending_operations.get_mut(index)?;
+                operation.result.as_mut()?.entry.as_mut()
+            }
+        }
+    }
+}
+
+/// Position of an entry in a snapshot. Each number is an index in [`Snapshot::entries`] or
+/// [`Snapshot::pending_operations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryPosition {
+    /// An entry of the list.
+    Listed(usize),
+    /// The entry that a pending operation requests.
+    Requested(usize),
+    /// The entry that the provider returned for a pending operation, and that violates an integrity rule.
+    Returned(usize),
 }
 
 /// Marks a stack whose real resources are being changed by operations that are not recorded one by one. The mark

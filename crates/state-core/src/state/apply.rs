@@ -9,6 +9,7 @@ use crate::journal::{
     DetachedRevision, Frame, FrameKind, Record, ResetBase, ResetCause, UpdateEnd, decode_records,
 };
 use crate::mutation::{Edit, EditChange, Op};
+use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::snapshot::{ForeignSerial, Snapshot};
 use crate::update::UpdateInfo;
@@ -191,12 +192,23 @@ impl State {
         let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
         for operation in &reset.pending {
             if known.insert(operation.id) {
-                next.pending.push_back(Arc::new(operation.clone()));
+                next.add_pending(operation);
             }
         }
         next.recent.push(reset.id, true);
         *self = next;
         Ok(())
+    }
+
+    /// Adds an operation that is pending again or for the first time. A former resolution of this operation must not
+    /// answer a lookup, except if the provider returned a result, which shows that the mutation took effect.
+    fn add_pending(&mut self, operation: &PendingOperation) {
+        if operation.result.is_some() {
+            self.recent.push(operation.id, true);
+        } else {
+            self.recent.remove(operation.id);
+        }
+        self.pending.push_back(Arc::new(operation.clone()));
     }
 
     /// Counts the entries that differ between `before` and this state as steps of the open update: new ones as imports,

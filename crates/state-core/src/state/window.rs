@@ -25,6 +25,13 @@ impl Window {
         }
     }
 
+    /// Forgets a mutation that is pending again, so that its outcome is unknown.
+    pub(super) fn remove(&mut self, id: MutationId) {
+        if self.applied.remove(&id).is_some() {
+            self.order.retain(|known| *known != id);
+        }
+    }
+
     pub(super) fn get(&self, id: MutationId) -> Option<bool> {
         self.applied.get(&id).copied()
     }

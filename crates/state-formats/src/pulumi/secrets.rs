@@ -17,7 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::Sha256;
 use state_core::json::{Json, Properties};
-use state_core::{Entry, SharedEntry, Snapshot};
+use state_core::{Entry, PendingOperation, SharedEntry, Snapshot};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -44,6 +44,10 @@ pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSe
     for entry in &mut entries {
         opener.open_entry(entry, &mut opened)?;
     }
+    let mut operations = snapshot.pending_operations.clone();
+    for entry in operations.iter_mut().flat_map(PendingOperation::entries_mut) {
+        opener.open_entry(entry, &mut opened)?;
+    }
     let mut stack_outputs = None;
     let lifted = resolve::root(&entries).filter(|_| facts.stack_outputs);
     if let Some(root) = lifted {
@@ -61,6 +65,7 @@ pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSe
         snapshot.outputs = outputs;
     }
     snapshot.entries = entries;
+    snapshot.pending_operations = operations;
     Ok(opened)
 }
 

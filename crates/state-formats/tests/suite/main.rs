@@ -10,6 +10,7 @@ mod guide;
 mod kept_marks;
 mod legacy;
 mod malformed;
+mod pending_secrets;
 pub(crate) mod properties;
 mod pulumi;
 mod refusals;

@@ -355,8 +355,9 @@ fn no_value_of_the_real_states_is_sealed_by_mistake() {
             };
             *examined.entry(folder).or_default() += 1;
             let before = imported.snapshot.clone();
-            mark_secrets(&mut imported.snapshot);
+            let marked = mark_secrets(&mut imported.snapshot);
             let name = path.file_name().unwrap().to_string_lossy();
+            found.extend(marked.unmarked.iter().map(|key| format!("{name}: {key}")));
             for (old, new) in before.entries.iter().zip(&imported.snapshot.entries) {
                 let is_new = |mark: &&String| {
                     !old.sensitive_outputs.contains(mark) && !old.sensitive_inputs.contains(mark)

@@ -7,6 +7,7 @@ use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, with_update_end};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
+use state_core::mutation::{Resolution, Resolve};
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::snapshot::Invalidation;
 use state_core::state::LoadedSnapshots;
@@ -56,6 +57,54 @@ pub(crate) async fn replace(
             cause,
             pending,
         })])
+    };
+    locked.commit(request, loaded, build).await
+}
+
+/// Replaces all entries and the entries of the pending operations by those of a snapshot, as one revision. The
+/// operations stay pending. `expected` is the state from which the snapshot was made.
+///
+/// # Errors
+/// `Conflict` if the state has changed since `expected`, or if the snapshot has other pending operations; `Integrity`
+/// with all violations if the snapshot breaks a rule. Then the stack is unchanged.
+pub(crate) async fn replace_with_pending(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    expected: &State,
+    mut snapshot: Snapshot,
+) -> Result<RevisionId> {
+    let _storing = locked.storing.read().await;
+    let pending = resealed(locked, std::mem::take(&mut snapshot.pending_operations))?;
+    let (reference, snapshot) = store(locked, snapshot).await?;
+    let loaded = LoadedSnapshots::from([(reference.digest, snapshot)]);
+    let reset = ResetBase {
+        id: MutationId::random(locked.entropy()),
+        snapshot: reference,
+        cause: ResetCause::Edit,
+        pending,
+    };
+    let object = locked.stack.object();
+    let parent = expected.current().cloned();
+    let build = move |state: &State| {
+        let is_same_list = state
+            .pending()
+            .map(|operation| operation.id)
+            .eq(reset.pending.iter().map(|operation| operation.id));
+        if state.current() != parent.as_ref() || !is_same_list {
+            let reason = "another revision was made in the meantime; nothing was changed";
+            return Err(Error::conflict(object, reason));
+        }
+        // A reset skips operations that are pending already, so the present ones are removed first. All records are in
+        // one frame: no reader sees a state without the operations.
+        let removals = state.pending().map(|operation| {
+            Record::Resolve(Resolve {
+                id: operation.id,
+                resolution: Resolution::NotDone,
+            })
+        });
+        let mut records: Vec<Record> = removals.collect();
+        records.push(Record::ResetBase(reset));
+        Ok(records)
     };
     locked.commit(request, loaded, build).await
 }
@@ -265,6 +314,16 @@ fn adopted(
         let mut open = Entry::clone(entry);
         open.uid = uid.or(open.uid).or_else(|| Some(Uid::random(entropy)));
         *entry = locked.seal.entry(open)?.into();
+        check_size(entry)?;
+    }
+    Ok(pending)
+}
+
+/// Pending operations of this stack with their entries sealed again. The entries keep their uids, to which their sealed
+/// values are bound.
+fn resealed(locked: &LockedStack, mut pending: Vec<PendingOperation>) -> Result<Vec<PendingOperation>> {
+    for entry in pending.iter_mut().flat_map(PendingOperation::entries_mut) {
+        *entry = locked.seal.entry(Entry::clone(entry))?.into();
         check_size(entry)?;
     }
     Ok(pending)

@@ -25,6 +25,7 @@ mod move_rollback;
 mod moves;
 mod names;
 mod objects;
+mod pending_edits;
 mod persistent;
 #[cfg(feature = "fs")]
 mod published;

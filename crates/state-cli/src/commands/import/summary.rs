@@ -71,8 +71,10 @@ pub(super) struct Content {
     kept_secrets: usize,
     /// Fields that aren't sensitive, by resource type.
     not_sensitive: BTreeMap<String, BTreeSet<String>>,
-    /// Resources whose address, id or errors contain a sensitive value, which stays readable there.
+    /// Resources whose address, id, errors or names of fields contain a sensitive value, which stays readable there.
     sensitive_names: Vec<String>,
+    /// How many outputs have a sensitive value in their name, which stays readable.
+    sensitive_output_names: usize,
     /// How many of the sensitive values the original system encrypted.
     #[serde(skip)]
     encrypted: usize,
@@ -92,6 +94,7 @@ impl Content {
             kept_secrets: kept,
             not_sensitive: readable_fields(snapshot),
             sensitive_names: marked.unmarked.iter().map(ToString::to_string).collect(),
+            sensitive_output_names: marked.unmarked_outputs,
             encrypted: formats::all().encrypted_secrets(snapshot),
         }
     }
@@ -154,8 +157,14 @@ impl<'a> Summary<'a> {
         if !names.is_empty() {
             let what = count(names.len(), "resource has", "resources have");
             warnings.push(format!(
-                "{what} a sensitive value in the address, id or error messages, where it stays readable: {}",
+                "{what} a sensitive value in the address, id, names of fields or error messages, where it stays readable: {}",
                 first(MAX_NAMES, names, ", ")
+            ));
+        }
+        if content.sensitive_output_names > 0 {
+            let what = count(content.sensitive_output_names, "output has", "outputs have");
+            warnings.push(format!(
+                "{what} a sensitive value in the name, where it stays readable"
             ));
         }
         warnings

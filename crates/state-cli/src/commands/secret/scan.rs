@@ -18,8 +18,12 @@ const MAX_PLACES: usize = 1_000;
 /// List values that look like secrets
 ///
 /// Recognises attributes that are known to hold secrets, copies of sensitive values, formats of tokens and keys, passwords in
-/// URLs, names of fields, and random text. Prints the place of each value and who can read it, never the value. Encrypt a value
-/// with `statectl secret seal PLACE`.
+/// URLs, names of fields, and random text. Prints the place of each value and who can read it, never the value. Encrypt a
+/// value with `statectl secret seal PLACE`.
+///
+/// Pending operations are examined too: their places begin with `pending:ID`, or with `result:ID` for a stored result that
+/// violates a rule. A secret that is the key of a map is encrypted with the whole map; the name of a field or of an output
+/// can't be encrypted.
 ///
 /// With an identity, encrypted values are examined too. They are counted, and listed with `--json`.
 #[derive(Debug, clap::Args)]
@@ -70,7 +74,7 @@ impl Scan {
         stored: Snapshot,
     ) -> Result<(), CliError> {
         let open = opened(stack, stored.clone()).await?;
-        for (place, finding) in findings::examine(&stored, &open) {
+        for (place, finding) in findings::examine(&stored, &open).findings {
             let known = self.found.entry((finding.readers, place));
             let (_, revisions) = known.or_insert_with(|| (finding, Vec::new()));
             revisions.extend(revision.clone());
@@ -151,6 +155,13 @@ impl ScanReport {
         page.line(format_args!(
             "{values} in {states}, readable by everyone who can read the store"
         ));
+        let names = plain.iter().filter(|found| found.rule == "secret-name").count();
+        if names > 0 {
+            let names = count(names, "name of a field", "names of fields");
+            page.line(format_args!(
+                "of these {names}, which can't be encrypted: rename the field at its source"
+            ));
+        }
         let sealed = self.findings.len() - plain.len();
         if sealed > 0 {
             let values = count(sealed, "encrypted value", "encrypted values");

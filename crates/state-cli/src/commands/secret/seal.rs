@@ -1,16 +1,18 @@
 //! The command `secret seal`: marks values as sensitive, and so encrypts them.
 
-use super::findings::{self, Place, Readers, Side};
+use super::findings::{self, Examination, Place, Side};
+use super::readable::ReadableSecrets;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::{count, first};
 use crate::reading::opened;
+use crate::render::Page;
 use serde::Serialize;
 use state_core::head::SealingPolicy;
-use state_core::mutation::{EditChange, StackOutputs};
-use state_core::sensitive::Marks;
-use state_core::{Entry, RevisionId, Snapshot, UpdateKind, UpdateResult};
-use state_formats::add_chosen_marks;
+use state_core::mutation::EditChange;
+use state_core::sensitive::{Marks, SecretNames};
+use state_core::{EntryPosition, RevisionId, Snapshot, State, UpdateKind};
+use state_formats::{add_chosen_marks, secret_names};
 use state_manager::{Rekey, Session, Stack, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,12 +23,14 @@ const NAMED: usize = 5;
 /// Encrypt values that look like secrets
 ///
 /// Marks the values as sensitive, in one revision. Exports to other tools don't contain the marks of resources. Earlier
-/// revisions keep the values in plain text, unless `--history` is given.
+/// revisions keep the values in plain text, unless `--history` is given. The report names copies of the values that stay
+/// readable in other places.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Places as `secret scan` prints them, or addresses of resources
     ///
-    /// An address selects every place in the resource that `secret scan` reports.
+    /// An address selects every place in the resource that `secret scan` reports, and `pending:ID` every place in a pending
+    /// operation.
     #[arg(value_name = "PLACE", required_unless_present = "all")]
     places: Vec<String>,
     /// All places that `secret scan` reports
@@ -50,6 +54,18 @@ struct SealReport {
     revision: Option<RevisionId>,
     places: Vec<String>,
     history_deleted: bool,
+    /// How many earlier revisions may hold the values in plain text.
+    earlier_revisions: usize,
+    #[serde(flatten)]
+    remaining: ReadableSecrets,
+}
+
+/// The result of [`seal`].
+struct Sealing {
+    /// The revision that encrypts the values; none if all of them are encrypted already.
+    revision: Option<RevisionId>,
+    places: Vec<Place>,
+    remaining: ReadableSecrets,
 }
 
 /// Runs the command `secret seal` and returns its report.
@@ -63,7 +79,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         );
     }
     let work = async |session: &Session| seal(context, args, session, &object).await;
-    let ((revision, places), warnings) = context.store.locked(&stack, "secret seal", work).await?;
+    let (sealing, warnings) = context.store.locked(&stack, "secret seal", work).await?;
+    let Sealing {
+        revision,
+        places,
+        remaining,
+    } = sealing;
     let forget = match &revision {
         Some(_) => args.history,
         // The values may have been encrypted earlier, without the history.
@@ -81,23 +102,35 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         },
         places: places.iter().map(ToString::to_string).collect(),
         history_deleted: forget,
+        earlier_revisions: stack.list().await?.len().saturating_sub(1),
+        remaining,
     };
-    context.report("secret-seal", &report, warnings, |page| {
-        let Some(revision) = &report.revision else {
-            return page.line("nothing to encrypt");
-        };
-        match report.places.len() {
-            0 => page.line(format_args!("nothing to encrypt: now revision {revision}")),
-            number => {
+    context.report("secret-seal", &report, warnings, |page| report.print(page))
+}
+
+impl SealReport {
+    fn print(&self, page: &mut Page) {
+        match (&self.revision, self.places.len()) {
+            (None, _) => page.line("nothing to encrypt"),
+            (Some(revision), 0) => page.line(format_args!("nothing to encrypt: now revision {revision}")),
+            (Some(revision), number) => {
                 let values = count(number, "value", "values");
                 page.line(format_args!("encrypted {values}: now revision {revision}"));
             }
         }
-        match report.history_deleted {
-            true => page.line("deleted all earlier revisions"),
-            false => page.line("earlier revisions keep the values in plain text; delete them with `statectl rekey --forget-history`"),
+        if self.history_deleted {
+            page.line("deleted all earlier revisions");
+        } else if self.revision.is_some() && self.earlier_revisions > 0 {
+            let revisions = count(
+                self.earlier_revisions,
+                "earlier revision keeps",
+                "earlier revisions keep",
+            );
+            page.line(format_args!("{revisions} the values in plain text"));
+            page.hint("delete the earlier revisions with `statectl rekey --forget-history`");
         }
-    })
+        self.remaining.print(page);
+    }
 }
 
 /// Asks whether to delete the earlier revisions although there is nothing to encrypt. Returns false if there are none.
@@ -124,19 +157,19 @@ async fn forget_history(stack: &Stack, args: &Args) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Marks the values in one revision. Returns none if all of them are encrypted already.
-async fn seal(
-    context: &Context,
-    args: &Args,
-    session: &Session,
-    object: &str,
-) -> Result<(Option<RevisionId>, Vec<Place>), CliError> {
+/// Marks the values in one revision.
+async fn seal(context: &Context, args: &Args, session: &Session, object: &str) -> Result<Sealing, CliError> {
     let state = session.state();
     let stored = state.snapshot(session.stack().name().to_string(), context.now());
     let open = opened(session.stack(), stored.clone()).await?;
-    let places = chosen(args, &stored, &open, object)?;
+    let examination = findings::examine(&stored, &open);
+    let places = chosen(args, &stored, &open, &examination, object)?;
     if places.is_empty() {
-        return Ok((None, places));
+        return Ok(Sealing {
+            revision: None,
+            places,
+            remaining: ReadableSecrets::of(&examination),
+        });
     }
     let names = first(NAMED, &places, ", ");
     let what = count(places.len(), "value", "values");
@@ -150,78 +183,94 @@ async fn seal(
         .clone()
         .unwrap_or_else(|| format!("secret seal {names}"));
     let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-    let changes = entry_changes(&stored, &places);
-    let outputs: Vec<String> = places
-        .iter()
-        .filter(|place| place.entry.is_none())
-        .map(|place| place.pointer.clone())
-        .collect();
-    if outputs.is_empty() {
-        return Ok((Some(session.edit(request, &state, changes).await?), places));
-    }
-    // Outputs are set by an update, which records the resources too, so that one revision holds all.
-    let update = session.start_update(request).await?;
-    let sensitive = stored.sensitive_outputs.into_iter().chain(outputs);
-    if !changes.is_empty() {
-        update.edit(changes).await?;
-    }
-    update
-        .set_outputs(StackOutputs {
-            values: open.outputs,
-            sensitive: sensitive.collect(),
-        })
-        .await?;
-    let revision = update.finish(UpdateResult::Succeeded).await?;
-    Ok((Some(revision), places))
+    let revision = record(session, request, &state, stored, &places).await?;
+    let stored = session
+        .state()
+        .snapshot(session.stack().name().to_string(), context.now());
+    let open = opened(session.stack(), stored.clone()).await?;
+    Ok(Sealing {
+        revision: Some(revision),
+        places,
+        remaining: ReadableSecrets::of(&findings::examine(&stored, &open)),
+    })
 }
 
-/// One change for each resource with new marks.
-fn entry_changes(stored: &Snapshot, places: &[Place]) -> Vec<EditChange> {
-    let mut by_entry: BTreeMap<&str, Marks> = BTreeMap::new();
+/// Records the marks of these places, as one revision.
+async fn record(
+    session: &Session,
+    request: UpdateRequest,
+    state: &State,
+    mut stored: Snapshot,
+    places: &[Place],
+) -> Result<RevisionId, CliError> {
+    let in_outputs = places.iter().filter(|place| place.owner.is_empty());
+    let outputs: Vec<String> = in_outputs.map(|place| place.pointer.clone()).collect();
+    let positions = mark(&mut stored, places);
+    let is_listed = |position: &EntryPosition| matches!(position, EntryPosition::Listed(_));
+    // An edit can change only listed resources, so a change of outputs or of pending operations replaces the whole state.
+    if !outputs.is_empty() || !positions.iter().all(is_listed) {
+        stored.sensitive_outputs.extend(outputs);
+        return Ok(session.replace_with_pending(request, state, stored).await?);
+    }
+    let entries = positions
+        .into_iter()
+        .filter_map(|position| stored.entry_mut(position).cloned());
+    let changes = entries.map(|entry| EditChange::Put {
+        target: entry.key(),
+        entry,
+    });
+    let changes = changes.collect();
+    Ok(session.edit(request, state, changes).await?)
+}
+
+/// Marks the places in resources and in pending operations. Returns the positions of the marked entries.
+fn mark(stored: &mut Snapshot, places: &[Place]) -> Vec<EntryPosition> {
+    let mut by_owner: BTreeMap<&str, Marks> = BTreeMap::new();
     for place in places {
-        let Some(entry) = &place.entry else { continue };
-        let marks = by_entry.entry(entry).or_default();
+        let marks = by_owner.entry(&place.owner).or_default();
         match place.side {
             Side::Inputs => marks.inputs.push(place.pointer.clone()),
             Side::Outputs => marks.outputs.push(place.pointer.clone()),
         }
     }
-    let mut changes = Vec::new();
-    for entry in &stored.entries {
-        if let Some(marks) = by_entry.remove(entry.key().to_string().as_str()) {
-            let mut marked = Entry::clone(entry);
-            add_chosen_marks(&mut marked, marks);
-            changes.push(EditChange::Put {
-                target: entry.key(),
-                entry: Arc::new(marked),
-            });
+    let owners = findings::owners(stored);
+    let marked = owners.filter_map(|(owner, position, _)| Some((position, by_owner.remove(owner.as_str())?)));
+    let marked: Vec<(EntryPosition, Marks)> = marked.collect();
+    let mut positions = Vec::new();
+    for (position, marks) in marked {
+        if let Some(entry) = stored.entry_mut(position) {
+            add_chosen_marks(Arc::make_mut(entry), marks);
+            positions.push(position);
         }
     }
-    changes
+    positions
 }
 
 /// The places to encrypt: those that the arguments name and that aren't encrypted yet.
-fn chosen(args: &Args, stored: &Snapshot, open: &Snapshot, object: &str) -> Result<Vec<Place>, CliError> {
-    let found = findings::examine(stored, open);
-    let exposed = found
-        .into_iter()
-        .filter(|(_, finding)| finding.readers == Readers::Store && finding.rule != "sensitive");
-    let exposed: Vec<Place> = exposed.map(|(place, _)| place).collect();
+fn chosen(
+    args: &Args,
+    stored: &Snapshot,
+    open: &Snapshot,
+    examination: &Examination,
+    object: &str,
+) -> Result<Vec<Place>, CliError> {
+    let exposed = examination.exposed().filter(|(place, _)| !place.is_name);
+    let exposed: Vec<Place> = exposed.map(|(place, _)| place.clone()).collect();
     if args.all {
         return Ok(exposed);
     }
+    let names = secret_names(open);
     let mut places = BTreeSet::new();
     for text in &args.places {
-        let of_entry = exposed.iter().filter(|place| place.entry.as_ref() == Some(text));
-        if open.entries.iter().any(|entry| entry.key().to_string() == *text) {
-            places.extend(of_entry.cloned());
+        if findings::owners(open).any(|(owner, _, _)| owner == *text) {
+            places.extend(exposed.iter().filter(|place| place.owner == *text).cloned());
             continue;
         }
         let missing = || {
             CliError::not_found(object, &format!("no resource or value `{text}` in {object}"))
                 .with_hint("list places with `statectl secret scan`, and resources with `statectl list`")
         };
-        let place = parse(open, text).ok_or_else(missing)?;
+        let place = parse(open, &names, text).ok_or_else(missing)?;
         if findings::is_exposed(stored, &place) {
             places.insert(place);
         }
@@ -230,16 +279,12 @@ fn chosen(args: &Args, stored: &Snapshot, open: &Snapshot, object: &str) -> Resu
 }
 
 /// Parses a place and checks that it exists.
-fn parse(open: &Snapshot, text: &str) -> Option<Place> {
+fn parse(open: &Snapshot, names: &SecretNames, text: &str) -> Option<Place> {
     for side in [Side::Inputs, Side::Outputs] {
         let separator = format!(":{}/", side.prefix());
         for (at, _) in text.match_indices(&separator) {
-            let (entry, pointer) = (&text[..at], &text[at + separator.len() - 1..]);
-            let place = Place {
-                entry: Some(entry.to_owned()).filter(|entry| !entry.is_empty()),
-                side,
-                pointer: pointer.to_owned(),
-            };
+            let (owner, pointer) = (&text[..at], &text[at + separator.len() - 1..]);
+            let place = Place::new(names, owner, side, pointer.to_owned());
             if findings::value_at(open, &place).is_some() {
                 return Some(place);
             }

@@ -104,8 +104,8 @@ pub struct ResetBase {
     pub snapshot: SnapshotRef,
     /// Reason for the replacement.
     pub cause: ResetCause,
-    /// Pending operations of a state that was imported from another system, otherwise empty. They are added to the
-    /// operations that are already pending.
+    /// Operations that are pending from here on, in addition to those that are pending already: those of a state that
+    /// was imported from another system, or those that a manual change replaces. Otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<PendingOperation>,
 }

@@ -3,14 +3,14 @@
 use super::cover::{Path, is_dynamic_value, resolve_existing};
 use super::envelope::secret_content;
 use super::frequent_values::is_common;
+use super::names::SecretNames;
 use super::ordinary::is_ordinary;
 use super::{SecretStrings, covered_pointers, output_paths, sides, spans_of_output};
 use crate::address::EntryKey;
 use crate::entry::Entry;
 use crate::json::{Properties, View, child_pointer};
 use crate::logic::suspects::is_secret_name;
-use crate::pending::PendingOperation;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{EntryPosition, Snapshot};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -18,11 +18,13 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copies {
     /// Positions of entries in the snapshot, each with the paths to its copies.
-    pub entries: Vec<(usize, Marks)>,
+    pub entries: Vec<(EntryPosition, Marks)>,
     /// JSON pointers into the map of the stack's outputs.
     pub outputs: Vec<String>,
-    /// Entries with a secret in their address, id or errors, which no path can mark.
-    pub unmarked: Vec<EntryKey>,
+    /// Entries with a secret in their address, id, errors or names of fields, which no path can mark.
+    pub unmarked: BTreeSet<EntryKey>,
+    /// Number of outputs with a secret in their name.
+    pub unmarked_outputs: usize,
 }
 
 /// Marks for one entry.
@@ -51,7 +53,15 @@ impl Marks {
 /// field announces a secret, as `password` does; or a pointer of `known` covers it. `known` returns pointers to values
 /// of an entry that are certainly secret.
 pub fn find_copies(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> Copies {
-    copies_of(&secrets_of(snapshot, known), snapshot)
+    let secrets = SecretStrings::of_snapshot(snapshot, known);
+    let mut copies = copies_of(&secrets, snapshot);
+    let names = SecretNames::of(secrets);
+    let named = snapshot
+        .all_entries()
+        .filter(|(_, entry)| has_secret_names(entry, &names));
+    copies.unmarked.extend(named.map(|(_, entry)| entry.key()));
+    copies.unmarked_outputs = snapshot.outputs.keys().filter(|name| names.contain(name)).count();
+    copies
 }
 
 /// Finds the unmarked values of a snapshot that the secrets cover.
@@ -60,7 +70,7 @@ pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies 
     if secrets.is_empty() {
         return copies;
     }
-    for (position, entry) in snapshot.entries.iter().enumerate() {
+    for (position, entry) in snapshot.all_entries() {
         let own = SecretStrings::of_entry(entry);
         let [inputs, outputs] = sides(entry).map(|(side, paths)| match side {
             Some(side) => new_pointers(side, paths, &own, secrets),
@@ -68,7 +78,7 @@ pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies 
         });
         let marks = Marks { inputs, outputs };
         if has_unmarked(entry, &own, &marks, secrets) {
-            copies.unmarked.push(entry.key());
+            copies.unmarked.insert(entry.key());
         }
         if !marks.is_empty() {
             copies.entries.push((position, marks));
@@ -91,43 +101,42 @@ pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies 
     copies
 }
 
-/// Returns the marked strings of a snapshot that may be searched for in other entries. A mark whose value is missing
-/// hides the nearest ancestor as a precaution, but adds no strings: the other values of the ancestor need not be
-/// secrets.
-pub(super) fn secrets_of(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> SecretStrings {
-    let pending = snapshot.pending_operations.iter();
-    let pending = pending.flat_map(PendingOperation::entries);
-    let mut secrets = SecretStrings::default();
-    for entry in snapshot.entries.iter().chain(pending) {
-        if !super::entry_has_sensitive(entry) {
-            continue;
-        }
-        let known = known(entry);
-        for ((side, paths), known) in sides(entry).into_iter().zip([known.inputs, known.outputs]) {
-            let Some(view) = side.as_ref().map(Properties::view) else {
+impl SecretStrings {
+    /// Collects the marked strings of a snapshot that [`find_copies`] searches for. A mark whose value is missing hides
+    /// the nearest ancestor as a precaution, but adds no strings: the other values of the ancestor need not be secrets.
+    pub fn of_snapshot(snapshot: &Snapshot, known: &dyn Fn(&Entry) -> Marks) -> Self {
+        let mut secrets = Self::default();
+        for (_, entry) in snapshot.all_entries() {
+            if !super::entry_has_sensitive(entry) {
                 continue;
-            };
-            for pointer in &known {
-                if let Some(view) = view.pointer(pointer) {
-                    secrets.collect_under(view);
-                }
             }
-            for path in paths {
-                for marked in resolve_existing(view, &[Path::new(path)]) {
-                    collect(&mut secrets, last_step(path), marked);
+            let known = known(entry);
+            for ((side, paths), known) in sides(entry).into_iter().zip([known.inputs, known.outputs]) {
+                let Some(view) = side.as_ref().map(Properties::view) else {
+                    continue;
+                };
+                for pointer in &known {
+                    if let Some(view) = view.pointer(pointer) {
+                        secrets.collect_under(view);
+                    }
+                }
+                for path in paths {
+                    for marked in resolve_existing(view, &[Path::new(path)]) {
+                        collect(&mut secrets, last_step(path), marked);
+                    }
                 }
             }
         }
-    }
-    let (outputs, marked) = (&snapshot.outputs, &snapshot.sensitive_outputs);
-    for (name, value) in outputs {
-        let paths = output_paths(outputs, marked, name);
-        for marked in resolve_existing(value.view(), &paths) {
-            collect(&mut secrets, name, marked);
+        let (outputs, marked) = (&snapshot.outputs, &snapshot.sensitive_outputs);
+        for (name, value) in outputs {
+            let paths = output_paths(outputs, marked, name);
+            for marked in resolve_existing(value.view(), &paths) {
+                collect(&mut secrets, name, marked);
+            }
         }
+        secrets.strings.retain(|secret| !is_common(secret));
+        secrets
     }
-    secrets.strings.retain(|secret| !is_common(secret));
-    secrets
 }
 
 /// The name of the field that a path leads to.
@@ -225,4 +234,13 @@ fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &Sec
         .chain(id)
         .chain([entry.address.as_str()]);
     texts.any(|text| secrets.cover(text))
+}
+
+/// Whether the name of a field, or a name on a marked path, contains a secret. Both are stored in plain text.
+fn has_secret_names(entry: &Entry, names: &SecretNames) -> bool {
+    sides(entry).into_iter().any(|(side, paths)| {
+        let fields = side.as_ref().and_then(|side| side.view().members());
+        let mut fields = fields.into_iter().flatten();
+        fields.any(|(name, _)| names.contain(&name)) || paths.iter().any(|path| names.occur_in_path(path))
+    })
 }

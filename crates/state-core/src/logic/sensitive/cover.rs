@@ -29,6 +29,11 @@ impl Path {
         paths.iter().map(|path| Self::new(path)).collect()
     }
 
+    /// The names and indices of the path.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
     /// Splits off the first segment.
     pub(super) fn split(mut self) -> (String, Self) {
         let first = self.0.pop_front().unwrap_or_default();

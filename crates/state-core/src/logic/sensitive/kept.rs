@@ -2,13 +2,14 @@
 //! them, a value that was sealed in the old state would be stored in plain text, because the new state doesn't mark it.
 
 use super::added::{AddedMarks, without_added};
-use super::copies::{copies_of, secrets_of};
+use super::copies::copies_of;
 use super::cover::{Path, is_gone};
 use super::{Marks, SecretStrings};
 use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
 use crate::json::{Json, ObjectWriter, Properties, View, child_pointer};
-use crate::snapshot::Snapshot;
+use crate::pending::PendingOperation;
+use crate::snapshot::{EntryPosition, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub enum KeptMarks {
 }
 
 /// Marks the values of a new state that are marked in the old one: at the same path of the same resource or output, and
-/// wherever a marked value of the old state occurs. Returns the number of new marks.
+/// wherever a marked value of the old state occurs. Resources of pending operations count in both states. Returns the
+/// number of new marks.
 ///
 /// Two resources are the same if they have the same key. A resource whose key is missing in the old state, for example
 /// because it was renamed, is the same as the old resource with its kind and id. If an object of the new state doesn't
@@ -32,11 +34,16 @@ pub enum KeptMarks {
 pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize {
     let mut marked = 0;
     let known = OldEntries::of(old, new);
-    for entry in &mut new.entries {
-        let Some(before) = known.same(entry) else { continue };
-        let mut kept = Kept::of_entry(before, entry, which);
-        if !kept.is_empty() {
-            marked += kept.add_to_entry(Arc::make_mut(entry));
+    let positions: Vec<EntryPosition> = new.all_entries().map(|(position, _)| position).collect();
+    for position in positions {
+        let Some(entry) = new.entry_mut(position) else {
+            continue;
+        };
+        for before in known.same(entry) {
+            let mut kept = Kept::of_entry(before, entry, which);
+            if !kept.is_empty() {
+                marked += kept.add_to_entry(Arc::make_mut(entry));
+            }
         }
     }
     marked += keep_output_marks(old, new, which);
@@ -48,12 +55,14 @@ pub fn keep_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> usize
             outputs: added.added_outputs,
         }
     };
-    marked + mark_copies(&secrets_of(old, &added), new)
+    marked + mark_copies(&SecretStrings::of_snapshot(old, &added), new)
 }
 
 /// The entries of the old state, by the properties that identify them.
 struct OldEntries<'s> {
     by_key: BTreeMap<EntryKey, &'s SharedEntry>,
+    /// Entries of pending operations.
+    pending: BTreeMap<EntryKey, Vec<&'s SharedEntry>>,
     /// Entries whose keys are missing in the new state, by kind and id. `None` if several of them have the same kind
     /// and id, because then it isn't clear which one was renamed.
     moved: BTreeMap<(&'s str, &'s str), Option<&'s SharedEntry>>,
@@ -69,16 +78,25 @@ impl<'s> OldEntries<'s> {
                 moved.insert(identity, is_only.then_some(entry));
             }
         }
+        let mut pending: BTreeMap<EntryKey, Vec<&SharedEntry>> = BTreeMap::new();
+        for entry in old.pending_operations.iter().flat_map(PendingOperation::entries) {
+            pending.entry(entry.key()).or_default().push(entry);
+        }
         Self {
             by_key: old.entries.iter().map(|entry| (entry.key(), entry)).collect(),
+            pending,
             moved,
         }
     }
 
-    /// Returns the old entry for the same resource as a new entry.
-    fn same(&self, entry: &Entry) -> Option<&'s SharedEntry> {
-        let by_key = self.by_key.get(&entry.key()).copied();
-        by_key.or_else(|| *self.moved.get(&identity(entry)?)?)
+    /// Returns the old entries for the same resource as a new entry: the recorded one, and those of its pending
+    /// operations.
+    fn same(&self, entry: &Entry) -> Vec<&'s SharedEntry> {
+        let key = entry.key();
+        let by_key = self.by_key.get(&key).copied();
+        let recorded = by_key.or_else(|| *self.moved.get(&identity(entry)?)?);
+        let pending = self.pending.get(&key).into_iter().flatten().copied();
+        recorded.into_iter().chain(pending).collect()
     }
 }
 
@@ -229,11 +247,13 @@ fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
     }
     for (position, marks) in copies.entries {
         count += marks.inputs.len() + marks.outputs.len();
-        Kept {
-            added: marks,
-            ..Kept::default()
+        if let Some(entry) = new.entry_mut(position) {
+            let mut kept = Kept {
+                added: marks,
+                ..Kept::default()
+            };
+            kept.add_to_entry(Arc::make_mut(entry));
         }
-        .add_to_entry(Arc::make_mut(&mut new.entries[position]));
     }
     count
 }

@@ -6,7 +6,7 @@
 //! compared bytes per text is bounded, and a text that exhausts the bound counts as secret.
 
 use super::limits::MIN_PART_CHARS;
-use super::spelling::spellings;
+use super::spelling::{has_lines, spellings, unindented};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct Parts {
     /// One bit for each hash of an indexed window: most windows of a text are rejected without a look into the map.
     filter: Vec<u64>,
     by_window: HashMap<Window, Vec<Indexed>>,
+    /// Whether a secret has several lines, so that indented copies are possible.
+    has_lines: bool,
 }
 
 /// A secret, and the offset of its indexed window.
@@ -49,7 +51,11 @@ impl Parts {
         let mut parts = Self::default();
         let long = secrets.filter(|secret| is_long(secret));
         for secret in long.flat_map(|secret| spellings(secret)) {
-            parts.add(&secret);
+            let unindented = unindented(&secret).filter(|lines| *lines != secret && is_long(lines));
+            parts.has_lines |= has_lines(&secret);
+            for spelling in unindented.iter().chain([&secret]) {
+                parts.add(spelling);
+            }
         }
         // About 32 bits for each window, so that a window that isn't indexed is rejected in 31 of 32 cases.
         let words = (parts.by_window.len() / 2).next_power_of_two().max(8);
@@ -81,11 +87,17 @@ impl Parts {
         });
     }
 
-    /// Whether a text contains one of the secrets.
+    /// Whether a text contains one of the secrets, also with indented lines.
     pub(super) fn occur_in(&self, text: &str) -> bool {
         if self.by_window.is_empty() {
             return false;
         }
+        let unindented = || unindented(text).filter(|lines| lines != text);
+        self.occur_literally(text)
+            || (self.has_lines && unindented().is_some_and(|lines| self.occur_literally(&lines)))
+    }
+
+    fn occur_literally(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         let mut budget = bytes.len().saturating_mul(MAX_COMPARED);
         for (at, window) in bytes.windows(WINDOW).enumerate() {
@@ -173,6 +185,27 @@ mod tests {
         ));
         assert!(occurs(&[secret], "postgres://u:a%22b%26c%2Fd%3Ce%3Ef%20g@db"));
         assert!(occurs(&[secret], "a\"b&c/d<e>f g"));
+    }
+
+    #[test]
+    fn copy_with_indented_lines_is_found() {
+        let key = "-----BEGIN KEY-----\nMIIabcdefgh\n\n  0123456789\n-----END KEY-----\n";
+        for indent in ["  ", "\t", "        "] {
+            let lines: Vec<&str> = key.trim().lines().collect();
+            let all = lines.join(&format!("\n{indent}"));
+            let without_blank = all.replace(&format!("\n{indent}\n"), "\n\n");
+            let windows = all.replace('\n', "\r\n");
+            let json = all.replace('\n', "\\n");
+            for copy in [all, without_blank, windows, json] {
+                assert!(
+                    occurs(&[key], &format!("data:\n{indent}key: {copy}\nother: 1")),
+                    "{copy}"
+                );
+            }
+        }
+        assert!(!occurs(&[key], "-----BEGIN KEY-----\n  MIIabcdefgh\n"));
+        let short = "a1\nb2\nc3\nd4\ne5";
+        assert!(occurs(&[short], "x: |\n  a1\n  b2\n  c3\n  d4\n  e5\n"));
     }
 
     #[test]

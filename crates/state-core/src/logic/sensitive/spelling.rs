@@ -1,4 +1,4 @@
-//! Other spellings of a secret in a longer string: in JSON text and in a URL.
+//! Other spellings of a secret in a longer string: in JSON text, in a URL, and with indented lines.
 
 use crate::json::write_string;
 use std::collections::BTreeSet;
@@ -17,6 +17,31 @@ pub(super) fn spellings(secret: &str) -> BTreeSet<String> {
         .replace('<', "\\u003c")
         .replace('>', "\\u003e");
     BTreeSet::from([plain.to_owned(), go, json.to_owned(), percent_encoded(plain)])
+}
+
+/// Ends of a line, in plain text and in JSON text. The longer ones come first.
+const LINE_ENDS: [&str; 4] = ["\\r\\n", "\\n", "\r\n", "\n"];
+
+/// Whether a text has several lines.
+pub(super) fn has_lines(text: &str) -> bool {
+    LINE_ENDS.iter().any(|end| text.contains(end))
+}
+
+/// Returns a text of several lines without the white space at the beginning of each line, so that a secret and its
+/// indented copy become equal; `None` for a text of one line. YAML and heredocs indent all lines alike, or leave empty
+/// lines as they are.
+pub(super) fn unindented(text: &str) -> Option<String> {
+    if !has_lines(text) {
+        return None;
+    }
+    let plain = LINE_ENDS
+        .iter()
+        .fold(text.to_owned(), |text, end| text.replace(end, "\n"));
+    let lines: Vec<&str> = plain
+        .split('\n')
+        .map(|line| line.trim_start_matches([' ', '\t']))
+        .collect();
+    Some(lines.join("\n"))
 }
 
 fn percent_encoded(text: &str) -> String {

@@ -1,8 +1,11 @@
 //! Tests of the rules for begin, end, resolve and edit, and of replay in the middle of an update.
 
 use super::*;
+use crate::head::SnapshotRef;
+use crate::journal::{ResetBase, ResetCause};
 use crate::mutation::{Edit, EditChange, Resolution, Resolve};
-use crate::{Json, Properties};
+use crate::pending::PendingOperation;
+use crate::{Json, Properties, Slot};
 
 #[test]
 fn begin_refuses_missing_or_later_reference() {
@@ -134,6 +137,48 @@ fn resolve_records_the_actual_outcome() {
     assert_eq!(bench.order(), ["a"]);
     assert_eq!(bench.entry("a").id.as_deref(), Some("a-1"));
     assert!(bench.state.is_reliable());
+}
+
+#[test]
+fn resolved_operation_can_be_pending_again() {
+    let mut bench = Bench::open();
+    let made = bench.begin_with(Op::Create, resource("a", &[])).unwrap();
+    let refused = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    let invalid = resource("b", &["nowhere"]);
+    assert!(
+        !bench
+            .end(refused, Outcome::Succeeded, Some(invalid), &[])
+            .is_empty()
+    );
+    let pending: Vec<PendingOperation> = bench.state.pending().cloned().collect();
+    for id in [made, refused] {
+        let resolution = Resolution::NotDone;
+        bench
+            .try_apply(&Record::Resolve(Resolve { id, resolution }))
+            .unwrap();
+        assert_eq!(bench.state.lookup(id), Some(false));
+    }
+    let snapshot = bench.state.snapshot("s", Timestamp::new("t"));
+    let digest = Digest::of(b"snapshot");
+    let reset = Record::ResetBase(ResetBase {
+        id: bench.mutation(),
+        snapshot: SnapshotRef {
+            slot: Slot(0),
+            digest,
+            length: 1,
+        },
+        cause: ResetCause::Edit,
+        pending: pending.clone(),
+    });
+    let loaded = LoadedSnapshots::from([(digest, Arc::new(snapshot))]);
+    bench.state.apply(&reset, &loaded).unwrap();
+    assert!(bench.state.pending().eq(pending.iter()));
+    assert_eq!(bench.state.lookup(made), None, "its outcome is unknown again");
+    assert_eq!(
+        bench.state.lookup(refused),
+        Some(true),
+        "the provider returned a result"
+    );
 }
 
 #[test]

@@ -65,6 +65,22 @@ fn unchanged_secret_keeps_its_envelope() {
 }
 
 #[test]
+fn secrets_of_pending_operations_are_decrypted_too() {
+    let mut document = document();
+    let resource = document["deployment"]["resources"][3].clone();
+    document["deployment"]["pending_operations"] = json!([{"resource": resource, "type": "updating"}]);
+    let mut snapshot = import(&compact(&document)).snapshot;
+    assert_eq!(encrypted_secrets(&snapshot), 9);
+    Pulumi
+        .open_secrets(&mut snapshot, PASSPHRASE)
+        .expect("the passphrase is right");
+    assert_eq!(encrypted_secrets(&snapshot), 0);
+    let requested = snapshot.pending_operations[0].entry.as_ref().expect("a resource");
+    assert_eq!(requested.inputs, snapshot.entries[3].inputs);
+    assert_eq!(export(&stored(&snapshot)), compact(&document));
+}
+
+#[test]
 fn changed_secret_is_exported_in_a_plain_envelope() {
     let mut snapshot = opened();
     let database = Arc::make_mut(&mut snapshot.entries[3]);
