@@ -51,7 +51,7 @@ impl PendingOperation {
     }
 
     /// The entries of the operation: the requested one and the returned one.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
+    pub fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
         let returned = self.result.as_ref().and_then(|result| result.entry.as_ref());
         self.entry.iter().chain(returned)
     }
