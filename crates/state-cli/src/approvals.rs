@@ -8,10 +8,11 @@ use crate::marks::count;
 use crate::render::Page;
 use crate::store::Opener;
 use crate::trusted::TrustedCommands;
-use state_core::{Digest, Lineage};
-use state_engine::{CommandApprovals, Interrupt, ResourceCommand, UnapprovedCommand};
+use state_core::{Digest, EntryKey, Lineage};
+use state_engine::{CommandApprovals, Event, Interrupt, Observer, ResourceCommand, UnapprovedCommand};
 use state_manager::Stacks;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The approvals for one stack.
 pub(crate) struct Approvals {
@@ -19,6 +20,8 @@ pub(crate) struct Approvals {
     pub(crate) of_run: CommandApprovals,
     /// None without a home folder: approvals then last for one command.
     memory: Option<TrustedCommands>,
+    /// The digests that `memory` contains already.
+    remembered: Mutex<BTreeSet<Digest>>,
 }
 
 impl Approvals {
@@ -34,8 +37,9 @@ impl Approvals {
             None => BTreeSet::new(),
         };
         Ok(Self {
-            of_run: CommandApprovals::of(approved),
+            of_run: CommandApprovals::of(approved.iter().copied()),
             memory,
+            remembered: Mutex::new(approved),
         })
     }
 
@@ -49,11 +53,23 @@ impl Approvals {
     /// # Errors
     /// If the client's memory can't be written.
     pub(crate) fn approve(&self, commands: &[UnapprovedCommand]) -> Result<(), CliError> {
-        let digests: Vec<Digest> = commands.iter().map(|command| command.digest).collect();
-        self.of_run.approve(digests.iter().copied());
-        self.memory
-            .as_ref()
-            .map_or(Ok(()), |memory| memory.approve(digests))
+        let digests = commands.iter().map(|command| command.digest);
+        self.of_run.approve(digests.clone());
+        self.remember(digests)
+    }
+
+    fn remember(&self, digests: impl IntoIterator<Item = Digest>) -> Result<(), CliError> {
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        for digest in digests {
+            if !remembered.contains(&digest) {
+                memory.approve(digest)?;
+                remembered.insert(digest);
+            }
+        }
+        Ok(())
     }
 
     /// Asks about the commands that a run was refused. Returns whether the user approved them now; then the run must be
@@ -79,7 +95,7 @@ impl Approvals {
         let shows_secrets = context.settings.show_secrets;
         context
             .output
-            .announce(|page| print(page, &refused, shows_secrets));
+            .announce(|page| print(page, shown(&refused, shows_secrets)));
         if hides_parts(&refused, shows_secrets) {
             return Err(hidden(object));
         }
@@ -93,9 +109,8 @@ impl Approvals {
 
     /// Remembers the commands of the program that the user runs, so that `refresh` and `destroy` may run them later without
     /// the program. Returns a warning if that fails, because the run itself doesn't depend on it.
-    pub(crate) fn remember_declared(&self) -> Option<String> {
-        let remembered = self.memory.as_ref()?.approve(self.of_run.declared());
-        let error = remembered.err()?;
+    pub(crate) fn remember_confirmed(&self) -> Option<String> {
+        let error = self.remember(self.of_run.confirmed()).err()?;
         Some(format!(
             "can't remember the commands of the program: {}",
             error.message
@@ -103,11 +118,30 @@ impl Approvals {
     }
 }
 
+/// Remembers the derived commands of each step before the step begins, so that the client that crashes during the step may
+/// settle it later.
+pub(crate) struct RememberedSteps {
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) next: Arc<dyn Observer>,
+}
+
+impl Observer for RememberedSteps {
+    fn event(&self, event: &Event) {
+        if let Event::Planned(_) = event {
+            // The end of the run tries again and reports the failure.
+            drop(self.approvals.remember(self.approvals.of_run.take_executed()));
+        }
+        self.next.event(event);
+    }
+}
+
 /// Prints commands, each with its resource and everything that decides what it executes.
-pub(crate) fn print(page: &mut Page, commands: &[UnapprovedCommand], shows_secrets: bool) {
-    for unapproved in commands {
-        let command = shown(unapproved, shows_secrets);
-        page.line(format_args!("  {}: {} {command}", unapproved.key, command.name));
+pub(crate) fn print<'c>(
+    page: &mut Page,
+    commands: impl IntoIterator<Item = (&'c EntryKey, &'c ResourceCommand)>,
+) {
+    for (key, command) in commands {
+        page.line(format_args!("  {key}: {} {command}", command.name));
         if command.is_file() {
             continue;
         }
@@ -124,12 +158,15 @@ pub(crate) fn print(page: &mut Page, commands: &[UnapprovedCommand], shows_secre
     }
 }
 
-/// The command as it may be shown.
-pub(crate) const fn shown(unapproved: &UnapprovedCommand, shows_secrets: bool) -> &ResourceCommand {
-    match shows_secrets {
-        true => &unapproved.command,
-        false => &unapproved.masked,
-    }
+/// The commands as they may be shown, with the keys of their resources.
+pub(crate) fn shown(
+    commands: &[UnapprovedCommand],
+    shows_secrets: bool,
+) -> impl Iterator<Item = (&EntryKey, &ResourceCommand)> {
+    commands.iter().map(move |unapproved| match shows_secrets {
+        true => (&unapproved.key, &unapproved.command),
+        false => (&unapproved.key, &unapproved.masked),
+    })
 }
 
 /// Whether parts of a command would be hidden from the user who is asked about it.
@@ -139,16 +176,34 @@ pub(crate) fn hides_parts(commands: &[UnapprovedCommand], shows_secrets: bool) -
 
 /// The question whether commands may run.
 pub(crate) fn question(object: &str, commands: &[UnapprovedCommand]) -> String {
-    let files = commands.iter().filter(|unapproved| unapproved.command.is_file());
-    let files = files.count();
-    let runs = |commands| format!("run {}", count(commands, "command", "commands"));
-    let uses = || format!("read and delete {}", count(files, "file", "files"));
-    let wants = match (commands.len() - files, files) {
-        (commands, 0) => runs(commands),
-        (0, _) => uses(),
-        (commands, _) => format!("{} and {}", runs(commands), uses()),
+    let number = |fits: fn(&ResourceCommand) -> bool| {
+        let fitting = commands.iter().filter(|unapproved| fits(&unapproved.command));
+        fitting.count()
     };
-    format!("Allow the state of {object} to {wants} on this machine?")
+    let wants = [
+        ("run", number(|it| !it.is_file()), "command", "commands"),
+        (
+            "read and delete",
+            number(ResourceCommand::is_deletable_file),
+            "file",
+            "files",
+        ),
+        (
+            "read",
+            number(|it| it.is_file() && !it.is_deletable_file()),
+            "file",
+            "files",
+        ),
+    ];
+    let wants: Vec<String> = wants
+        .iter()
+        .filter(|(_, number, ..)| *number > 0)
+        .map(|(verb, number, one, many)| format!("{verb} {}", count(*number, one, many)))
+        .collect();
+    format!(
+        "Allow the state of {object} to {} on this machine?",
+        wants.join(" and ")
+    )
 }
 
 /// The error for commands that aren't approved.

@@ -181,10 +181,26 @@ impl Page {
 
 /// The text with control characters escaped, so that a name from a store can't move the cursor or set the title.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    // Bidirectional control characters could make one name look like another.
+    // Invisible characters, and those that change the direction of text, could make one name look like another.
     let hidden = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{34f}'
+                    | '\u{61c}'
+                    | '\u{115f}'..='\u{1160}'
+                    | '\u{180e}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{2800}'
+                    | '\u{3164}'
+                    | '\u{feff}'
+                    | '\u{ffa0}'
+                    | '\u{fff9}'..='\u{fffb}'
+                    | '\u{e0000}'..='\u{e007f}'
+            )
     };
     if !text.contains(hidden) {
         return Cow::Borrowed(text);
@@ -207,6 +223,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(visible("a\x1b[2Jb\r\u{202e}"), r"a\u{1b}[2Jb\r\u{202e}");
+        assert_eq!(visible("a\u{200b}b\u{feff}"), r"a\u{200b}b\u{feff}");
         assert_eq!(visible("größe"), "größe");
     }
 

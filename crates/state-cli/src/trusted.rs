@@ -63,18 +63,12 @@ impl TrustedCommands {
         Ok(digests)
     }
 
-    /// Approves commands.
+    /// Approves a command.
     ///
     /// # Errors
     /// If a file can't be written.
-    pub(crate) fn approve(&self, digests: impl IntoIterator<Item = Digest>) -> Result<(), CliError> {
-        let known = self.digests()?;
-        for digest in digests {
-            if !known.contains(&digest) {
-                write(&self.0, digest, b"")?;
-            }
-        }
-        Ok(())
+    pub(crate) fn approve(&self, digest: Digest) -> Result<(), CliError> {
+        write(&self.0, digest, b"")
     }
 }
 

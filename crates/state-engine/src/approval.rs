@@ -5,11 +5,16 @@
 //! names is neither read nor deleted.
 //!
 //! A provider reports the commands and files of a call ([`Provider::commands`](crate::Provider::commands)). The engine
-//! makes the call only if each of these commands and files is allowed in one of two ways:
+//! makes the call only if each of these commands and files is allowed in one of three ways:
 //!
-//! - **declared**: the program of this run declares exactly this command for this resource, or
+//! - **declared**: the program of this run declares exactly this command for this resource, and its text contains no
+//!   output of another resource, or
+//! - **derived**: the program declares this command, and its text contains outputs of other resources. These outputs
+//!   may come from a manipulated state, so a derived command is allowed only for a planned create or update. The report
+//!   of the plan lists it ([`Report::derived_commands`](crate::Report::derived_commands)), so that the user can review
+//!   it before the plan is applied, or
 //! - **approved**: the user approved the digest of the command, and the caller of the engine passed this digest to
-//!   [`CommandApprovals`].
+//!   [`CommandApprovals`]. A derived command is approved too, as soon as a run begins to create or update its resource.
 //!
 //! [`CommandApprovals::default`] approves nothing. Refused commands are collected, so that a tool can show them, ask
 //! the user and plan again.
@@ -38,13 +43,18 @@ pub enum CommandCall {
 impl CommandCall {
     /// All calls that may start commands.
     pub const ALL: [Self; 4] = [Self::Create, Self::Read, Self::Update, Self::Delete];
+
+    /// Whether the call brings an object to the inputs of a program, as opposed to a call for a recorded object.
+    const fn applies_program(self) -> bool {
+        matches!(self, Self::Create | Self::Update)
+    }
 }
 
 /// A command that a provider starts for a resource, with all data that determines its effect; or a
 /// [file](ResourceCommand::file) that a provider reads or deletes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ResourceCommand {
-    /// Name of the input that contains the command; `path` for the use of a file.
+    /// Name of the input that contains the command; `path` or `source` for the use of a file.
     pub name: &'static str,
     /// The program and its arguments; for the use of a file, only its path.
     pub argv: Vec<String>,
@@ -56,16 +66,32 @@ pub struct ResourceCommand {
     pub stdin: Option<String>,
 }
 
-/// Value of [`ResourceCommand::name`] that marks the use of a file, as opposed to a command.
+/// Value of [`ResourceCommand::name`] that marks a file that is read or deleted, as opposed to a command.
 const FILE: &str = "path";
+
+/// Value of [`ResourceCommand::name`] that marks a file that is only read.
+const SOURCE: &str = "source";
+
+/// Placeholder for secrets in a command that is shown to the user.
+pub(crate) const SENSITIVE: &str = "(sensitive)";
 
 impl ResourceCommand {
     /// Describes the read or the deletion of the file or directory at `path`. Such a use starts no command, but needs
     /// the same approval: otherwise a manipulated state could name any file of the user, and the next run would read or
     /// delete this file.
     pub fn file(path: String) -> Self {
+        Self::of_file(FILE, path)
+    }
+
+    /// Describes the read of the file at `path`, from which a call copies. The approval of such a read doesn't allow to
+    /// delete the file.
+    pub fn source(path: String) -> Self {
+        Self::of_file(SOURCE, path)
+    }
+
+    fn of_file(name: &'static str, path: String) -> Self {
         Self {
-            name: FILE,
+            name,
             argv: vec![path],
             dir: PathBuf::new(),
             environment: Vec::new(),
@@ -75,6 +101,11 @@ impl ResourceCommand {
 
     /// Whether this describes the use of a file, as opposed to a command.
     pub fn is_file(&self) -> bool {
+        self.is_deletable_file() || self.name == SOURCE
+    }
+
+    /// Whether this describes the use of a file that calls may also delete.
+    pub fn is_deletable_file(&self) -> bool {
         self.name == FILE
     }
 
@@ -91,9 +122,20 @@ impl ResourceCommand {
         digester.finish()
     }
 
-    /// Returns a text as a JSON string: unambiguous, on one line.
+    /// Returns a text as a JSON string: unambiguous, on one line. Invisible characters, and characters that change the
+    /// direction of text, are escaped: with them, a command could look like another command.
     pub fn quote(text: &str) -> String {
-        Json::from_string(text).as_str().to_owned()
+        let mut quoted = String::with_capacity(text.len() + 2);
+        for c in Json::from_string(text).as_str().chars() {
+            if is_invisible(c) {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    quoted.push_str(&format!("\\u{unit:04x}"));
+                }
+            } else {
+                quoted.push(c);
+            }
+        }
+        quoted
     }
 
     /// The command with a placeholder in place of secrets.
@@ -127,6 +169,13 @@ impl fmt::Display for ResourceCommand {
         let words: Vec<String> = self.argv.iter().map(|word| Self::quote(word)).collect();
         write!(f, "[{}]", words.join(", "))
     }
+}
+
+/// Whether a terminal shows a character as nothing, as blank, or as a part of its neighbours.
+fn is_invisible(c: char) -> bool {
+    // These letters and this symbol are printable by their Unicode category, but their glyphs are blank.
+    let is_blank = matches!(c, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}');
+    is_blank || (!c.is_ascii() || c.is_ascii_control()) && c.escape_debug().len() > 1
 }
 
 /// Encodes fields with their lengths before hashing, so that no two sequences of fields have the same bytes.
@@ -173,7 +222,7 @@ impl UnapprovedCommand {
         Self {
             key: key.clone(),
             digest: command.digest(),
-            masked: command.masked(secrets, "(sensitive)"),
+            masked: command.masked(secrets, SENSITIVE),
             command,
         }
     }
@@ -185,15 +234,13 @@ impl UnapprovedCommand {
 
     /// The reason of the failure that refuses a call because of this command.
     pub(crate) fn reason(&self) -> String {
+        let name = self.command.name;
         match self.command.is_file() {
             true => format!(
-                "its path {} comes from the state and isn't approved on this client",
+                "its {name} {} comes from the state and isn't approved on this client",
                 self.masked
             ),
-            false => {
-                let name = self.command.name;
-                format!("its `{name}` command comes from the state and isn't approved on this client")
-            }
+            false => format!("its `{name}` command comes from the state and isn't approved on this client"),
         }
     }
 }
@@ -206,15 +253,32 @@ pub struct CommandApprovals(Arc<Mutex<Decisions>>);
 struct Decisions {
     approved: BTreeSet<Digest>,
     declared: BTreeSet<(Address, Digest)>,
+    derived: BTreeSet<(Address, Digest)>,
+    /// Derived commands of the resources that the run began to create or update.
+    executed: BTreeSet<Digest>,
+    /// The part of `executed` that [`CommandApprovals::take_executed`] hasn't returned yet.
+    new_executed: Vec<Digest>,
     /// By key of the entry and [`ResourceCommand::name`].
     refused: BTreeMap<(EntryKey, &'static str), UnapprovedCommand>,
 }
 
 impl Decisions {
-    /// Whether a command of an entry may run.
-    fn allows(&self, key: &EntryKey, digest: Digest) -> bool {
-        self.approved.contains(&digest) || self.declared.contains(&(key.address.clone(), digest))
+    /// Whether a call for an entry may run a command.
+    fn allows(&self, key: &EntryKey, digest: Digest, call: CommandCall) -> bool {
+        let of_program = (key.address.clone(), digest);
+        self.approved.contains(&digest)
+            || self.declared.contains(&of_program)
+            || call.applies_program() && self.derived.contains(&of_program)
     }
+}
+
+/// The commands that a program declares for a resource.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramCommands {
+    /// Commands whose text contains no output of another resource.
+    pub(crate) literal: Vec<ResourceCommand>,
+    /// Commands whose text contains outputs of other resources.
+    pub(crate) derived: Vec<ResourceCommand>,
 }
 
 impl CommandApprovals {
@@ -241,14 +305,20 @@ impl CommandApprovals {
         self.decisions().refused.values().cloned().collect()
     }
 
-    /// Digests of all commands that the program declares. By running the program, the user approves these commands, so
-    /// a tool may remember their digests for runs of other programs.
-    pub fn declared(&self) -> BTreeSet<Digest> {
-        self.decisions()
-            .declared
-            .iter()
-            .map(|(_, digest)| *digest)
-            .collect()
+    /// Digests of the commands that the user approved by running the program: all declared commands, and the derived
+    /// commands of the resources that a run began to create or update. A tool may remember these digests for runs of
+    /// other programs.
+    pub fn confirmed(&self) -> BTreeSet<Digest> {
+        let decisions = self.decisions();
+        let declared = decisions.declared.iter().map(|(_, digest)| *digest);
+        declared.chain(decisions.executed.iter().copied()).collect()
+    }
+
+    /// Returns the derived commands of the resources that a run began to create or update since the last call of this
+    /// method. A tool that remembers them at each [`Event::Planned`](crate::Event::Planned) can settle a create after a
+    /// crash without asking the user.
+    pub fn take_executed(&self) -> Vec<Digest> {
+        std::mem::take(&mut self.decisions().new_executed)
     }
 
     /// Whether the run refused no command so far, except commands that were approved since.
@@ -257,21 +327,52 @@ impl CommandApprovals {
     }
 
     /// Records the commands that the program declares for a resource.
-    pub(crate) fn declare(&self, address: &Address, commands: &[ResourceCommand]) {
-        let declared = commands.iter().map(|command| (address.clone(), command.digest()));
-        self.decisions().declared.extend(declared);
+    pub(crate) fn declare(&self, address: &Address, commands: &ProgramCommands) {
+        let of_program = |command: &ResourceCommand| (address.clone(), command.digest());
+        let mut decisions = self.decisions();
+        decisions.declared.extend(commands.literal.iter().map(of_program));
+        decisions.derived.extend(commands.derived.iter().map(of_program));
     }
 
-    /// Returns those commands of an entry that aren't allowed to run, and adds them to the refused commands.
-    pub(crate) fn refuse(
+    /// Approves the derived commands among the commands of a resource that a run is about to create or update. The
+    /// caller of the engine confirmed this step when it applied the plan.
+    pub(crate) fn execute(&self, address: &Address, commands: &[ResourceCommand]) {
+        let digests = commands.iter().map(ResourceCommand::digest);
+        let mut decisions = self.decisions();
+        let derived: Vec<Digest> = digests
+            .filter(|digest| decisions.derived.contains(&(address.clone(), *digest)))
+            .collect();
+        decisions.approved.extend(&derived);
+        decisions.executed.extend(&derived);
+        decisions.new_executed.extend(derived);
+    }
+
+    /// Returns the commands that aren't approved yet, for display.
+    pub(crate) fn unapproved(
         &self,
         key: &EntryKey,
         commands: Vec<ResourceCommand>,
         secrets: &SecretStrings,
     ) -> Vec<UnapprovedCommand> {
+        let decisions = self.decisions();
+        let commands = commands.into_iter();
+        let unapproved = commands.filter(|command| !decisions.approved.contains(&command.digest()));
+        unapproved
+            .map(|command| UnapprovedCommand::new(key, command, secrets))
+            .collect()
+    }
+
+    /// Returns those commands of a call for an entry that aren't allowed to run, and adds them to the refused commands.
+    pub(crate) fn refuse(
+        &self,
+        key: &EntryKey,
+        commands: Vec<ResourceCommand>,
+        secrets: &SecretStrings,
+        call: CommandCall,
+    ) -> Vec<UnapprovedCommand> {
         let mut decisions = self.decisions();
         let commands = commands.into_iter();
-        let refused = commands.filter(|command| !decisions.allows(key, command.digest()));
+        let refused = commands.filter(|command| !decisions.allows(key, command.digest(), call));
         let refused: Vec<_> = refused
             .map(|command| UnapprovedCommand::new(key, command, secrets))
             .collect();
@@ -289,9 +390,9 @@ impl CommandApprovals {
 
 #[cfg(test)]
 mod tests {
-    use super::{CommandApprovals, ResourceCommand, UnapprovedCommand};
-    use state_core::EntryKey;
+    use super::{CommandApprovals, CommandCall, ProgramCommands, ResourceCommand, UnapprovedCommand};
     use state_core::sensitive::SecretStrings;
+    use state_core::{EntryKey, Json};
 
     fn command() -> ResourceCommand {
         ResourceCommand {
@@ -349,13 +450,72 @@ mod tests {
         let key = |name: &str| EntryKey::live(name.parse().unwrap());
         let approvals = CommandApprovals::default();
         let digest = command().digest();
-        approvals.declare(&key("a").address, &[command()]);
-        let refused = |name: &str| approvals.refuse(&key(name), vec![command()], &SecretStrings::default());
+        let commands = ProgramCommands {
+            literal: vec![command()],
+            ..ProgramCommands::default()
+        };
+        approvals.declare(&key("a").address, &commands);
+        let no_secrets = SecretStrings::default();
+        let refused =
+            |name: &str| approvals.refuse(&key(name), vec![command()], &no_secrets, CommandCall::Delete);
         assert!(refused("a").is_empty() && approvals.is_complete());
         assert_eq!(refused("b").len(), 1);
         assert_eq!(approvals.refused(), refused("b"));
         approvals.approve([digest]);
         assert!(refused("b").is_empty() && approvals.is_complete());
+    }
+
+    #[test]
+    fn derived_command_is_allowed_for_create_and_update_only() {
+        let key = EntryKey::live("a".parse().unwrap());
+        let approvals = CommandApprovals::default();
+        let commands = ProgramCommands {
+            derived: vec![command()],
+            ..ProgramCommands::default()
+        };
+        approvals.declare(&key.address, &commands);
+        let no_secrets = SecretStrings::default();
+        let is_refused = |call| {
+            !approvals
+                .refuse(&key, vec![command()], &no_secrets, call)
+                .is_empty()
+        };
+        assert_eq!(
+            CommandCall::ALL.map(is_refused),
+            [false, true, false, true],
+            "create, read, update, delete"
+        );
+        assert!(approvals.confirmed().is_empty());
+        approvals.execute(&key.address, &[command()]);
+        assert_eq!(CommandCall::ALL.map(is_refused), [false; 4]);
+        assert_eq!(approvals.confirmed(), [command().digest()].into());
+        assert_eq!(approvals.take_executed(), [command().digest()]);
+        assert!(approvals.take_executed().is_empty());
+    }
+
+    #[test]
+    fn invisible_characters_of_a_command_are_escaped() {
+        for invisible in
+            "\u{7f}\u{85}\u{a0}\u{ad}\u{34f}\u{61c}\u{115f}\u{200b}\u{200d}\u{200e}\u{2028}\u{202e}\u{2060}\
+                          \u{2066}\u{2800}\u{3000}\u{3164}\u{fe0f}\u{feff}\u{ffa0}\u{e000}\u{e0041}"
+                .chars()
+        {
+            let quoted = ResourceCommand::quote(&format!("a{invisible}b"));
+            assert!(quoted.is_ascii(), "{quoted}");
+            let json = Json::parse(&quoted).unwrap();
+            assert_eq!(
+                json.view().as_str().unwrap(),
+                format!("a{invisible}b"),
+                "{quoted}"
+            );
+        }
+        assert_eq!(ResourceCommand::quote("größe\n\"'/日本"), r#""größe\n\"'/日本""#);
+    }
+
+    #[test]
+    fn approval_of_a_source_does_not_allow_to_delete_it() {
+        let [file, source] = [ResourceCommand::file, ResourceCommand::source].map(|of| of("/f".to_owned()));
+        assert_ne!(file.digest(), source.digest());
     }
 
     #[test]

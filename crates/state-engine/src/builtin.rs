@@ -112,12 +112,14 @@
 //! if the user approved it (see [`CommandApprovals`](crate::CommandApprovals)). The approval covers the call, the
 //! arguments, the directory, `environment` and, for `create` and `update`, `stdin`. The approval doesn't cover
 //! the variables with data of the state (`STATE_ID`, `STATE_INPUTS`, `STATE_OUTPUTS`). Anyone who can change the state
-//! can change their values, so a command must not evaluate these values as code.
+//! can change their values, so a command must not evaluate these values as code. A command that contains an output of
+//! another resource is declared only for a create or update of an applied plan.
 //!
 //! # Approval of a file
 //! A recorded `file` or `directory` is read and deleted under the same condition. Otherwise a manipulated state could
 //! name any file of the user, and a run would copy the content of this file into the store, or delete the file. The
-//! approval covers the recorded id, which is the absolute path.
+//! approval covers the recorded id, which is the absolute path. After a create with an unknown outcome there is no id:
+//! then the search for the file needs an approval of the recorded `path`, and of the recorded `source`.
 //!
 //! # Environment of a command
 //! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It inherits the variables

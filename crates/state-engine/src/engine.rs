@@ -1,6 +1,6 @@
 //! The engine: settles pending operations, plans runs and applies plans.
 
-use crate::approval::UnapprovedCommand;
+use crate::approval::{CommandCall, UnapprovedCommand};
 use crate::call::{Answers, Caller, Preparations};
 use crate::deployment::Deployment;
 use crate::error::{EngineError, Result};
@@ -14,7 +14,7 @@ use crate::source::Source;
 use async_trait::async_trait;
 use state_core::sensitive::SecretStrings;
 use state_core::target::{SnapshotProvider, TargetProvider};
-use state_core::{Address, Error, StackName, State, UpdateResult};
+use state_core::{Address, Error, PendingOperation, StackName, State, UpdateResult};
 use state_manager::{Environment, Session, Stacks, UpdateRequest};
 use std::sync::Arc;
 
@@ -75,7 +75,8 @@ impl Engine {
     /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
     /// If the plan needs a command that isn't approved ([`Run::approvals`]), the plan isn't applied. The returned
-    /// report is then the report of the plan: it has no revision, although its result may be a success.
+    /// report is then the report of the plan: it has no revision, although its result may be a success. Derived commands
+    /// of creates and updates ([`Report::derived_commands`]) run without a question.
     ///
     /// # Errors
     /// Fails if the run can't begin: `State` if the stack doesn't exist or is locked, or the store fails; `Options` if
@@ -95,6 +96,9 @@ impl Engine {
     }
 
     async fn run_locked(&self, session: &Session, operation: Operation, mut run: Run) -> Result<Report> {
+        if let Operation::Update(source) = &operation {
+            self.declare(&run, &**source);
+        }
         if run.settled.is_none() {
             run.settled = Some(self.settle(session, &run).await?);
         }
@@ -147,7 +151,7 @@ impl Engine {
     /// otherwise these phases refuse the commands of the program, too.
     pub fn declare(&self, run: &Run, source: &dyn Source) {
         for goal in source.known_goals() {
-            let commands = run.registry.all_commands(&goal.kind, None, &goal.inputs);
+            let commands = run.registry.program_commands(goal);
             run.approvals.declare(&goal.address, &commands);
         }
     }
@@ -159,15 +163,17 @@ impl Engine {
     /// `State` if the state's secrets can't be decrypted.
     pub async fn unapproved_commands(&self, basis: Basis, run: &Run) -> Result<Vec<UnapprovedCommand>> {
         let state = basis.open(self.environment.clock.now()).await?;
-        let pending = state.pending().filter_map(|operation| operation.entry.as_ref());
+        let pending = state.pending().flat_map(PendingOperation::entries);
         let mut found = Vec::new();
         for entry in state.entries().chain(pending) {
-            let (Some(kind), Some(inputs)) = (&entry.kind, &entry.inputs) else {
-                continue;
-            };
-            let commands = run.registry.all_commands(kind, entry.id.as_deref(), inputs);
+            let kind = entry.kind.as_deref().unwrap_or_default();
+            let inputs = entry.inputs.clone().unwrap_or_default();
             let secrets = SecretStrings::of_entry(entry);
-            found.extend(run.approvals.refuse(&entry.key(), commands, &secrets));
+            let commands = run.registry.all_commands(kind, entry.id.as_deref(), &inputs);
+            let refused = run
+                .approvals
+                .refuse(&entry.key(), commands, &secrets, CommandCall::Read);
+            found.extend(refused);
         }
         Ok(found)
     }

@@ -1,7 +1,8 @@
 //! The desired state of one resource ([`Goal`]): the input of the planner, created by a source.
 
+use crate::kind::{members, properties_of};
 use state_core::sensitive::SecretStrings;
-use state_core::{Address, Dependency, Entry, Properties, SharedEntry, dag};
+use state_core::{Address, Dependency, Entry, Json, Properties, SharedEntry, dag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Goal {
     pub options: GoalOptions,
     /// Secrets that the program embedded in longer input strings. They are never recorded.
     pub(crate) joined: SecretStrings,
+    /// The inputs in `unknown`, with placeholders in place of their unknown and secret parts.
+    pub(crate) partial_inputs: BTreeMap<String, Json>,
 }
 
 /// Lifecycle options of a resource.
@@ -36,7 +39,8 @@ pub struct Goal {
 pub struct GoalOptions {
     /// Resources that must be committed before this one.
     pub depends_on: Vec<Address>,
-    /// For each input, the resources whose outputs it uses.
+    /// For each input, the resources whose outputs it uses. A command in such an input is *derived*: see
+    /// [`CommandApprovals`](crate::CommandApprovals).
     pub property_dependencies: BTreeMap<String, Vec<Address>>,
     /// The resource that contains this resource.
     pub parent: Option<Address>,
@@ -83,6 +87,7 @@ impl Goal {
             unknown: BTreeSet::new(),
             options: GoalOptions::default(),
             joined: SecretStrings::default(),
+            partial_inputs: BTreeMap::new(),
         }
     }
 
@@ -97,6 +102,42 @@ impl Goal {
         needs.extend(&options.deleted_with);
         needs.extend(&options.replace_with);
         needs
+    }
+
+    /// Variants of the inputs: without those that contain outputs of other resources, and with values of several types
+    /// in their place. A command that is the same in all variants contains no output of another resource.
+    pub(crate) fn input_variants(&self) -> Vec<Properties> {
+        const TYPES: [&str; 4] = [r#""?""#, "true", r#"["?"]"#, r#"{"?":"?"}"#];
+        let dependencies = self.options.property_dependencies.iter();
+        let derived = dependencies
+            .filter(|(_, on)| !on.is_empty())
+            .map(|(name, _)| name);
+        let derived: BTreeSet<&String> = derived.chain(&self.unknown).collect();
+        let mut literal = members(&self.inputs);
+        literal.retain(|name, _| !derived.contains(name));
+        let mut variants = vec![properties_of(&literal)];
+        if !derived.is_empty() {
+            variants.extend(TYPES.map(|json| {
+                let mut inputs = literal.clone();
+                inputs.extend(
+                    derived
+                        .iter()
+                        .map(|&name| (name.clone(), Json::from_canonical(json))),
+                );
+                properties_of(&inputs)
+            }));
+        }
+        variants
+    }
+
+    /// The goal with all its inputs, for display: those that aren't known yet contain placeholders.
+    pub(crate) fn with_partial_inputs(&self) -> Self {
+        let mut inputs = members(&self.inputs);
+        inputs.extend(self.partial_inputs.clone());
+        Self {
+            inputs: properties_of(&inputs),
+            ..self.clone()
+        }
     }
 
     /// Secrets of the goal and of `old`, the recorded entry of the resource.

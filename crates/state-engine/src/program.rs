@@ -244,7 +244,7 @@ impl Configured {
                 return DeclaredResource::known(goal);
             }
             let (name, settings) = (Arc::clone(&name), Arc::clone(&settings));
-            DeclaredResource::resolved(resource.goal.clone(), move |_, ledger| {
+            DeclaredResource::resolved(goal, move |_, ledger| {
                 let scope = Scope {
                     settings: &settings,
                     ledger: Some(ledger),

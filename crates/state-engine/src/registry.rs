@@ -1,6 +1,7 @@
 //! The registry of providers. The engine looks up the provider of a resource by the resource's kind.
 
-use crate::approval::{CommandCall, ResourceCommand};
+use crate::approval::{CommandCall, ProgramCommands, ResourceCommand};
+use crate::goal::Goal;
 use crate::kind::KindDescription;
 use crate::provider::Provider;
 use state_core::Properties;
@@ -88,6 +89,15 @@ impl Registry {
             all.extend(new);
         }
         all
+    }
+
+    /// The commands and files that a program declares for a resource.
+    pub(crate) fn program_commands(&self, goal: &Goal) -> ProgramCommands {
+        let commands = |inputs: &Properties| self.all_commands(&goal.kind, None, inputs);
+        let variants: Vec<_> = goal.input_variants().iter().map(commands).collect();
+        let is_literal = |command: &ResourceCommand| variants.iter().all(|variant| variant.contains(command));
+        let (literal, derived) = commands(&goal.inputs).into_iter().partition(is_literal);
+        ProgramCommands { literal, derived }
     }
 
     pub(crate) fn get(&self, kind: &str) -> Option<&RegisteredProvider> {

@@ -1,5 +1,6 @@
 //! The result of a run.
 
+use crate::approval::UnapprovedCommand;
 use crate::step::{Step, StepOp};
 use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Error, MutationId, PendingOperation, RevisionId, UpdateResult};
@@ -11,6 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Report {
     /// The committed steps, in commit order; in the report of a plan, the planned steps.
     pub steps: Vec<Step>,
+    /// In the report of a plan: the commands and files of planned creates and updates whose text contains outputs of
+    /// other resources, and that aren't approved. A manipulated state can choose these outputs, so a tool must show the
+    /// commands before it applies the plan.
+    pub derived_commands: Vec<UnapprovedCommand>,
     /// The failed steps, and the resources that failed before their steps were planned.
     pub failures: Vec<StepFailure>,
     /// The resources that were skipped because of another resource, such as a failed dependency, with the reasons.
@@ -41,6 +46,7 @@ impl Report {
     pub(crate) fn new() -> Self {
         Self {
             steps: Vec::new(),
+            derived_commands: Vec::new(),
             failures: Vec::new(),
             skipped: Vec::new(),
             renamed: Vec::new(),

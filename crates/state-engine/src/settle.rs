@@ -234,6 +234,9 @@ async fn settle_create(
     operation: &PendingOperation,
     (given_id, known): (Option<String>, Option<String>),
 ) -> Result<Verdict> {
+    if let Some(id) = &given_id {
+        caller.declare_object(intended, id);
+    }
     let state = session.state();
     let others = state.entries().filter(|entry| entry.kind == intended.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
@@ -306,6 +309,9 @@ async fn settle_change(
             }
         }
         _ => {}
+    }
+    if let Some(id) = &given_id {
+        caller.declare_object(old, id);
     }
     let known = RecordedObject {
         id: known.id.or(given_id.clone()),

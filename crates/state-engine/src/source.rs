@@ -103,9 +103,9 @@ pub trait Source: Send {
         Ok(None)
     }
 
-    /// The resources whose inputs are known before the run. The program declares the commands of these resources, so
-    /// the engine allows these commands before it reads recorded objects (see
-    /// [`CommandApprovals`](crate::CommandApprovals)).
+    /// The resources whose inputs are known before the run, at least in part: [`Goal::unknown`] names the others. The
+    /// program declares the commands that these inputs determine, so the engine allows them before it reads recorded
+    /// objects (see [`CommandApprovals`](crate::CommandApprovals)).
     fn known_goals(&self) -> Vec<&Goal> {
         Vec::new()
     }

@@ -51,7 +51,7 @@ impl PendingOperation {
     }
 
     /// The entries of the operation: the requested one and the returned one.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
+    pub fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
         self.entry.iter().chain(self.returned_entry())
     }
 

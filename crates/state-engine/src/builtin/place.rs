@@ -65,30 +65,27 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
 }
 
 /// The files that a call reads, writes or deletes, for their approval. A read or delete of a recorded object uses its id;
-/// every other call uses the input `path`.
+/// every other call uses the inputs `path` and `source`.
 ///
 /// A read without an id determines whether a create with an unknown outcome made exactly the object that the inputs
-/// describe. It reveals nothing else about the path, so it needs no approval; the run after a crash continues without
-/// asking the user. A read of a copy is an exception: it compares the object with the file that the input `source`
-/// names. So both files need an approval; otherwise a manipulated state could name any file of the user as `source`, and
-/// the outcome would show whether the file at `path` has the same content.
+/// describe. Its result shows whether the file at `path` has the recorded content, or the content of the file that the
+/// input `source` names. So both files need an approval; otherwise a manipulated state could compare any file of the
+/// user with a guess.
 pub(super) fn recorded_files(
     folder: &Path,
     id: Option<&str>,
     inputs: &Properties,
     call: CommandCall,
 ) -> Vec<ResourceCommand> {
-    let is_search = call == CommandCall::Read && id.is_none();
-    let source = text(inputs, "source").filter(|_| is_search);
-    if is_search && source.is_none() {
-        return Vec::new();
-    }
     let id = id.filter(|_| matches!(call, CommandCall::Read | CommandCall::Delete));
+    let copies = id.is_none() && call != CommandCall::Delete;
+    let source = text(inputs, "source").filter(|_| copies);
     let path = id.map(str::to_owned).or_else(|| text(inputs, "path"));
-    let paths = path.into_iter().chain(source);
     // The call itself refuses a malformed path, so such a path needs no approval.
-    let paths = paths.filter_map(|path| absolute(folder, &path).ok());
-    paths.map(ResourceCommand::file).collect()
+    let absolute = |path: String| absolute(folder, &path).ok();
+    let path = path.and_then(absolute).map(ResourceCommand::file);
+    let source = source.and_then(absolute).map(ResourceCommand::source);
+    path.into_iter().chain(source).collect()
 }
 
 /// The name of a file or directory, which may not exist, in its open parent directory.

@@ -4,8 +4,9 @@
 use super::{Deployment, Effect, StepError};
 use crate::approval::{CommandCall, UnapprovedCommand};
 use crate::call::CallTarget;
+use crate::goal::Goal;
 use crate::planner::{DeletionMethod, PlannedDeletion};
-use state_core::{Entry, Properties, SharedEntry};
+use state_core::{Entry, EntryKey, Properties, SharedEntry};
 
 impl Deployment {
     /// Whether all commands that read these objects are approved. Reports a failure for each entry with an unapproved
@@ -40,6 +41,18 @@ impl Deployment {
             Effect::Record(_) | Effect::Forget => return,
         };
         drop(self.caller.unapproved(target, id, inputs, call));
+    }
+
+    /// In a plan, reports the derived commands of a create or update. In a run, approves them: the caller of the engine
+    /// applied the plan that reported them.
+    pub(super) fn confirm_derived(&self, key: &EntryKey, goal: &Goal) {
+        match self.is_plan() {
+            true => {
+                let derived = self.caller.derived(key, goal);
+                self.shared().report.derived_commands.extend(derived);
+            }
+            false => self.caller.execute(goal),
+        }
     }
 
     fn refuses(&self, entry: &Entry, call: CommandCall) -> bool {

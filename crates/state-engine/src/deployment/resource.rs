@@ -348,6 +348,9 @@ impl Deployment {
             joined: goal.joined.clone(),
             ..step
         };
+        if matches!(effect, Effect::Create(_) | Effect::Update { .. }) {
+            self.confirm_derived(&key, goal);
+        }
         let committed = self.perform(step, intent, effect, goal.options.timeout).await;
         // The object of a pending operation may exist, so no other entry may claim it.
         let is_pending = matches!(&committed, Err(error) if error.pending.is_some());

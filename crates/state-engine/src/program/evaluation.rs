@@ -7,10 +7,14 @@ use super::problem::{Problem, Problems, listed};
 use super::secret::{below, token};
 use super::setting::Settings;
 use super::template::{ID, Piece, Reference, Step};
+use crate::approval::SENSITIVE;
 use crate::ledger::{CommittedResource, Ledger};
 use state_core::json::{Json, Kind, View, write_string};
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, nearest};
+
+/// Placeholder for a value that isn't known before the run.
+const UNKNOWN: &str = "(known after apply)";
 
 /// The values that references can resolve to.
 pub(super) struct Scope<'s> {
@@ -122,6 +126,8 @@ impl Reference {
 pub(super) struct Evaluated {
     /// The value. `None` if a part of the value isn't known yet.
     pub(super) json: Option<String>,
+    /// The value with placeholders in place of its unknown and secret parts, for display. `None` if the value is known.
+    pub(super) partial: Option<String>,
     /// JSON pointers to the secret parts; an empty pointer marks the whole value.
     pub(super) secret: Vec<String>,
     /// Secrets that references embedded in longer strings.
@@ -131,21 +137,33 @@ pub(super) struct Evaluated {
 impl Expression {
     /// Evaluates the expression and reports problems.
     pub(super) fn evaluate(&self, scope: &Scope<'_>, problems: &mut Problems) -> Evaluated {
+        let mut evaluation = Evaluation::new(scope, problems);
+        evaluation.value(self);
+        let Evaluation {
+            json,
+            secret,
+            joined,
+            is_unknown,
+            ..
+        } = evaluation;
+        Evaluated {
+            json: (!is_unknown).then_some(json),
+            partial: is_unknown.then(|| self.partial(scope)),
+            secret,
+            joined,
+        }
+    }
+
+    /// Evaluates the expression with placeholders in place of its unknown and secret parts.
+    fn partial(&self, scope: &Scope<'_>) -> String {
+        // `evaluate` reported the problems already.
+        let mut problems = Problems::default();
         let mut evaluation = Evaluation {
-            scope,
-            problems,
-            json: String::new(),
-            pointer: String::new(),
-            secret: Vec::new(),
-            joined: Vec::new(),
-            is_unknown: false,
+            uses_placeholders: true,
+            ..Evaluation::new(scope, &mut problems)
         };
         evaluation.value(self);
-        Evaluated {
-            json: (!evaluation.is_unknown).then_some(evaluation.json),
-            secret: evaluation.secret,
-            joined: evaluation.joined,
-        }
+        evaluation.json
     }
 }
 
@@ -159,9 +177,24 @@ struct Evaluation<'s> {
     secret: Vec<String>,
     joined: Vec<String>,
     is_unknown: bool,
+    /// Whether placeholders replace the unknown and secret parts.
+    uses_placeholders: bool,
 }
 
-impl Evaluation<'_> {
+impl<'s> Evaluation<'s> {
+    const fn new(scope: &'s Scope<'s>, problems: &'s mut Problems) -> Self {
+        Self {
+            scope,
+            problems,
+            json: String::new(),
+            pointer: String::new(),
+            secret: Vec::new(),
+            joined: Vec::new(),
+            is_unknown: false,
+            uses_placeholders: false,
+        }
+    }
+
     fn value(&mut self, expression: &Expression) {
         match &expression.form {
             Form::Plain(json) => self.json.push_str(json),
@@ -248,10 +281,15 @@ impl Evaluation<'_> {
     /// Resolves a reference. Returns the value and JSON pointers to its secret parts. `None` if the value isn't known
     /// yet, or if the reference can't be resolved; then the problem is reported.
     fn find(&mut self, expression: &Expression, reference: &Reference) -> Option<(Json, Vec<String>)> {
+        let placeholder = |text| Some((Json::from_string(text), Vec::new()));
         match self
             .scope
             .find(reference, |reason| expression.problem_at(reference.place, reason))
         {
+            Ok(Lookup::Value(_, secret)) if self.uses_placeholders && !secret.is_empty() => {
+                return placeholder(SENSITIVE);
+            }
+            Ok(Lookup::Unknown) if self.uses_placeholders => return placeholder(UNKNOWN),
             Ok(Lookup::Value(value, secret)) => return Some((value, secret)),
             Ok(Lookup::Unknown) => self.is_unknown = true,
             Err(problem) => self.problems.add(problem),

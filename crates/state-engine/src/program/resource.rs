@@ -127,6 +127,9 @@ impl Resource {
                 }
                 None => {
                     goal.unknown.insert(input.clone());
+                    let partial = evaluated.partial.and_then(|json| Json::parse(&json).ok());
+                    goal.partial_inputs
+                        .extend(partial.map(|json| (input.clone(), json)));
                 }
             }
         }

@@ -26,7 +26,9 @@ impl DeclaredResource {
 
     /// A resource with inputs that `resolve` computes. The source calls `resolve` after all dependencies
     /// ([`Goal::needs`]) are committed: once for the plan, with the planned entries, and once for the run, with the
-    /// recorded entries. `resolve` must not change the dependencies of the goal.
+    /// recorded entries. `resolve` must not change the dependencies of the goal. The goal must name each input that
+    /// `resolve` computes in [`GoalOptions::property_dependencies`](crate::GoalOptions): an output can come from a
+    /// manipulated state, so the engine doesn't treat a command in such an input as a command of the program.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
@@ -188,7 +190,11 @@ impl Source for ListSource {
     }
 
     fn known_goals(&self) -> Vec<&Goal> {
-        let known = self.declared.iter().filter(|declared| declared.resolve.is_none());
+        let is_known = |declared: &&DeclaredResource| {
+            // A goal without unknown inputs doesn't say which inputs its function will change.
+            declared.resolve.is_none() || !declared.goal.unknown.is_empty()
+        };
+        let known = self.declared.iter().filter(is_known);
         known.map(|declared| &declared.goal).collect()
     }
 

@@ -1,6 +1,7 @@
 //! The outcome of a run or of a plan, as printed and as JSON.
 
 use super::step::StepView;
+use crate::approvals;
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
@@ -11,8 +12,11 @@ use state_core::backend::Holder;
 use state_core::diff::{MaskedChange, diff};
 use state_core::mask::Mask;
 use state_core::mutation::StackOutputs;
-use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
-use state_engine::{Report, StepFailure};
+use state_core::{
+    EntryKey, FactoryInfo, MutationId, PendingOperation, RevisionId, Snapshot, StackName, Timestamp,
+    UpdateResult,
+};
+use state_engine::{Report, ResourceCommand, StepFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The outcome of a run, or of a plan that was not applied.
@@ -32,6 +36,9 @@ pub(super) struct Outcome {
     pub(super) created_stack: bool,
     /// The steps that change something, in the order of their execution.
     pub(super) steps: Vec<StepView>,
+    /// Commands and files of the planned steps whose text contains outputs of other resources, with masked secrets.
+    #[serde(skip)]
+    pub(super) derived_commands: Vec<(EntryKey, ResourceCommand)>,
     /// The number of steps of each kind, including those that change nothing.
     pub(super) counts: BTreeMap<&'static str, usize>,
     pub(super) renamed: Vec<Rename>,
@@ -55,6 +62,8 @@ pub(super) struct Outcome {
     /// operations.
     #[serde(skip)]
     pub(super) belongs_to_other_run: bool,
+    #[serde(skip)]
+    pub(super) pending_advice: PendingAdvice,
     /// The parent of each resource in the plan that has one.
     #[serde(skip)]
     pub(super) parents: BTreeMap<String, String>,
@@ -64,6 +73,18 @@ pub(super) struct Outcome {
     /// The exit code of the error that stopped the run.
     #[serde(skip)]
     stopped: Option<ExitCode>,
+}
+
+/// How the user can resolve the pending operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum PendingAdvice {
+    /// A refresh asks the providers.
+    #[default]
+    Refresh,
+    /// A refresh asks the providers, but only if it can be confirmed: this command could not.
+    ConfirmedRefresh,
+    /// This command asked the providers, and they couldn't determine the outcome: only the user can.
+    Resolve,
 }
 
 /// A resource whose address changed.
@@ -190,6 +211,9 @@ impl Outcome {
             created_store: false,
             created_stack: false,
             steps: changes.map(|step| StepView::of(step, mask)).collect(),
+            derived_commands: approvals::shown(&report.derived_commands, context.settings.show_secrets)
+                .map(|(key, command)| (key.clone(), command.clone()))
+                .collect(),
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
             outputs: outputs.unwrap_or_default(),
@@ -203,6 +227,7 @@ impl Outcome {
             hint: None,
             warnings: Vec::new(),
             belongs_to_other_run: false,
+            pending_advice: PendingAdvice::default(),
             parents: parents(&report.steps),
             revision: report.revision.clone(),
             applies: false,
@@ -294,6 +319,17 @@ impl Outcome {
         self.created_stack = target.created_stack;
         self.warnings.extend(target.warnings.iter().cloned());
         self
+    }
+
+    /// Decides how the user can resolve the pending operations. `asked` are those whose outcome the providers couldn't
+    /// determine in this run.
+    pub(super) fn advise(&mut self, can_confirm: bool, asked: &BTreeSet<MutationId>) {
+        let is_asked = |pending: &PendingView| asked.iter().any(|id| id.to_string() == pending.id);
+        self.pending_advice = match can_confirm {
+            false => PendingAdvice::ConfirmedRefresh,
+            true if self.pending.iter().all(is_asked) => PendingAdvice::Resolve,
+            true => PendingAdvice::Refresh,
+        };
     }
 
     /// Whether the run or the planning succeeded.

@@ -8,7 +8,7 @@ use super::outcome::{self, Outcome, Settlement, untouched};
 use super::stack_choice::{self, ProgramName};
 use super::tree;
 use super::unfinished::UnfinishedWork;
-use crate::approvals::{self, Approvals};
+use crate::approvals::{self, Approvals, RememberedSteps};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::origin;
@@ -188,9 +188,11 @@ impl<'a> Deploy<'a> {
             heard: Mutex::default(),
         });
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, session.stack().lineage())?;
+        let approvals = Arc::new(approvals);
         let settling = self.settle(session, &heard, &approvals).await;
         let settled = heard.take();
         let resolved = describe_all(&settled);
+        let asked = session.state().pending().map(|operation| operation.id).collect();
         let mut done = match settling {
             Ok(settling) => {
                 self.plan_and_apply(session, live, &approvals, settling, settled)
@@ -198,6 +200,9 @@ impl<'a> Deploy<'a> {
             }
             Err(error) => Err(error),
         };
+        if let Ok(done) = &mut done {
+            done.advise(self.context.prompt.can_ask(), &asked);
+        }
         // A store may report a write after a takeover as a write with unknown outcome. The lock shows the real reason.
         if outcome::is_stopped(&done) && is_fenced(session).await {
             outcome::mark_fenced(&mut done);
@@ -250,7 +255,7 @@ impl<'a> Deploy<'a> {
         &self,
         session: &Session,
         live: &Arc<LiveProgress>,
-        approvals: &Approvals,
+        approvals: &Arc<Approvals>,
         settling: Settling,
         settled: Vec<Settlement>,
     ) -> Result<Outcome, CliError> {
@@ -259,7 +264,10 @@ impl<'a> Deploy<'a> {
         let untouched = untouched(&settled);
         let plan = loop {
             let mut run = self.run(approvals)?;
-            run.observer = live.clone();
+            run.observer = Arc::new(RememberedSteps {
+                approvals: Arc::clone(approvals),
+                next: live.clone(),
+            });
             run.settled = Some(settling.clone());
             let plan = self.plan(name, Basis::locked(session), run).await?;
             if self.interrupt.is_stopping() || !self.approve(&object, approvals, untouched).await? {
@@ -274,7 +282,7 @@ impl<'a> Deploy<'a> {
         // revision clears the mark.
         let is_done = !seen.changed && session.state().invalidated().is_none();
         if is_done && seen.succeeded() {
-            seen.warnings.extend(approvals.remember_declared());
+            seen.warnings.extend(approvals.remember_confirmed());
         }
         if is_done || !seen.succeeded() {
             seen.finish_unapplied(session.state().current().cloned(), settled);
@@ -287,13 +295,13 @@ impl<'a> Deploy<'a> {
             self.confirm(&object, &seen, untouched).await?;
         }
         // Before the run: a crash must not leave the user without the approval of what the run has recorded.
-        let mut warnings: Vec<String> = approvals.remember_declared().into_iter().collect();
+        let mut warnings: Vec<String> = approvals.remember_confirmed().into_iter().collect();
         live.begin(seen.steps.len());
         let before = session.state();
         let report = self.engine.apply(session, plan).await;
         live.end();
-        // Inputs that were unknown before the run are declared now.
-        warnings.extend(approvals.remember_declared().filter(|_| warnings.is_empty()));
+        // Inputs that were unknown before the run are known now.
+        warnings.extend(approvals.remember_confirmed().filter(|_| warnings.is_empty()));
         let report = report?;
         let unfinished = UnfinishedWork::compare(self.goal, &before, &session.state(), &report);
         let mut done = Outcome::done(self.context, name, report);

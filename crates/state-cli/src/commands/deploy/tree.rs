@@ -1,7 +1,8 @@
 //! Prints a plan or an outcome as a tree of resources: a sign for each step, and the properties that change.
 
-use super::outcome::{FailureView, Outcome, SkippedResource};
+use super::outcome::{FailureView, Outcome, PendingAdvice, SkippedResource};
 use super::step::StepView;
+use crate::approvals;
 use crate::marks::{count, first};
 use crate::render::{Page, Style};
 use state_core::diff::short_text;
@@ -21,9 +22,20 @@ pub(super) fn preview(page: &mut Page, outcome: &Outcome) {
         page.labelled(Style::Warn, ">", text);
     }
     steps(page, outcome);
+    derived_commands(page, outcome);
     outputs(page, outcome);
     troubles(page, outcome);
     page.line(summary(outcome));
+}
+
+/// Prints the commands that a manipulated state could have chosen, in full: the changes of a step show only the inputs that
+/// differ from the recorded ones.
+fn derived_commands(page: &mut Page, outcome: &Outcome) {
+    let commands = &outcome.derived_commands;
+    if !commands.is_empty() {
+        page.line("commands and files that use outputs of other resources:");
+        approvals::print(page, commands.iter().map(|(key, command)| (key, command)));
+    }
 }
 
 /// Prints the final report of a command.
@@ -194,10 +206,10 @@ fn troubles(page: &mut Page, outcome: &Outcome) {
         let text = format_args!("{} of {}, {}", pending.op, pending.target, pending.id);
         page.labelled(Style::Warn, "pending:", text);
     }
-    if !outcome.pending.is_empty() && !outcome.belongs_to_other_run {
-        page.hint(
-            "run `statectl refresh` to ask the providers for the outcome, or `statectl pending resolve ID`",
-        );
+    if let Some(first) = outcome.pending.first()
+        && !outcome.belongs_to_other_run
+    {
+        page.hint(&pending_hint(outcome.pending_advice, &first.id));
     }
     if let Some(error) = &outcome.error {
         page.labelled(Style::Bad, "error:", error);
@@ -205,6 +217,20 @@ fn troubles(page: &mut Page, outcome: &Outcome) {
     if let Some(hint) = &outcome.hint {
         page.hint(hint);
     }
+}
+
+fn pending_hint(advice: PendingAdvice, id: &str) -> String {
+    let refresh = match advice {
+        PendingAdvice::Refresh => "statectl refresh",
+        PendingAdvice::ConfirmedRefresh => "statectl refresh --yes",
+        PendingAdvice::Resolve => {
+            return format!(
+                "the providers can't determine the outcome: check the real resource, then run `statectl pending resolve {id} \
+                 --not-done`, or `--done` with its id"
+            );
+        }
+    };
+    format!("run `{refresh}` to ask the providers for the outcome, or `statectl pending resolve ID`")
 }
 
 /// Prints the steps that were never begun, one line for each reason.

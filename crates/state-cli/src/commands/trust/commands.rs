@@ -6,7 +6,7 @@ use crate::commands::deploy::registry;
 use crate::context::{CommandResult, Context};
 use serde::Serialize;
 use state_core::{Digest, Lineage};
-use state_engine::{Basis, Engine, Run, UnapprovedCommand};
+use state_engine::{Basis, Engine, ResourceCommand, Run, UnapprovedCommand};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -45,7 +45,7 @@ pub(super) async fn run(context: &Context) -> CommandResult {
         }
         context.output.announce(|page| {
             page.line(format_args!("commands and files in the state of {object}:"));
-            approvals::print(page, &found, shows_secrets);
+            approvals::print(page, approvals::shown(&found, shows_secrets));
         });
         // `--yes` approves unseen; a person who is asked must see everything.
         if !context.prompt.yes && approvals::hides_parts(&found, shows_secrets) {
@@ -58,9 +58,9 @@ pub(super) async fn run(context: &Context) -> CommandResult {
     let report = CommandsReport {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),
-        approved: found
-            .iter()
-            .map(|found| described(found, shows_secrets))
+        approved: approvals::shown(&found, shows_secrets)
+            .zip(&found)
+            .map(|((_, command), found)| described(command, found))
             .collect(),
     };
     context.report("trust-commands", &report, Vec::new(), |page| {
@@ -72,8 +72,7 @@ pub(super) async fn run(context: &Context) -> CommandResult {
     })
 }
 
-fn described(unapproved: &UnapprovedCommand, shows_secrets: bool) -> ApprovedCommand {
-    let command = approvals::shown(unapproved, shows_secrets);
+fn described(command: &ResourceCommand, unapproved: &UnapprovedCommand) -> ApprovedCommand {
     ApprovedCommand {
         address: unapproved.key.to_string(),
         name: command.name,
