@@ -6,6 +6,9 @@
 //!          key and policy                   chain of the journal        plain only
 //! ```
 //! A function outside of `read` can't skip a step, because the readers of the module `stored` are private to `read`.
+//!
+//! The futures of the longer steps are boxed: every operation on a stack contains one of these functions, and the stacks
+//! of an embedder's threads may be small.
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, UncheckedHead};
@@ -65,7 +68,7 @@ pub(crate) async fn journal(stack: &StackContext, extent: Extent) -> Result<Open
     };
     descent::require(stack, &journal).await?;
     let end = known_end(stack, &journal, pin.as_deref()).await?;
-    let standing = compare(stack, &journal, end, None, pin.as_deref()).await?;
+    let standing = Box::pin(compare(stack, &journal, end, None, pin.as_deref())).await?;
     Ok(OpenedStack { journal, standing })
 }
 
@@ -87,7 +90,7 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
         let pin = trust::pin(stack).await?;
         let journal = UncheckedJournal::read(stack, None).await?;
         let base = journal.base().clone();
-        match replayed(stack, journal).await {
+        match Box::pin(replayed(stack, journal)).await {
             // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
             // snapshot.
             Err(error) if attempt < ATTEMPTS => {
@@ -100,7 +103,7 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
             other => {
                 let (journal, tip) = other?;
                 let end = StateEnd::of(&tip.replayed.state);
-                let standing = compare(stack, &journal, end, Some(&tip), pin.as_deref()).await?;
+                let standing = Box::pin(compare(stack, &journal, end, Some(&tip), pin.as_deref())).await?;
                 return Ok((tip, standing));
             }
         }
