@@ -71,7 +71,7 @@ impl Stack {
     /// stack contradicts this client's [known stacks](crate::KnownStacks); `Distrusted` or `Conflict` when the stack
     /// doesn't meet the caller's [expectations](crate::Expectations).
     pub async fn tip(&self) -> Result<View> {
-        view::tip(&self.context).await
+        Box::pin(view::tip(&self.context)).await
     }
 
     /// The content of the current revision.
@@ -79,7 +79,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet; `Corrupt` when the revision can't be read.
     pub async fn current(&self) -> Result<Snapshot> {
-        view::current(&self.context).await
+        Box::pin(view::current(&self.context)).await
     }
 
     /// The id of the current revision.
@@ -87,7 +87,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet.
     pub async fn current_rev(&self) -> Result<RevisionId> {
-        view::current_id(&self.context).await
+        Box::pin(view::current_id(&self.context)).await
     }
 
     /// The outputs of the current revision.
@@ -95,7 +95,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn root_outputs(&self) -> Result<StackOutputs> {
-        view::root_outputs(&self.context).await
+        Box::pin(view::root_outputs(&self.context)).await
     }
 
     /// Lineage and serial of the current snapshot, without its content.
@@ -103,7 +103,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
-        view::snapshot_meta(&self.context).await
+        Box::pin(view::snapshot_meta(&self.context)).await
     }
 
     /// A copy of a snapshot of this stack with all sealed values opened. [`Stack::get`] and the other readers return
@@ -114,7 +114,7 @@ impl Stack {
     /// or copied from another entry.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
         // The caller has read the snapshot, so the stack was opened before; each value has its own seal.
-        let head = open::head_alone(&self.context).await?;
+        let head = Box::pin(open::head_alone(&self.context)).await?;
         reveal::reveal(&self.context, &head, snapshot).await
     }
 
@@ -124,7 +124,7 @@ impl Stack {
     /// `NotFound` when the revision doesn't exist or was deleted; `Collected` (also of the kind `NotFound`) when it is
     /// older than the remaining history.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
-        view::snapshot(&self.context, revision).await
+        Box::pin(view::snapshot(&self.context, revision)).await
     }
 
     /// The ids of all revisions, oldest first.
@@ -132,7 +132,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn list(&self) -> Result<Vec<RevisionId>> {
-        let newest_first = view::revisions(&self.context).await?.into_iter();
+        let newest_first = Box::pin(view::revisions(&self.context)).await?.into_iter();
         Ok(newest_first.rev().map(|revision| revision.id).collect())
     }
 
@@ -141,7 +141,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history(&self) -> Result<Vec<Revision>> {
-        view::revisions(&self.context).await
+        Box::pin(view::revisions(&self.context)).await
     }
 
     /// A page of the history: at most `limit` revisions older than `before`, newest first; without `before`, from the
@@ -150,7 +150,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
-        view::page(&self.context, before, limit).await
+        Box::pin(view::page(&self.context, before, limit)).await
     }
 
     /// As [`Stack::history`], but reads the revisions one at a time.
@@ -158,7 +158,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revisions(&self) -> Result<Revisions> {
-        let (tip, _) = open::tip(&self.context).await?;
+        let (tip, _) = Box::pin(open::tip(&self.context)).await?;
         Ok(Revisions::of(&self.context, &tip))
     }
 
@@ -168,7 +168,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn collected_before(&self) -> Result<Option<Serial>> {
-        let head = open::head(&self.context).await?.into_value();
+        let head = Box::pin(open::head(&self.context)).await?.into_value();
         Ok(head.collection.map(|collection| collection.serial))
     }
 
@@ -178,7 +178,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revision_list(&self) -> Result<RevisionList> {
-        view::revision_list(&self.context).await
+        Box::pin(view::revision_list(&self.context)).await
     }
 
     /// The revision that last set each property of a resource, in the tip or in a given revision. Follows the resource
@@ -187,7 +187,7 @@ impl Stack {
     /// # Errors
     /// `NotFound` when the revision doesn't exist, or the resource isn't in it.
     pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
-        blame::blame(&self.context, address, at).await
+        Box::pin(blame::blame(&self.context, address, at)).await
     }
 
     /// The moves between stacks that a rollback to the revision `to` would revert in this stack but not in the other
@@ -205,7 +205,7 @@ impl Stack {
     /// # Errors
     /// `Invalid` when `since` or `until` isn't a timestamp; `Corrupt` when a stored log is damaged.
     pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
-        logs::lines(&self.context, query).await
+        Box::pin(logs::lines(&self.context, query)).await
     }
 
     /// As [`Stack::logs`], but one update at a time, so that memory holds one log only. Ignores the query's limit.
@@ -222,7 +222,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
     pub async fn verify(&self, deep: bool) -> Result<VerifyReport> {
-        verify::verify(&self.context, deep).await
+        Box::pin(verify::verify(&self.context, deep)).await
     }
 
     /// The report that [`Session::collect`] would return now. Takes no lock and changes nothing. Reads the whole
@@ -231,7 +231,7 @@ impl Stack {
     /// # Errors
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged.
     pub async fn plan_collection(&self, retention: &Retention) -> Result<CollectionReport> {
-        collect::plan(&self.context, retention).await
+        Box::pin(collect::plan(&self.context, retention)).await
     }
 
     /// The holder of the writer lock, the epoch, and the client lock if one is set.
@@ -239,7 +239,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn lock_status(&self) -> Result<LockStatus> {
-        lock::status(&self.context).await
+        Box::pin(lock::status(&self.context)).await
     }
 
     /// The holder of the writer lock; none if the lock is free. The holder is no part of the authenticated head: anyone
@@ -260,7 +260,9 @@ impl Stack {
     /// when the caller's own client lock was released or has expired. `Distrusted` when the stack was rolled back since
     /// this client last saw it. `Sealed` when no available identity opens the stack's data key.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
-        lock::lock(&self.context, operation, None).await.map(Session::of)
+        Box::pin(lock::lock(&self.context, operation, None))
+            .await
+            .map(Session::of)
     }
 
     /// Takes the writer lock. Waits up to `limit` while another writer holds the lock: retries after 50 ms, then after
@@ -272,7 +274,7 @@ impl Stack {
     /// # Cancellation
     /// Dropping the future leaves no lock that would block other clients.
     pub async fn lock_within(&self, operation: &str, limit: Duration) -> Result<Session> {
-        let locked = lock::lock_within(&self.context, operation, limit).await;
+        let locked = Box::pin(lock::lock_within(&self.context, operation, limit)).await;
         locked.map(Session::of)
     }
 
@@ -282,7 +284,7 @@ impl Stack {
     /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
     /// client's lock holds.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
-        let locked = lock::lock(&self.context, operation, Some(seen)).await;
+        let locked = Box::pin(lock::lock(&self.context, operation, Some(seen))).await;
         locked.map(Session::of)
     }
 
@@ -293,7 +295,7 @@ impl Stack {
     /// `Conflict` when the epoch has changed, because another holder has or had the lock; `Locked` when another
     /// client's lock holds.
     pub async fn force_unlock(&self, seen: Epoch) -> Result<()> {
-        lock::force_unlock(&self.context, seen).await
+        Box::pin(lock::force_unlock(&self.context, seen)).await
     }
 
     /// Takes the client lock, until it is released or `expires_in` has passed. Doesn't wait. The returned lock
@@ -310,7 +312,13 @@ impl Stack {
         message: &str,
         expires_in: Option<Duration>,
     ) -> Result<ClientLock> {
-        lock::acquire_client_lock(&self.context, operation, message, expires_in).await
+        Box::pin(lock::acquire_client_lock(
+            &self.context,
+            operation,
+            message,
+            expires_in,
+        ))
+        .await
     }
 
     /// Releases the client lock with this id, expired or not, and returns it. The id alone is sufficient, so an
@@ -322,7 +330,7 @@ impl Stack {
     /// # Cancellation
     /// After a dropped future the lock may be released or not: call [`Stack::lock_status`].
     pub async fn free_client_lock(&self, operation: &str, id: &str) -> Result<ClientLock> {
-        lock::free_client_lock(&self.context, operation, id).await
+        Box::pin(lock::free_client_lock(&self.context, operation, id)).await
     }
 
     /// The sealing policy: which values of the stack are stored encrypted.
@@ -338,7 +346,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged; `Sealed` when its tag is wrong.
     pub async fn recipients(&self) -> Result<Recipients> {
-        let head = open::head(&self.context).await?;
+        let head = Box::pin(open::head(&self.context)).await?;
         Ok(Recipients::of(&head))
     }
 
@@ -349,7 +357,7 @@ impl Stack {
     /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient; `Locked`
     /// while another writer or client lock holds the stack.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Recipients> {
-        recipients::add_recipients(&self.context, operation, more, None).await
+        Box::pin(recipients::add_recipients(&self.context, operation, more, None)).await
     }
 
     /// Adds one recipient as [`Stack::add_recipients`] does, under a name. If the stack already has the recipient, the
@@ -364,7 +372,13 @@ impl Stack {
         name: &str,
     ) -> Result<Recipients> {
         let recipient = [recipient.to_owned()];
-        recipients::add_recipients(&self.context, operation, &recipient, Some(name)).await
+        Box::pin(recipients::add_recipients(
+            &self.context,
+            operation,
+            &recipient,
+            Some(name),
+        ))
+        .await
     }
 
     /// Allows more recipients to read the stack's outputs, and nothing else of the stack: see
@@ -376,7 +390,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::add_recipients`].
     pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Recipients> {
-        recipients::add_output_recipients(&self.context, operation, more).await
+        Box::pin(recipients::add_output_recipients(&self.context, operation, more)).await
     }
 
     /// Gives the stack a new data key, and seals its current state with this key. A stack without a data key gets its
@@ -395,7 +409,7 @@ impl Stack {
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.
     pub async fn rekey(&self, operation: &str, request: Rekey) -> Result<RekeyReport> {
-        rotation::rekey(&self.context, operation, request).await
+        Box::pin(rotation::rekey(&self.context, operation, request)).await
     }
 }
 
@@ -406,7 +420,7 @@ impl Stack {
 
     /// The current revision with its content; none before the first one.
     pub(crate) async fn current_revision(&self) -> Result<Option<CurrentRevision>> {
-        view::current_revision(&self.context).await
+        Box::pin(view::current_revision(&self.context)).await
     }
 
     pub(crate) const fn context(&self) -> &StackContext {

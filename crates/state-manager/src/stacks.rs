@@ -205,7 +205,7 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when a pointer or a head is damaged.
     pub async fn names(&self) -> Result<Vec<StackName>> {
-        names::names(&self.context).await
+        Box::pin(names::names(&self.context)).await
     }
 
     /// All stacks, sorted by name.
@@ -213,7 +213,7 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when one of the stacks is damaged: the error names it.
     pub async fn list(&self) -> Result<Vec<StackSummary>> {
-        names::summaries(&self.context).await
+        Box::pin(names::summaries(&self.context)).await
     }
 
     /// The stack with this name; none if it doesn't exist.
@@ -231,7 +231,7 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when the name pointer or the head is damaged.
     pub async fn bound_head(&self, name: &StackName) -> Result<Option<Head>> {
-        let head = names::bound_head(&self.context, name).await?;
+        let head = Box::pin(names::bound_head(&self.context, name)).await?;
         Ok(head.map(UncheckedHead::into_untrusted))
     }
 
@@ -240,7 +240,7 @@ impl Stacks {
     /// # Errors
     /// `NotFound` when the stack doesn't exist; any error of reading it.
     pub async fn trust(&self, name: &StackName) -> Result<View> {
-        names::trust(&self.context, name).await
+        Box::pin(names::trust(&self.context, name)).await
     }
 
     /// The latest outputs that a stack published for recipients of outputs, who can read nothing else of the stack;
@@ -251,7 +251,7 @@ impl Stacks {
     /// when the document is sealed with another key than the document that this client last read, or is older, or when
     /// the name leads to another stack.
     pub async fn published_outputs(&self, name: &StackName) -> Result<Option<PublishedOutputs>> {
-        outputs::published_outputs(&self.context, name).await
+        Box::pin(outputs::published_outputs(&self.context, name)).await
     }
 
     /// The crypter for a stack's secrets: from the configured provider, else one that uses the stack's own data key.
@@ -265,7 +265,7 @@ impl Stacks {
             Some(crypter) => Ok(crypter),
             None => {
                 // A stack that was rolled back may have its former key, which removed recipients have.
-                let opened = open::journal(stack.context(), Extent::Live).await?;
+                let opened = Box::pin(open::journal(stack.context(), Extent::Live)).await?;
                 reveal::crypter(stack.context(), opened.require_current(stack.context())?).await
             }
         }
@@ -285,7 +285,7 @@ impl Stacks {
     /// # Errors
     /// As [`Stacks::new_stack`].
     pub async fn new_stack_with(&self, name: &StackName, policy: SealingPolicy) -> Result<Stack> {
-        let created = naming::create(&self.context, name, policy).await;
+        let created = Box::pin(naming::create(&self.context, name, policy)).await;
         created.map(Stack::of)
     }
 
@@ -294,9 +294,9 @@ impl Stacks {
     /// # Errors
     /// `NotFound` when no stack is named `from`; `Locked` by another writer; `Conflict` when the new name is taken.
     pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
-        let stack = names::require(&self.context, from).await?;
-        let locked = lock::lock(&stack, "stack rename", None).await?;
-        renaming::rename(&self.context, locked, to).await
+        let stack = Box::pin(names::require(&self.context, from)).await?;
+        let locked = Box::pin(lock::lock(&stack, "stack rename", None)).await?;
+        Box::pin(renaming::rename(&self.context, locked, to)).await
     }
 
     /// As [`Stacks::rename`], for a caller that holds the stack's lock. The lock is released in any case.
@@ -304,7 +304,7 @@ impl Stacks {
     /// # Errors
     /// `Conflict` when the new name is taken.
     pub async fn rename_held(&self, session: Session, to: &StackName) -> Result<()> {
-        renaming::rename(&self.context, session.into_locked(), to).await
+        Box::pin(renaming::rename(&self.context, session.into_locked(), to)).await
     }
 
     /// Removes a stack. Its stored data stays, but no writer can write to the stack again, not even one that was
@@ -315,9 +315,9 @@ impl Stacks {
     /// `NotFound` when the stack doesn't exist; `Locked` by another writer; `Conflict` while a move from this stack
     /// isn't settled at the other stack, unless forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
-        let stack = names::require(&self.context, name).await?;
-        let locked = lock::lock(&stack, "stack rm", None).await?;
-        naming::remove(&self.context, locked, force).await
+        let stack = Box::pin(names::require(&self.context, name)).await?;
+        let locked = Box::pin(lock::lock(&stack, "stack rm", None)).await?;
+        Box::pin(naming::remove(&self.context, locked, force)).await
     }
 
     /// As [`Stacks::remove`], for a caller that holds the stack's lock. The lock is released in any case.
@@ -325,7 +325,7 @@ impl Stacks {
     /// # Errors
     /// `Conflict` while a move from this stack isn't settled at the other stack, unless forced; any error of the store.
     pub async fn remove_held(&self, session: Session, force: bool) -> Result<Removal> {
-        naming::remove(&self.context, session.into_locked(), force).await
+        Box::pin(naming::remove(&self.context, session.into_locked(), force)).await
     }
 
     /// Locks two stacks with `lock`, always in the order of their names, so that two callers with the same pair can't
@@ -345,7 +345,7 @@ impl Stacks {
             let session = lock(&Stack::of(stack.clone())).await;
             session.map(Session::into_locked)
         };
-        let (one, other) = settling::lock_both(one.context(), other.context(), lock).await?;
+        let (one, other) = Box::pin(settling::lock_both(one.context(), other.context(), lock)).await?;
         Ok((Session::of(one), Session::of(other)))
     }
 
@@ -361,7 +361,7 @@ impl Stacks {
     /// # Cancellation
     /// A future that is dropped leaves an unfinished copy that readers don't see: copy again to finish it.
     pub async fn copy_from(&self, source: &Stack) -> Result<CopyReport> {
-        copy::copy_from(&self.context, source.context()).await
+        Box::pin(copy::copy_from(&self.context, source.context())).await
     }
 
     /// The state of a stack as a versioned document: resources, outputs, and pending operations.
@@ -391,9 +391,9 @@ impl Stacks {
         deployment: &UntypedDeployment,
         request: UpdateRequest,
     ) -> Result<RevisionId> {
-        let stack = names::require(&self.context, name).await?;
+        let stack = Box::pin(names::require(&self.context, name)).await?;
         let snapshot = deployment.snapshot()?;
-        let locked = lock::lock(&stack, "import", None).await?;
+        let locked = Box::pin(lock::lock(&stack, "import", None)).await?;
         let imported = snapshots::import_exported(&locked, request, snapshot).await;
         locked.close_after(imported).await
     }
@@ -423,7 +423,7 @@ impl Stacks {
 
     /// The stack with this name, or the error `NotFound`.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
-        names::require(&self.context, name).await.map(Stack::of)
+        Box::pin(names::require(&self.context, name)).await.map(Stack::of)
     }
 
     /// The crypter of [`Stacks::with_crypters`] for a stack; none if no provider is configured.

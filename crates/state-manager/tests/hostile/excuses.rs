@@ -37,7 +37,7 @@ pub(crate) fn is_of_former_key(scenario: &Scenario, remembers: bool, answer: &An
     !remembers && key.is_some_and(|key| scenario.keys.honest(key).is_none())
 }
 
-/// Whether the first forgery of the run came before the client had read the last frame of the crashed writer. The
+/// Whether the first forgery of the run came before the client had accepted the last frame of the crashed writer. The
 /// attacker can cut off this frame unnoticed: neither the client's memory nor the head's watermark covers it.
 pub(crate) async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
     let Some(first) = run.first_edit else {
@@ -49,11 +49,18 @@ pub(crate) async fn is_tail_unseen(scenario: &Scenario, run: &Run) -> bool {
         return false;
     };
     let before = run.requests.iter().take(first);
-    let reads = before.filter(|request| request.verb == Verb::Read && request.object == tail);
-    // In a store of files, the client opens a file before it reads it, and both count as requests.
-    let most = match scenario.kind {
-        Kind::Files => 1,
-        Kind::Objects => 0,
-    };
-    reads.count() <= most
+    let reads: Vec<&str> = before
+        .filter(|request| request.verb == Verb::Read)
+        .map(|request| request.object.as_str())
+        .collect();
+    match scenario.kind {
+        Kind::Objects => !reads.contains(&tail),
+        // A reader of files reads the head again after the journal, and starts over if the head has another epoch: a
+        // takeover decides which frames count. It opens a file before it reads it, and both count as requests.
+        Kind::Files => {
+            let head = scenario.head();
+            let from_tail = reads.iter().skip_while(|object| **object != tail);
+            from_tail.filter(|object| **object == head).count() <= 1
+        }
+    }
 }
