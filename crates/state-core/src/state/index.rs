@@ -232,7 +232,9 @@ fn everywhere<K: Clone>(key: &K) -> RangeInclusive<(K, Position)> {
 }
 
 fn provider_reference(entry: &Entry, position: Position) -> Option<(Address, String, Position)> {
-    let (address, id) = entry.provider_reference()?;
+    // An entry that is pending replacement may name any id, and still loses the reference to a provider that is missing.
+    let provider = entry.provider.as_ref()?;
+    let (address, id) = (&provider.address, provider.id.as_ref()?);
     Some((address.clone(), id.clone(), position))
 }
 
