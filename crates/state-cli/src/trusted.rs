@@ -63,7 +63,7 @@ impl TrustedCommands {
         Ok(digests)
     }
 
-    /// Approves a command.
+    /// Remembers the approval of the command with this digest.
     ///
     /// # Errors
     /// If a file can't be written.

@@ -13,9 +13,11 @@
 //! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
-//! use state_engine::{CommittedResource, Goal};
+//! use state_engine::CommittedResource;
 //! // A source can't claim that something is committed: the fields are private, and there is no constructor.
-//! let claimed = CommittedResource { entry: todo!(), unknown: todo!(), replaced: todo!() };
+//! fn claim(real: CommittedResource) -> CommittedResource {
+//!     CommittedResource { replaced: true, ..real }
+//! }
 //! ```
 //! ```compile_fail
 //! use state_engine::{Goal, Registration};

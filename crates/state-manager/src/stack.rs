@@ -6,6 +6,8 @@
 //! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`] |
 //! | `reveal`, `policy`, `recipients`, `rekey` | [`keys`](crate::keys) |
 //! | `plan_collection` | [`gc`](crate::gc) |
+//!
+//! The methods box the futures of these modules: an embedder's own futures, and the stacks of its threads, then stay small.
 
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};

@@ -7,6 +7,8 @@
 //! | `new_stack`, `rename`, `remove`, `import_deployment` | [`write`](crate::write) |
 //! | `lock_both`, `copy_from` | [`transfer`](crate::transfer) |
 //! | `crypter` | [`keys`](crate::keys) |
+//!
+//! The methods box the futures of these modules: an embedder's own futures, and the stacks of its threads, then stay small.
 
 use crate::context::{StackContext, StoreContext};
 use crate::contracts::registry::{BackendRegistry, StoreRequest};

@@ -96,13 +96,15 @@ async fn read(context: &Context, at: &At) -> Result<(StackStatus, Snapshot), Cli
     };
     // Published outputs must not be shown for a stack that this client distrusts. The exit code is the same for a
     // distrusted and an undecipherable stack, so the stack is read again for the kind of the error.
-    let doubted = match stacks.get(&name).await {
-        Ok(Some(stack)) => stack.tip().await.err(),
-        Ok(None) => None,
-        Err(error) => Some(error),
-    };
-    if matches!(doubted, Some(Error::Distrusted { .. })) {
-        return read;
+    if read.is_err() {
+        let doubted = match stacks.get(&name).await {
+            Ok(Some(stack)) => stack.tip().await.err(),
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if matches!(doubted, Some(Error::Distrusted { .. })) {
+            return read;
+        }
     }
     match stacks.published_outputs(&name).await {
         Ok(Some(published)) => Ok(StackStatus::published(&name, published)),

@@ -29,12 +29,17 @@ use super::{KnownStacks, SealingChange, StackPin};
 use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a process tries to lock the known stacks of a store, and the pause between two attempts: two seconds in all.
+const LOCK_ATTEMPTS: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum size of a file in bytes, enough for several thousand recipients.
 const MAX_BYTES: u64 = 1 << 20;
@@ -352,6 +357,9 @@ fn read_parsed<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result
 
 /// Locks the folders against other processes of this client, until the result is dropped. All processes lock them in
 /// the same order.
+///
+/// A folder that stays locked, or whose file system has no locks, counts as locked: the lock is held only for the write
+/// of a small file, so its holder was suspended, and it must not stop every other process of this client.
 fn lock_all(folders: &[PathBuf]) -> std::result::Result<Vec<File>, String> {
     let mut folders: Vec<_> = folders.iter().collect();
     folders.sort();
@@ -363,11 +371,12 @@ fn lock_all(folders: &[PathBuf]) -> std::result::Result<Vec<File>, String> {
             .truncate(false)
             .mode(0o600)
             .open(folder.join(".lock"))?;
-        // Some network file systems have no locks. A pin that is written without one is better than no pin.
-        file.lock().or_else(|error| match error.kind() {
-            ErrorKind::Unsupported => Ok(()),
-            _ => Err(error),
-        })?;
+        for _ in 0..LOCK_ATTEMPTS {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Ok(()) | Err(TryLockError::Error(_)) => break,
+            }
+        }
         Ok(file)
     };
     let locked = folders
@@ -430,7 +439,38 @@ fn unreadable(path: &Path, reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::StoreIdentity;
+    use super::{FileKnownStacks, LOCK_ATTEMPTS, LOCK_PAUSE, StoreIdentity};
+    use crate::{KnownStacks, StackPin};
+    use state_core::testkit::clock::SeededEntropy;
+    use state_core::{Epoch, Lineage};
+    use std::fs::File;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn suspended_lock_holder_stops_no_other_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreIdentity::of_folder(Path::new("/store"));
+        let entropy = Arc::new(SeededEntropy::new(1));
+        let known = FileKnownStacks::of_store(folder.path(), &store, entropy, |warning| panic!("{warning}"));
+        let lineage = Lineage::from_bits([1; 16]);
+        let pin = |epoch| StackPin {
+            epoch: Epoch(epoch),
+            ..StackPin::default()
+        };
+        assert!(known.replace(lineage, None, Some(&pin(1))).await);
+        assert!(
+            !known.replace(lineage, None, Some(&pin(2))).await,
+            "the pin changed"
+        );
+        let holder = File::open(known.folders[0].join(".lock")).unwrap();
+        holder.lock().unwrap();
+        let within = LOCK_PAUSE * LOCK_ATTEMPTS * 10;
+        let (before, now) = (pin(1), pin(2));
+        let replaced = known.replace(lineage, Some(&before), Some(&now));
+        assert!(tokio::time::timeout(within, replaced).await.unwrap());
+        assert_eq!(known.seen(lineage).await.unwrap(), Some(pin(2)));
+    }
 
     #[test]
     fn emulator_is_another_store_than_its_account() {
