@@ -156,7 +156,7 @@ impl Naive {
                 ))?;
                 for operation in &rebase.pending {
                     if !self.pending.iter().any(|known| known.id == operation.id) {
-                        self.pending.push(operation.clone());
+                        self.pending.push(without_violations(operation));
                     }
                 }
                 self.ended.insert(rebase.id);
