@@ -193,6 +193,13 @@ impl KeyProvider for AgeKeys {
         })
     }
 
+    fn spelling(&self, recipient: &str) -> Result<String> {
+        if recipient == PASSPHRASE {
+            return Ok(PASSPHRASE.to_owned());
+        }
+        Ok(recipient.parse::<Recipient>()?.to_string())
+    }
+
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
         Ok(self.keep(self.unwrap_once(id, files)?, lineage))
     }

@@ -67,7 +67,7 @@ impl StoreContext {
             store: Arc::new(self.clone()),
             name,
             lineage,
-            is_name_new: Arc::default(),
+            new_name: Arc::default(),
         }
     }
 
@@ -93,8 +93,8 @@ pub(crate) struct StackContext {
     client_lock: Option<Arc<str>>,
     expectations: Arc<Expectations>,
     keyring: Keyring,
-    /// Whether this client must still remember that the name leads to this stack.
-    is_name_new: Arc<AtomicBool>,
+    /// The name that this client must still remember for this stack. During a rename it differs from `name`.
+    new_name: Arc<Mutex<Option<StackName>>>,
 }
 
 impl StackContext {
@@ -158,18 +158,25 @@ impl StackContext {
         self.store.nonce()
     }
 
-    /// Lets this client remember the stack under its name as soon as the stack is opened and accepted.
-    pub(crate) fn note_new_name(&self) {
-        self.is_name_new.store(true, Ordering::Relaxed);
+    /// Lets this client remember the stack under this name as soon as the stack is opened and accepted. It is the name
+    /// that was looked up and checked: the head may spell another one, whose memory must stay as it is.
+    pub(crate) fn note_new_name(&self, name: StackName) {
+        *self.new_name() = Some(name);
     }
 
-    /// Remembers the stack under its name if this client doesn't yet.
+    /// Remembers the stack under the name that was noted, if this client doesn't yet.
     pub(crate) async fn remember_new_name(&self) {
-        if let Some(known_stacks) = self.known_stacks()
-            && self.is_name_new.swap(false, Ordering::Relaxed)
-        {
-            known_stacks.remember_name(&self.name, Some(self.lineage)).await;
+        let Some(known_stacks) = self.known_stacks() else {
+            return;
+        };
+        let noted = self.new_name().take();
+        if let Some(name) = noted {
+            known_stacks.remember_name(&name, Some(self.lineage)).await;
         }
+    }
+
+    fn new_name(&self) -> MutexGuard<'_, Option<StackName>> {
+        self.new_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The caller's expectations of this stack.

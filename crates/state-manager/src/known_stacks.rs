@@ -77,6 +77,14 @@ pub struct StackPin {
     pub empty: bool,
 }
 
+impl StackPin {
+    /// Whether the stack never gets a data key, because its policy is `plaintext`.
+    pub(crate) fn is_plain_by_choice(&self) -> bool {
+        let policy = self.sealing.as_ref().map(|sealing| sealing.policy);
+        self.key.is_none() && policy == Some(SealingPolicy::Plaintext)
+    }
+}
+
 /// Policy, recipients and origin of a stack, as its head names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -22,7 +22,7 @@ use crate::known_stacks::KnownStacks;
 use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
-use crate::read::names::{self, StackSummary};
+use crate::read::names::{self, ShownStack, StackSummary};
 use crate::read::open::{self, Extent};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
@@ -237,12 +237,14 @@ impl Stacks {
         Ok(head.map(UncheckedHead::into_untrusted))
     }
 
-    /// Forgets what this client remembers of the stack with this name, and trusts its present state.
+    /// Trusts the present state of the stack with this name, and replaces what this client remembers of the stack.
+    /// `shown` is the stack that the user saw and accepted, if a user was asked.
     ///
     /// # Errors
-    /// `NotFound` when the stack doesn't exist; any error of reading it.
-    pub async fn trust(&self, name: &StackName) -> Result<View> {
-        Box::pin(names::trust(&self.context, name)).await
+    /// `NotFound` when the stack doesn't exist; `Conflict` when the store contains another stack, or another data key,
+    /// than the one that was shown; any error of reading it. After an error, this client remembers what it did before.
+    pub async fn trust(&self, name: &StackName, shown: Option<ShownStack>) -> Result<View> {
+        Box::pin(names::trust(&self.context, name, shown)).await
     }
 
     /// The latest outputs that a stack published for recipients of outputs, who can read nothing else of the stack;

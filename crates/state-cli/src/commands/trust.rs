@@ -12,7 +12,7 @@ use crate::settings;
 use crate::store::{self, StoreLocation};
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{Authenticity, FileKnownStacks, KnownStacks, StackPin, Stacks};
+use state_manager::{Authenticity, FileKnownStacks, KnownStacks, ShownStack, StackPin, Stacks};
 use std::path::PathBuf;
 
 /// Show, accept or pin the trusted state of a stack
@@ -128,7 +128,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         context
             .prompt
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
-        stacks.trust(&name).await?;
+        let shown = ShownStack {
+            lineage,
+            key: trusted.found.as_ref().and_then(|found| found.key),
+        };
+        let accepted = stacks.trust(&name, Some(shown)).await?;
+        // Without an identity, the key of a sealed stack isn't authenticated, and nothing is remembered.
+        if accepted.authenticity != Authenticity::Unchecked {
+            require_remembered(&*known_stacks, &name, lineage, accepted.head.key_id).await?;
+        }
         trusted = TrustReport {
             seen: trusted.seen,
             ..inspect(&stacks, &*known_stacks, &name, lineage).await?
@@ -257,11 +265,31 @@ async fn pin(
     known_stacks
         .replace(lineage, None, Some(&StackPin::pinned(key)))
         .await;
+    require_remembered(known_stacks, name, lineage, Some(key)).await?;
     // `get` also remembers the name of an accepted stack. The report says why a stack with another key is refused.
     match stacks.get(name).await {
         Err(state_core::Error::Distrusted { .. }) => Ok(()),
         found => Ok(found.map(drop)?),
     }
+}
+
+/// Requires that this client remembers the stack with this key. A memory that can't be written is only a warning to other
+/// commands, which do their work without it.
+async fn require_remembered(
+    known_stacks: &dyn KnownStacks,
+    name: &StackName,
+    lineage: Lineage,
+    key: Option<KeyId>,
+) -> Result<(), CliError> {
+    let pin = known_stacks.seen(lineage).await?;
+    if pin.is_some_and(|pin| pin.key == key) {
+        return Ok(());
+    }
+    let object = format!("stack {}", name.short());
+    Err(
+        CliError::failed(object, "this client could not remember the stack")
+            .with_hint("make the folder that the warning names writable, and try again"),
+    )
 }
 
 /// Compares the stack with what this client remembers.

@@ -45,6 +45,15 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// `Sealed` if there is no recipient, `Invalid` if a recipient can't be parsed.
     fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey>;
 
+    /// The form in which [`WrappedKey::recipients`] lists this recipient. It can differ from the given text, for
+    /// example by the comment of an SSH key.
+    ///
+    /// # Errors
+    /// `Invalid` if the recipient can't be parsed.
+    fn spelling(&self, recipient: &str) -> Result<String> {
+        Ok(recipient.to_owned())
+    }
+
     /// Unwraps the data key with this id.
     ///
     /// # Errors

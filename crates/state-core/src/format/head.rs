@@ -86,7 +86,15 @@ impl Enveloped for Head {
     const KIND: &'static str = "head";
 
     fn validate(&self) -> Result<(), String> {
-        self.epoch.require_valid()
+        match (&self.key_id, &self.keys) {
+            // Nobody signs the head of a stack without a data key. Recipients, outputs or an earlier first slot that
+            // someone added to such a head would become part of the first signed head.
+            (None, Some(_)) => {
+                Err("it describes the wrapping of a data key, and names no data key".to_owned())
+            }
+            (Some(_), None) => Err("it names a data key, and doesn't describe its wrapping".to_owned()),
+            _ => self.epoch.require_valid(),
+        }
     }
 }
 

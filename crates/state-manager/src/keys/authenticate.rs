@@ -23,7 +23,7 @@ use crate::keys::position::{AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
 use crate::keys::{pinned_key, wrapped};
 use crate::objects::document::RevisionDocument;
-use state_core::backend::{JournalView, Tail};
+use state_core::backend::{JournalView, NamePointer, Tail};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
 use state_core::{Error, Frame, Head, Lineage, Nonce, Result, RevisionId, Serial, Slot, StackName};
@@ -87,10 +87,6 @@ impl UncheckedHead {
         store.backend().read_head(lineage).await.map(Self)
     }
 
-    pub(crate) const fn lineage(&self) -> Lineage {
-        self.0.lineage
-    }
-
     pub(crate) const fn name(&self) -> &StackName {
         &self.0.name
     }
@@ -99,12 +95,9 @@ impl UncheckedHead {
         self.0.removed
     }
 
-    /// Whether the head announces a rename to the name whose pointer has this nonce.
-    pub(crate) fn is_moving_to(&self, nonce: Nonce) -> bool {
-        self.0
-            .moving_to
-            .as_ref()
-            .is_some_and(|moving| moving.nonce == nonce)
+    /// Whether the head announces a rename that this pointer completes.
+    pub(crate) fn is_moving_to(&self, pointer: &NamePointer) -> bool {
+        name::is_moving_to(&self.0, pointer)
     }
 
     /// Returns the head without authenticating it, for a report on a stack that this client may not trust.
@@ -145,7 +138,6 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     }
     if let Some(key) = &key {
         head.authenticate(&object, &**key)?;
-        stack.keyring().note_authenticated(&head);
     } else if head.key_id.is_none() && stack.keyring().has_authenticated() {
         // This check also protects a client without known stacks against an attacker who exchanges the head between two
         // reads of one command.
@@ -165,6 +157,10 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         stack
             .expectations()
             .require_key(&stack.object(), authentic, head.key_id)?;
+    }
+    // Only an accepted head: one under a foreign key could name the true key as replaced.
+    if key.is_some() {
+        stack.keyring().note_authenticated(&head);
     }
     Ok(OpenedHead {
         head: Authenticated { value: head, proof },

@@ -31,7 +31,7 @@ pub(crate) async fn require(
     key: Option<&dyn StackKey>,
     unopened: Option<&str>,
 ) -> Result<()> {
-    let Some(pin) = trust::pin(stack).await? else {
+    let Some(pin) = trust::pin(stack.store(), stack.lineage()).await? else {
         return Ok(());
     };
     if head.epoch > pin.epoch && !pin.epoch.leads_to(head.epoch) {

@@ -138,11 +138,17 @@ impl StackPosition<'_> {
 
     /// Whether this position lies before the pinned one.
     pub(crate) fn precedes(&self, pinned: &StackPin) -> bool {
+        // The epoch of the head and a fence at the end aren't pinned either: see `to_pin`. A session that wrote no data
+        // raised only these two.
+        let (epoch, next) = match &self.authenticated {
+            Some(end) => (end.epoch.unwrap_or_default(), end.tail.next),
+            None => (self.epoch, self.tail.next),
+        };
         let own = StackPin {
             serial: self.serial,
-            epoch: self.epoch,
+            epoch,
             closed: self.closed,
-            next: self.tail.next,
+            next,
             ..StackPin::default()
         };
         own.precedes(pinned)

@@ -54,12 +54,16 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
     };
     let id = head.key().id();
     let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
-    let recipients = with_more(known.unwrap_or_default(), more);
+    // Names and known recipients are compared in the spelling of the head.
+    let more: Vec<String> = more
+        .iter()
+        .map(|one| provider.spelling(one))
+        .collect::<Result<_>>()?;
+    let recipients = with_more(known.unwrap_or_default(), &more);
     let wrapped = provider.wrap(id, Some(&recipients))?;
-    // The name is stored under the recipient's spelling in the head, which may differ from the argument.
-    let spelled = recipients.iter().zip(&wrapped.recipients);
-    let added = spelled.filter(|(given, _)| more.contains(given));
-    let named = added.filter_map(|(_, recipient)| Some((recipient.clone(), name?.to_owned())));
+    let named = more
+        .iter()
+        .filter_map(|one| Some((one.clone(), name?.to_owned())));
     let named: BTreeMap<String, String> = named.collect();
     let files = wrapped::store(stack, &*locked.writer, id, &wrapped).await?;
     let change = |head: &mut Head| {

@@ -97,7 +97,8 @@ async fn rotate(locked: &LockedStack, provider: &dyn KeyProvider, request: Rekey
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let policy = request.policy.unwrap_or_else(|| locked.seal.policy());
     require_possible(stack, policy, &request)?;
-    let known = locked.head.current().keys.clone().map(|keys| keys.recipients);
+    let known = locked.head.sealed().and_then(|head| head.keys.clone());
+    let known = known.map(|keys| keys.recipients);
     let key = provider.generate(stack.lineage())?;
     let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;

@@ -2,12 +2,12 @@
 //! updates the pin. Only authenticated fields decide whether a store is newer than the pin: the serial, the watermark
 //! and the chain of the journal.
 
-use crate::context::StackContext;
+use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingChange, SealingPin, StackPin};
-use state_core::{Error, Head, KeyId, Result, RevisionId, Serial};
+use state_core::{Error, Head, KeyId, Lineage, Result, RevisionId, Serial, State};
 
 /// The position of a stack compared with the pinned one.
 pub(crate) enum PinComparison {
@@ -31,6 +31,8 @@ pub(crate) struct UnreportedChange {
     was: SealingPin,
     /// The pin for the position after the change.
     now: StackPin,
+    /// The pinned data key before the change.
+    key_before: Option<KeyId>,
 }
 
 impl UnreportedChange {
@@ -44,10 +46,13 @@ impl UnreportedChange {
             now.sealing = Some(self.was);
             now.unreported_since = Some(self.since);
         }
-        // Another process of this client may have pinned a later position while the change was reported.
+        // Another process of this client may have pinned a later position, or another data key, while the change was
+        // reported.
         change_pin(stack, |before| {
+            let key = before.and_then(|before| before.key);
             let is_later = before.is_some_and(|before| now.precedes(before));
-            (!is_later).then(|| now.clone())
+            let is_other = key != self.key_before && key != now.key;
+            (!is_later && !is_other).then(|| now.clone())
         })
         .await;
     }
@@ -58,35 +63,78 @@ impl UnreportedChange {
 ///
 /// # Errors
 /// When the known stacks can't be read.
-pub(crate) async fn pin(stack: &StackContext) -> Result<Option<Box<StackPin>>> {
+pub(crate) async fn pin(store: &StoreContext, lineage: Lineage) -> Result<Option<Box<StackPin>>> {
     // Boxed, because callers hold it in their futures while they read the store.
-    match stack.known_stacks() {
-        Some(known_stacks) => Ok(known_stacks.seen(stack.lineage()).await?.map(Box::new)),
+    match store.known_stacks() {
+        Some(known_stacks) => Ok(known_stacks.seen(lineage).await?.map(Box::new)),
         None => Ok(None),
     }
 }
 
-/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. `serial` and `revision` are
-/// those of the state at the end of the journal, `before` is the pin from before the journal was read.
+/// The serial and the current revision of a state.
+#[derive(Clone, Debug)]
+pub(crate) struct StateEnd {
+    pub(crate) serial: Serial,
+    pub(crate) revision: Option<RevisionId>,
+}
+
+impl StateEnd {
+    pub(crate) fn of(state: &State) -> Self {
+        Self {
+            serial: state.serial(),
+            revision: state.current().cloned(),
+        }
+    }
+
+    /// The end that a pin remembers. It stands for the end of a journal that isn't replayed: the pinned end of the journal
+    /// and its chain detect every rollback that the true serial would reveal.
+    pub(crate) fn pinned(pin: Option<&StackPin>) -> Self {
+        Self {
+            serial: pin.map_or(Serial::ZERO, |pin| pin.serial),
+            revision: pin.and_then(|pin| pin.revision.clone()),
+        }
+    }
+}
+
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. `end` is that of the state at
+/// the end of the journal, or none if the journal wasn't replayed; `before` is the pin from before the journal was read.
 ///
 /// # Errors
-/// When the known stacks can't be read.
+/// When the known stacks can't be read; `Conflict` when this client reads the stack for the first time, and another
+/// process of this client pinned another data key meanwhile.
 pub(crate) async fn advance_pin(
     stack: &StackContext,
     journal: &OpenedJournal,
-    serial: Serial,
-    revision: Option<RevisionId>,
+    end: Option<&StateEnd>,
     before: Option<&StackPin>,
 ) -> Result<PinComparison> {
     let Some(known_stacks) = stack.known_stacks() else {
         return Ok(PinComparison::Advanced);
     };
-    let point = journal.position(serial, revision);
-    if let Some(regression) = before.and_then(|before| point.regression(before)) {
+    let compared_with = |pin: Option<&StackPin>| {
+        let end = end.cloned().unwrap_or_else(|| StateEnd::pinned(pin));
+        journal.position(end.serial, end.revision)
+    };
+    if let Some(regression) = before.and_then(|before| compared_with(Some(before)).regression(before)) {
         return Ok(PinComparison::RolledBack(regression));
     }
     loop {
         let pinned = known_stacks.seen(stack.lineage()).await?;
+        let point = compared_with(pinned.as_ref());
+        // Only the pin from before the read was compared with the key of this journal. A key that another process of this
+        // client pinned since is newer, or contradicts this journal.
+        if let Some(key) = pinned.as_ref().and_then(|pinned| pinned.key)
+            && point.proof != Proof::Mac(key)
+            && before.and_then(|before| before.key) != Some(key)
+        {
+            return match before {
+                Some(_) => Ok(PinComparison::Advanced),
+                None => Err(Error::conflict(
+                    stack.object(),
+                    "another process of this client read it with another data key meanwhile; try again",
+                )),
+            };
+        }
         // The position of a sealed stack whose key can't be opened isn't pinned: after a forged position, this client
         // would refuse the true stack as rolled back.
         let Some(now) = point.to_pin(pinned.as_ref()) else {
@@ -110,6 +158,7 @@ pub(crate) async fn advance_pin(
                 since: pinned.unreported_since.unwrap_or(pinned.serial),
                 was: was.clone(),
                 now,
+                key_before: pinned.key,
             })));
         }
         if pinned.as_ref() == Some(&now)
@@ -122,17 +171,15 @@ pub(crate) async fn advance_pin(
     }
 }
 
-/// Pins the position at which a session ended.
+/// Pins the position at which a session ended or failed, unless the pin lies after it or has another data key. The lock
+/// may have been broken without this session's knowledge, and another process of this client may have written to the
+/// stack, or given it another data key, since.
 pub(crate) async fn remember_position(stack: &StackContext, point: &StackPosition<'_>) {
-    change_pin(stack, |before| session_pin(point, before)).await;
-}
-
-/// Pins the position at which a session failed, unless the pin is at or after it: another process of this client may
-/// have written to the stack since.
-pub(crate) async fn remember_at_least(stack: &StackContext, point: &StackPosition<'_>) {
     change_pin(stack, |before| {
-        let is_ahead =
-            before.is_none_or(|before| before.next < point.tail.next && before.epoch <= point.epoch);
+        let is_own_key = |key| point.proof == Proof::Mac(key);
+        let is_ahead = before.is_none_or(|before| {
+            before.next <= point.tail.next && before.epoch <= point.epoch && before.key.is_none_or(is_own_key)
+        });
         is_ahead.then(|| session_pin(point, before)).flatten()
     })
     .await;

@@ -336,12 +336,20 @@ fn latest_pin(folders: &[PathBuf], lineage: Lineage) -> Result<Option<StackPin>>
     for folder in folders {
         let path = FileKnownStacks::of_stack(folder, lineage);
         let pin: Option<StackPin> = read_parsed(&path, |bytes| serde_json::from_slice(bytes).ok())?;
-        let position = |pin: &Option<StackPin>| pin.as_ref().map(|pin| (pin.next, pin.key.is_some()));
         if position(&pin) > position(&latest) {
             latest = pin;
         }
     }
     Ok(latest)
+}
+
+/// How far a pin goes: first the parts that never decrease, then those by which pins of the same end differ.
+fn position(pin: &Option<StackPin>) -> Option<impl PartialOrd + use<>> {
+    pin.as_ref().map(|pin| {
+        let outputs = pin.outputs.as_ref().map(|outputs| outputs.serial);
+        let known = (pin.key.is_some(), pin.announced.len());
+        (pin.next, pin.closed, pin.serial, outputs, known)
+    })
 }
 
 fn read_parsed<T>(path: &Path, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<Option<T>> {
@@ -440,9 +448,11 @@ fn unreadable(path: &Path, reason: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::{FileKnownStacks, LOCK_ATTEMPTS, LOCK_PAUSE, StoreIdentity};
+    use super::{latest_pin, replace};
+    use crate::known_stacks::OutputsPin;
     use crate::{KnownStacks, StackPin};
     use state_core::testkit::clock::SeededEntropy;
-    use state_core::{Epoch, Lineage};
+    use state_core::{Epoch, KeyId, Lineage, Serial, Slot};
     use std::fs::File;
     use std::path::Path;
     use std::sync::Arc;
@@ -470,6 +480,37 @@ mod tests {
         let replaced = known.replace(lineage, Some(&before), Some(&now));
         assert!(tokio::time::timeout(within, replaced).await.unwrap());
         assert_eq!(known.seen(lineage).await.unwrap(), Some(pin(2)));
+    }
+
+    /// A client can see one stack under two spellings of its store, at different times.
+    #[test]
+    fn latest_pin_is_chosen_at_the_same_end_of_the_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let lineage = Lineage::from_bits([1; 16]);
+        let folders = ["link", "real"].map(|name| folder.path().join(name));
+        let write_to = |folder: &Path, pin: &StackPin| {
+            let path = FileKnownStacks::of_stack(folder, lineage);
+            replace(&path, "new", &serde_json::to_vec(pin).unwrap()).unwrap();
+        };
+        let outputs = |serial| OutputsPin {
+            key: KeyId::from_bytes([2; 16]).unwrap(),
+            serial: Serial(serial),
+        };
+        let read_outputs = |serial| StackPin {
+            outputs: Some(outputs(serial)),
+            ..StackPin::default()
+        };
+        let closed = |slot| StackPin {
+            closed: Some(Slot(slot)),
+            ..StackPin::default()
+        };
+        for (earlier, later) in [(read_outputs(3), read_outputs(5)), (closed(1), closed(2))] {
+            for [first, second] in [[&earlier, &later], [&later, &earlier]] {
+                write_to(&folders[0], first);
+                write_to(&folders[1], second);
+                assert_eq!(latest_pin(&folders, lineage).unwrap().as_ref(), Some(&later));
+            }
+        }
     }
 
     #[test]

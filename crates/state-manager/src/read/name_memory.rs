@@ -8,16 +8,16 @@
 //! | the name leads to | the head of the remembered stack says | result |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
-//! | nothing | removed, or renamed | accepted; a sealed stack stays remembered under the name |
+//! | nothing | removed, or renamed | accepted; unless it has the policy `plaintext`, it stays remembered under the name |
 //! | nothing | it still has this name, or it is missing | refused |
-//! | another stack | removed, or renamed | accepted if the remembered stack is plain, else refused |
+//! | another stack | removed, or renamed | accepted if the remembered stack has the policy `plaintext`, else refused |
 //! | another stack | anything else | refused |
 //!
 //! The head of a sealed stack is accepted only with a valid tag, and head and journal must continue the pinned
-//! position: an older head with another name proves nothing. The head of a plain stack has no tag and is accepted as it
-//! is.
+//! position: an older head with another name proves nothing. The head of a stack without a data key has no tag and is
+//! accepted as it is.
 //!
-//! Another stack under the name of a sealed stack is refused even if this client knows the other stack. The client may
+//! Another stack under the name of a sealed stack, or of one that isn't sealed yet, is refused even if this client knows the other stack. The client may
 //! know it from an unimportant name, and under the present name the client would seal values for the wrong recipients.
 //! The user can accept the other stack explicitly.
 
@@ -65,10 +65,10 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
     };
     match (require_released(store, name, before).await?, now) {
         (Release::Plain, _) => Ok(Believed::Changed),
-        // This client keeps the sealed stack in memory under its name: the user must accept the next stack with this
-        // name, or this client must create it.
-        (Release::Signed, None) => Ok(Believed::Unchanged),
-        (Release::Signed, Some(now)) => Err(replaced(name, before, now)),
+        // This client keeps the stack in memory under its name: the user must accept the next stack with this name, or
+        // this client must create it.
+        (Release::Kept, None) => Ok(Believed::Unchanged),
+        (Release::Kept, Some(now)) => Err(replaced(name, before, now)),
     }
 }
 
@@ -91,10 +91,11 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
 /// How it is known that a stack released its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
-    /// The stack is plain: anyone could have written the head.
+    /// The stack has the policy `plaintext`: anyone could have written the head, and nothing is sealed under its name.
     Plain,
-    /// A holder of the data key signed the head.
-    Signed,
+    /// The stack is sealed, and a holder of the data key signed the head. Or it has no data key yet: the next stack under
+    /// its name would decide for whom this client seals its first values.
+    Kept,
 }
 
 /// Requires a proof that the remembered stack doesn't have the name any more.
@@ -126,8 +127,9 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
     }
     let head = &tip.head;
     let release = match (head.proof(), &pin) {
-        (Proof::Mac(_), _) => Release::Signed,
-        (Proof::Plain, Some(_)) => Release::Plain,
+        (Proof::Mac(_), _) => Release::Kept,
+        (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Release::Plain,
+        (Proof::Plain, Some(_)) => Release::Kept,
         (Proof::Plain, None) | (Proof::Unchecked, _) => {
             return Err(refused(
                 name,
@@ -148,7 +150,7 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
 
 fn replaced(name: &StackName, before: Lineage, now: Lineage) -> Error {
     let reason = format!(
-        "the name pointed to the sealed stack {before}, and now points to {now}: the stack was removed and created again, \
+        "the name pointed to stack {before}, and now points to {now}: the stack was removed and created again, \
          or replaced by a foreign one"
     );
     Error::distrusted(format!("stack {}", name.short()), reason)

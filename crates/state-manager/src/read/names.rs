@@ -4,12 +4,14 @@ use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
 use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, UncheckedHead};
+use crate::keys::trust;
+use crate::known_stacks::{KnownStacks, MemoryKnownStacks};
 use crate::read::history_floor::ATTEMPTS;
 use crate::read::name_memory::Believed;
 use crate::read::{name_memory, stored, view};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
-use state_core::{Error, ErrorKind, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+use state_core::{Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
 
 /// The summary of a stack in a list of stacks.
@@ -49,7 +51,7 @@ pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Optio
         return Ok(None);
     };
     if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
-        found.note_new_name();
+        found.note_new_name(name.clone());
     }
     Ok(Some(found))
 }
@@ -77,14 +79,16 @@ async fn resolve_from(
         let Some(found) = &pointer else {
             return Ok((None, None));
         };
+        let pin = trust::pin(store, found.subject()).await?;
         let refused = match authenticate::named(store, found).await {
             Ok(named) => return Ok((pointer, named)),
             Err(error) if error.kind() == ErrorKind::Distrusted => error,
             Err(error) => return Err(error),
         };
-        // The head was read after the pointer: a rename, a removal or a new key may have come between the two.
+        // The head was read after the pointer: a rename, a removal or a new key may have come between the two. Or another
+        // process of this client pinned a later head than the one that was read.
         let again = store.backend().read_name(name).await?;
-        if again == pointer {
+        if again == pointer && trust::pin(store, found.subject()).await? == pin {
             return Err(refused);
         }
         pointer = again;
@@ -109,34 +113,52 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
     }
 }
 
-/// Forgets what this client remembers of the stack with this name, and trusts its present state.
-pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view::View> {
+/// A stack as a user saw it before they accepted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownStack {
+    /// Lineage of the stack.
+    pub lineage: Lineage,
+    /// Id of its data key; none for a stack without one.
+    pub key: Option<KeyId>,
+}
+
+/// Trusts the present state of the stack with this name, and replaces what this client remembers of the stack. The memory
+/// stays as it is until the stack was read as a client without memory reads it.
+pub(crate) async fn trust(
+    store: &StoreContext,
+    name: &StackName,
+    shown: Option<ShownStack>,
+) -> Result<view::View> {
     let Some(known) = store.known_stacks() else {
         return view::tip(&require(store, name).await?).await;
     };
-    let lineage = bound_head(store, name).await?.map(|head| head.lineage());
-    let named = known.named(name).await?;
-    let pin = match lineage {
-        Some(lineage) => known.seen(lineage).await?,
-        None => None,
+    let fresh = Arc::new(MemoryKnownStacks::default());
+    let unprejudiced = StoreContext {
+        known_stacks: Some(Arc::clone(&fresh) as Arc<dyn KnownStacks>),
+        ..store.clone()
     };
-    // Name and stack are forgotten before the call of `require`, which refuses a stack that replaced the remembered
-    // one.
-    known.remember_name(name, None).await;
-    if let Some(lineage) = lineage {
-        known.forget(lineage).await?;
+    let stack = require(&unprejudiced, name).await?;
+    let view = view::tip(&stack).await?;
+    let lineage = stack.lineage();
+    let found = ShownStack {
+        lineage,
+        key: view.head.key_id,
+    };
+    if shown.is_some_and(|shown| shown != found) {
+        // Between the question and the answer, someone put another stack or another key in the place of the one that the
+        // user accepted.
+        let reason = "it is another stack, or has another data key, than the one that was shown; try again";
+        return Err(Error::conflict(stack.object(), reason));
     }
-    match require(store, name).await {
-        Err(refused) if refused.kind() != ErrorKind::NotFound => {
-            // A forged name or head isn't accepted. The memory that reveals the forgery is restored.
-            known.remember_name(name, named).await;
-            if let Some(lineage) = lineage {
-                known.replace(lineage, None, pin.as_ref()).await;
-            }
-            Err(refused)
+    let now = fresh.seen(lineage).await?;
+    loop {
+        let before = known.seen(lineage).await?;
+        if known.replace(lineage, before.as_ref(), now.as_ref()).await {
+            break;
         }
-        found => view::tip(&found?).await,
     }
+    known.remember_name(name, Some(lineage)).await;
+    Ok(view)
 }
 
 /// Remembers the stack that has a name; forgets the name if `lineage` is none.
@@ -229,7 +251,7 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
         return Ok(None);
     }
     let is_named = head.name().folded() == pointer.name.folded();
-    let is_bound = is_named || head.is_moving_to(pointer.nonce);
+    let is_bound = is_named || head.is_moving_to(pointer);
     Ok(is_bound.then_some(head))
 }
 

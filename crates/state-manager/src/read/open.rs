@@ -10,10 +10,10 @@
 //! The futures of the longer steps are boxed: every operation on a stack contains one of these functions, and the stacks
 //! of an embedder's threads may be small.
 
-use crate::context::StackContext;
+use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, UncheckedHead};
 use crate::keys::proof::Proof;
-use crate::keys::trust::{self, PinComparison};
+use crate::keys::trust::{self, PinComparison, StateEnd};
 use crate::known_stacks::StackPin;
 use crate::read::descent;
 use crate::read::forks;
@@ -23,7 +23,7 @@ use crate::read::sealing_changes;
 use crate::read::stored::{self, UncheckedJournal};
 use crate::read::tip::Tip;
 use crate::standing::Standing;
-use state_core::{Head, Lineage, Result, RevisionId, Serial, State};
+use state_core::{Error, Head, Lineage, Result};
 
 /// The part of a journal that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +61,23 @@ impl OpenedStack {
 /// `Sealed` and `Distrusted` when the stack isn't authentic; `Distrusted` and `Conflict` when it doesn't meet the
 /// caller's expectations.
 pub(crate) async fn journal(stack: &StackContext, extent: Extent) -> Result<OpenedStack> {
-    let pin = trust::pin(stack).await?;
+    let mut attempts = PinnedRead::begin(stack.store(), stack.lineage()).await?;
+    loop {
+        let opened = Box::pin(journal_after(stack, extent, attempts.pin())).await;
+        if !attempts.must_repeat(stack.store(), &opened).await? {
+            return opened;
+        }
+    }
+}
+
+async fn journal_after(stack: &StackContext, extent: Extent, pin: Option<&StackPin>) -> Result<OpenedStack> {
     let journal = match extent {
         Extent::Live => stored::journal(stack, None).await?,
         Extent::Whole => whole_journal(stack).await?,
     };
     descent::require(stack, &journal).await?;
-    let end = known_end(stack, &journal, pin.as_deref()).await?;
-    let standing = Box::pin(compare(stack, &journal, end, None, pin.as_deref())).await?;
+    let end = unpinned_end(stack, &journal, pin).await;
+    let standing = Box::pin(compare(stack, &journal, end.as_ref(), None, pin)).await?;
     Ok(OpenedStack { journal, standing })
 }
 
@@ -85,9 +94,25 @@ pub(crate) async fn head(stack: &StackContext) -> Result<Authenticated<Head>> {
 /// # Errors
 /// As [`journal`], and `Corrupt` when the state can't be replayed.
 pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
+    let mut attempts = PinnedRead::begin(stack.store(), stack.lineage()).await?;
+    loop {
+        let opened = Box::pin(tip_after(stack, attempts.pin())).await;
+        if !attempts.must_repeat(stack.store(), &opened).await? {
+            return opened;
+        }
+    }
+}
+
+async fn tip_after(stack: &StackContext, pin: Option<&StackPin>) -> Result<(Tip, Standing)> {
+    let (journal, tip) = Box::pin(journal_and_tip(stack)).await?;
+    let end = StateEnd::of(&tip.replayed.state);
+    let standing = Box::pin(compare(stack, &journal, Some(&end), Some(&tip), pin)).await?;
+    Ok((tip, standing))
+}
+
+async fn journal_and_tip(stack: &StackContext) -> Result<(OpenedJournal, Tip)> {
     let mut attempt = 1;
     loop {
-        let pin = trust::pin(stack).await?;
         let journal = UncheckedJournal::read(stack, None).await?;
         let base = journal.base().clone();
         match Box::pin(replayed(stack, journal)).await {
@@ -100,12 +125,7 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<(Tip, Standing)> {
                 }
                 attempt += 1;
             }
-            other => {
-                let (journal, tip) = other?;
-                let end = StateEnd::of(&tip.replayed.state);
-                let standing = Box::pin(compare(stack, &journal, end, Some(&tip), pin.as_deref())).await?;
-                return Ok((tip, standing));
-            }
+            other => return other,
         }
     }
 }
@@ -126,11 +146,11 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
     descent::require(stack, journal).await?;
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
     // The lock excludes later positions, so the present pin applies.
-    let pin = trust::pin(stack).await?;
+    let pin = trust::pin(stack.store(), stack.lineage()).await?;
     match advance(
         stack,
         journal,
-        StateEnd::of(&replayed.state),
+        Some(&StateEnd::of(&replayed.state)),
         None,
         pin.as_deref(),
     )
@@ -145,59 +165,76 @@ pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) ->
 /// kinds of callers need no more: a caller that is about to take the lock, because the stack is opened in full under
 /// the lock; and a caller that opens sealed values of a state that it read, because each value has its own tag.
 pub(crate) async fn head_alone(stack: &StackContext) -> Result<Authenticated<Head>> {
-    Ok(stored::head(stack).await?.head)
+    let mut attempts = PinnedRead::begin(stack.store(), stack.lineage()).await?;
+    loop {
+        let opened = stored::head(stack).await;
+        if !attempts.must_repeat(stack.store(), &opened).await? {
+            return Ok(opened?.head);
+        }
+    }
 }
 
 /// Reads the head of another stack of the same store, to learn its name and whether it was removed. Its state must be
 /// read with [`tip`].
 pub(crate) async fn sibling(stack: &StackContext, lineage: Lineage) -> Result<(StackContext, OpenedHead)> {
-    let head = UncheckedHead::read(stack.store(), lineage).await?;
-    let sibling = stack.sibling(head.name().clone(), lineage);
-    let opened = authenticate::open_head(&sibling, head.into_untrusted()).await?;
-    Ok((sibling, opened))
-}
-
-/// What a pin remembers of the state at the end of a journal.
-struct StateEnd {
-    serial: Serial,
-    /// The current revision of the state.
-    revision: Option<RevisionId>,
-}
-
-impl StateEnd {
-    const UNKNOWN: Self = Self {
-        serial: Serial::ZERO,
-        revision: None,
-    };
-
-    fn of(state: &State) -> Self {
-        Self {
-            serial: state.serial(),
-            revision: state.current().cloned(),
+    let mut attempts = PinnedRead::begin(stack.store(), lineage).await?;
+    loop {
+        let head = UncheckedHead::read(stack.store(), lineage).await?;
+        let sibling = stack.sibling(head.name().clone(), lineage);
+        let opened = authenticate::open_head(&sibling, head.into_untrusted()).await;
+        if !attempts.must_repeat(stack.store(), &opened).await? {
+            return Ok((sibling, opened?));
         }
     }
 }
 
-/// The serial and the revision to compare and to remember for a journal that isn't replayed. They are taken from the
-/// pin: the pinned end of the journal and its chain detect every rollback that the true serial would reveal. Without a
-/// pin, the journal is replayed once.
-async fn known_end(
+/// A read of a stack, with the pin from before the read.
+pub(super) struct PinnedRead {
+    lineage: Lineage,
+    pin: Option<Box<StackPin>>,
+    attempt: usize,
+}
+
+impl PinnedRead {
+    pub(super) async fn begin(store: &StoreContext, lineage: Lineage) -> Result<Self> {
+        Ok(Self {
+            lineage,
+            pin: trust::pin(store, lineage).await?,
+            attempt: 1,
+        })
+    }
+
+    pub(super) fn pin(&self) -> Option<&StackPin> {
+        self.pin.as_deref()
+    }
+
+    /// Whether the read must be repeated: the stack was refused, and another process of this client changed the pin
+    /// meanwhile. What was read is then older than the pin with which it was compared.
+    pub(super) async fn must_repeat<T>(&mut self, store: &StoreContext, read: &Result<T>) -> Result<bool> {
+        use Error::{Conflict, Distrusted, Sealed};
+        if !matches!(read, Err(Distrusted { .. } | Sealed { .. } | Conflict { .. }))
+            || self.attempt == ATTEMPTS
+        {
+            return Ok(false);
+        }
+        self.attempt += 1;
+        let before = std::mem::replace(&mut self.pin, trust::pin(store, self.lineage).await?);
+        Ok(self.pin != before)
+    }
+}
+
+/// The end of the state, for a journal that nobody replays and of which this client has no pin yet. None if it isn't
+/// needed, or if the state is damaged: the key of such a stack must be remembered too.
+async fn unpinned_end(
     stack: &StackContext,
     journal: &OpenedJournal,
     pin: Option<&StackPin>,
-) -> Result<StateEnd> {
-    if let Some(pin) = pin {
-        return Ok(StateEnd {
-            serial: pin.serial,
-            revision: pin.revision.clone(),
-        });
+) -> Option<StateEnd> {
+    if pin.is_some() || stack.known_stacks().is_none() || journal.head.proof() == Proof::Unchecked {
+        return None;
     }
-    if stack.known_stacks().is_none() || journal.head.proof() == Proof::Unchecked {
-        return Ok(StateEnd::UNKNOWN);
-    }
-    // The key of a stack whose state is damaged must be remembered too, so an error counts as an unknown end.
     let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await;
-    Ok(replayed.map_or(StateEnd::UNKNOWN, |replayed| StateEnd::of(&replayed.state)))
+    replayed.ok().map(|replayed| StateEnd::of(&replayed.state))
 }
 
 /// Compares an authenticated journal with this client's pin from before the journal was read, updates the pin, and
@@ -205,7 +242,7 @@ async fn known_end(
 async fn compare(
     stack: &StackContext,
     journal: &OpenedJournal,
-    end: StateEnd,
+    end: Option<&StateEnd>,
     tip: Option<&Tip>,
     pin: Option<&StackPin>,
 ) -> Result<Standing> {
@@ -225,18 +262,21 @@ async fn compare(
 async fn advance(
     stack: &StackContext,
     journal: &OpenedJournal,
-    end: StateEnd,
+    end: Option<&StateEnd>,
     tip: Option<&Tip>,
     pin: Option<&StackPin>,
 ) -> Result<Option<String>> {
     let fork = match pin {
-        Some(pin) => forks::before_base(stack, journal, end.serial, end.revision.as_ref(), pin).await?,
+        Some(pin) => {
+            let end = end.cloned().unwrap_or_else(|| StateEnd::pinned(Some(pin)));
+            forks::before_base(stack, journal, end.serial, end.revision.as_ref(), pin).await?
+        }
         None => None,
     };
     if fork.is_some() {
         return Ok(fork);
     }
-    let change = match trust::advance_pin(stack, journal, end.serial, end.revision, pin).await? {
+    let change = match trust::advance_pin(stack, journal, end, pin).await? {
         PinComparison::Advanced => None,
         PinComparison::RolledBack(regression) => return Ok(Some(regression)),
         PinComparison::Changed(change) => Some(*change),

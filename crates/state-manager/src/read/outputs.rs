@@ -123,8 +123,10 @@ async fn require_same_stack(
     else {
         return Ok(());
     };
-    let pin = known_stacks.seen(before).await?.unwrap_or_default();
-    if pin.outputs.is_none() && pin.key.is_none() {
+    let Some(pin) = known_stacks.seen(before).await? else {
+        return Ok(());
+    };
+    if pin.outputs.is_none() && pin.is_plain_by_choice() {
         return Ok(());
     }
     let leads = now.map_or_else(|| "to no stack".to_owned(), |now| format!("to {now}"));

@@ -4,9 +4,10 @@
 
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, OpenedHead, OpenedJournal};
+use crate::read::history_floor::ATTEMPTS;
 use state_core::backend::{JournalView, Tail};
 use state_core::head::Collection;
-use state_core::{Base, Result, Slot};
+use state_core::{Base, Error, Result, Slot};
 
 /// Reads the head of a stack and authenticates it.
 pub(super) async fn head(stack: &StackContext) -> Result<OpenedHead> {
@@ -17,6 +18,20 @@ pub(super) async fn head(stack: &StackContext) -> Result<OpenedHead> {
 /// Reads head and journal, and authenticates them. The journal begins at slot `from`, or at the head's base if `from`
 /// is none.
 pub(super) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<OpenedJournal> {
+    for _ in 1..ATTEMPTS {
+        let journal = UncheckedJournal::read(stack, from).await?;
+        let base = journal.base().clone();
+        match journal.open(stack).await {
+            // The head is read before the frames. If the data key was replaced between the two, the last frames have tags
+            // under a key that this head doesn't name. Every rotation moves the base.
+            Err(refused @ (Error::Sealed { .. } | Error::Distrusted { .. })) => {
+                if stack.backend().read_head(stack.lineage()).await?.base == base {
+                    return Err(refused);
+                }
+            }
+            done => return done,
+        }
+    }
     UncheckedJournal::read(stack, from).await?.open(stack).await
 }
 

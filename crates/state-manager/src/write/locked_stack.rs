@@ -228,7 +228,7 @@ impl LockedStack {
     async fn remember_acknowledged(&self) {
         let (state, tail) = self.published();
         let point = self.position(&self.head.current(), &state, tail);
-        trust::remember_at_least(&self.stack, &point).await;
+        trust::remember_position(&self.stack, &point).await;
     }
 
     /// Pins the position of this session with this head, at this end of the journal.

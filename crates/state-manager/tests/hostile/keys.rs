@@ -66,6 +66,10 @@ impl KeyProvider for CachedKeys {
         self.inner.wrap(key, recipients)
     }
 
+    fn spelling(&self, recipient: &str) -> Result<String> {
+        self.inner.spelling(recipient)
+    }
+
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
         let arguments = (lineage, id, files.to_vec());
         if let Some(key) = lock(&self.opened).get(&arguments) {

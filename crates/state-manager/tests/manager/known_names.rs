@@ -5,9 +5,10 @@
 use super::known_stacks::{Client, change_head, copy, make};
 use super::*;
 use state_core::backend::{NamePointer, NameTarget};
+use state_core::head::PendingRename;
 use state_core::{Enveloped, Error, ErrorKind, Lineage, Nonce, Result, StackName};
 use state_encrypt::generate_identity;
-use state_manager::KnownStacks;
+use state_manager::{KnownStacks, ShownStack};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -277,7 +278,7 @@ async fn listed_stack_cannot_take_over_a_known_name() {
     for refused in [listed, found] {
         assert_eq!(kind(refused), Err(ErrorKind::Distrusted));
     }
-    shop.client.stacks().trust(&name).await.unwrap();
+    shop.client.stacks().trust(&name, None).await.unwrap();
     assert!(shop.client.stacks().get(&name).await.unwrap().is_some());
 }
 
@@ -314,4 +315,118 @@ async fn deleted_plain_stack_is_refused_until_forgotten() {
         .await
         .unwrap();
     assert!(client.stacks().get(&name).await.unwrap().is_none());
+}
+
+/// The pointer of an unimportant name leads to a stack that claims to be renamed to that name, and to have another name
+/// that the client knows.
+#[tokio::test]
+async fn lookup_of_one_name_replaces_no_memory_of_another() {
+    let shop = Shop::open().await;
+    let known = shop.lineage().await;
+    let scratch: StackName = "scratch".parse().unwrap();
+    let attacker = Client::new(&shop.root, None).stacks();
+    let planted = attacker
+        .new_stack_with(&scratch, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
+    let nonce = Nonce::from_bytes([9; 16]);
+    for moving_to in [scratch.clone(), "elsewhere".parse().unwrap()] {
+        change_head(&shop.root, planted.lineage(), |head| {
+            head.name = self::shop();
+            head.moving_to = Some(PendingRename {
+                name: moving_to,
+                nonce,
+            });
+        });
+        write_pointer(
+            &shop.pointer("scratch"),
+            "scratch",
+            NameTarget::Lineage(planted.lineage()),
+        );
+        if let Ok(Some(stack)) = shop.client.stacks().get(&scratch).await {
+            drop(stack.tip().await);
+        }
+        assert_eq!(shop.lineage().await, known);
+    }
+    write_pointer(
+        &shop.pointer("shop"),
+        "shop",
+        NameTarget::Lineage(planted.lineage()),
+    );
+    shop.refuses("the name was redirected").await;
+}
+
+/// A stack that this client created has no key before its first session, so its head can be forged.
+#[tokio::test]
+async fn forged_removal_of_an_unsealed_stack_frees_no_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = Client::of(&folder.path().join("store"), &generate_identity());
+    let stack = client.stacks().new_stack(&shop()).await.unwrap();
+    change_head(&client.root, stack.lineage(), |head| head.removed = true);
+    let eve = Client::of(&client.root, &generate_identity()).stacks();
+    let planted = eve.new_stack(&"planted".parse().unwrap()).await.unwrap();
+    change_head(&client.root, planted.lineage(), |head| head.name = shop());
+    let pointer = client.root.join("names/default/shop.json");
+    write_pointer(&pointer, "shop", NameTarget::Lineage(planted.lineage()));
+    let found = client.stacks().get(&shop()).await.map(|stack| stack.map(|_| ()));
+    assert_eq!(kind(found), Err(ErrorKind::Distrusted));
+    let outputs = client.stacks().published_outputs(&shop()).await.map(drop);
+    assert_eq!(kind(outputs), Err(ErrorKind::Distrusted));
+}
+
+/// Between the question and the answer of `statectl trust --accept`, the store can change.
+#[tokio::test]
+async fn another_stack_than_the_one_that_was_shown_is_not_trusted() {
+    let shop = Shop::open().await;
+    let known = shop.lineage().await;
+    let attacker = Client::of(&shop.root, &generate_identity()).stacks();
+    let planted = attacker.new_stack(&"planted".parse().unwrap()).await.unwrap();
+    let key = shop
+        .client
+        .stack()
+        .await
+        .unwrap()
+        .tip()
+        .await
+        .unwrap()
+        .head
+        .key_id;
+    let pin = shop.client.known_stacks.seen(known).await.unwrap();
+    change_head(&shop.root, planted.lineage(), |head| head.name = self::shop());
+    write_pointer(
+        &shop.pointer("shop"),
+        "shop",
+        NameTarget::Lineage(planted.lineage()),
+    );
+    let shown = ShownStack { lineage: known, key };
+    let refused = shop.client.stacks().trust(&self::shop(), Some(shown)).await;
+    assert_eq!(kind(refused.map(drop)), Err(ErrorKind::Conflict));
+    assert_eq!(shop.lineage().await, known);
+    assert_eq!(shop.client.known_stacks.seen(known).await.unwrap(), pin);
+}
+
+#[tokio::test]
+async fn memory_is_kept_if_the_accepted_stack_cannot_be_read() {
+    let shop = Shop::open().await;
+    let known = shop.lineage().await;
+    let pin = shop.client.known_stacks.seen(known).await.unwrap();
+    change_head(&shop.root, known, |head| {
+        head.base.chain = state_core::Digest::of(b"forged")
+    });
+    shop.client
+        .stacks()
+        .trust(&self::shop(), None)
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(shop.lineage().await, known);
+    assert_eq!(shop.client.known_stacks.seen(known).await.unwrap(), pin);
+    std::fs::remove_file(shop.pointer("shop")).unwrap();
+    shop.client
+        .stacks()
+        .trust(&self::shop(), None)
+        .await
+        .map(drop)
+        .unwrap_err();
+    assert_eq!(shop.lineage().await, known);
 }

@@ -189,7 +189,7 @@ async fn forged_stack_is_refused_after_first_contact() {
 
     // The user may accept the stack explicitly.
     let name = "shop".parse().unwrap();
-    client.stacks().trust(&name).await.unwrap();
+    client.stacks().trust(&name, None).await.unwrap();
     client.write().await.unwrap();
 }
 
@@ -305,7 +305,11 @@ async fn removed_recipient_reads_only_after_dropping_the_pin() {
         // the new content.
         removed.refuses("a removed recipient").await;
     }
-    removed.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
+    removed
+        .stacks()
+        .trust(&"shop".parse().unwrap(), None)
+        .await
+        .unwrap();
     assert_eq!(removed.read().await.unwrap(), None);
     assert_eq!(removed.write().await.unwrap_err().kind(), ErrorKind::Sealed);
 }
@@ -376,7 +380,7 @@ async fn rolled_back_store_is_reported_and_not_written() {
 
         // The user may accept an intended restore.
         put_in_place(&root, &earlier);
-        client.stacks().trust(&name).await.unwrap();
+        client.stacks().trust(&name, None).await.unwrap();
         client.write().await.unwrap();
     }
 }
@@ -417,7 +421,7 @@ async fn recreated_stack_is_refused_until_the_user_trusts_it() {
         "the client that recreated the stack must trust it"
     );
     client.refuses("another stack").await;
-    client.stacks().trust(&name).await.unwrap();
+    client.stacks().trust(&name, None).await.unwrap();
     client.deploy("y").await;
 
     // A rename isn't treated as a recreation.

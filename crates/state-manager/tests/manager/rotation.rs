@@ -5,7 +5,7 @@ use super::*;
 use state_core::head::SealingPolicy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, Json, Properties};
-use state_encrypt::{GeneratedIdentity, generate_identity};
+use state_encrypt::{GeneratedIdentity, Passphrase, Recipients, generate_identity};
 use state_manager::{Authenticity, Rekey, RevisionKind};
 
 /// The value of every sensitive input in these tests.
@@ -323,4 +323,26 @@ async fn rekey_with_forget_history_leaves_nothing_for_the_old_key() {
     assert_eq!(passwords(&stack, &rekeyed.revision).await.unwrap(), 2);
     assert!(stack.verify(true).await.unwrap().report.is_valid());
     deploy_secret(&stack, "c").await;
+}
+
+/// A passphrase is listed after all keys, wherever it was given.
+#[tokio::test]
+async fn name_belongs_to_its_recipient_beside_a_passphrase() {
+    let backend = MemoryBackend::default();
+    let (anna, bob) = (generate_identity(), generate_identity());
+    let identities = Identities::parse("anna", anna.file()).unwrap();
+    let mut recipients: Recipients = anna.recipient().parse().unwrap();
+    let passphrase = Passphrase::new("correct horse battery staple".to_owned()).unwrap();
+    recipients.add_passphrase_with_work(passphrase, 2).unwrap();
+    let keys = AgeKeys::new(identities, recipients, Arc::new(SeededEntropy::new(1)));
+    let stacks = stacks(&backend, 1).with_keys(Arc::new(keys));
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    deploy_secret(&stack, "a").await;
+    let added = stack
+        .add_named_recipient("recipients add", bob.recipient(), "bob")
+        .await
+        .unwrap();
+    assert_eq!(added.of_stack, [anna.recipient(), bob.recipient(), "passphrase"]);
+    assert_eq!(added.names.len(), 1);
+    assert_eq!(added.names[bob.recipient()], "bob");
 }

@@ -361,7 +361,7 @@ async fn forged_pointer_is_not_accepted_by_trust() {
     let mut forged = store.pointer("shop");
     forged.tags.clear();
     store.write(&forged);
-    let refused = client.stacks().trust(&name).await.map(drop).unwrap_err();
+    let refused = client.stacks().trust(&name, None).await.map(drop).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Distrusted);
     assert_eq!(client.known_stacks.seen(lineage).await.unwrap(), pinned);
     assert_eq!(client.known_stacks.named(&name).await.unwrap(), Some(lineage));

@@ -44,12 +44,7 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
     };
     let has_name = head.name.folded() == pointer.name.folded();
     let is_target = matches!(pointer.target, NameTarget::Lineage(_));
-    let is_moving = |head: &Head| {
-        head.moving_to
-            .as_ref()
-            .is_some_and(|to| to.nonce == pointer.nonce)
-    };
-    let is_bound = is_target && !head.removed && (has_name || is_moving(&head));
+    let is_bound = is_target && !head.removed && (has_name || is_moving_to(&head, pointer));
     let stack = match is_bound {
         true => store.stack(head.name.clone(), lineage),
         // The caller's expectations apply only to the stack that has the name.
@@ -68,6 +63,12 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
         return Err(refused(&pointer.name, reason));
     }
     Ok(is_bound.then_some(stack))
+}
+
+/// Whether a head announces a rename that this pointer completes.
+pub(super) fn is_moving_to(head: &Head, pointer: &NamePointer) -> bool {
+    let moving = head.moving_to.as_ref();
+    moving.is_some_and(|to| to.nonce == pointer.nonce && to.name.folded() == pointer.name.folded())
 }
 
 /// Requires that the pointer has a valid tag under the key in use.

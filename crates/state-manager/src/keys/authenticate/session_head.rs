@@ -131,8 +131,12 @@ impl SessionHead {
         files: Vec<u64>,
         recipients: &[String],
     ) -> Keys {
-        let before = self.known().acknowledged.keys.clone();
-        let generation = before.as_ref().map_or(1, |keys| keys.generation + 1);
+        // Only a signed head says something about keys: see `Head::validate`.
+        let signed = self.key.as_ref().map(|_| self.known().acknowledged.clone());
+        let before = signed.and_then(|head| head.keys);
+        let generation = before
+            .as_ref()
+            .map_or(1, |keys| keys.generation.saturating_add(1));
         let since = before.as_ref().map_or(next, |keys| keys.since);
         let (outputs, mut names, mut succession) = match before {
             Some(keys) => (keys.outputs, keys.names, keys.succession),

@@ -34,7 +34,11 @@ async fn first_key_of_another_client_is_refused_until_accepted() {
         "a refused key must not be pinned"
     );
 
-    client.stacks().trust(&"shop".parse().unwrap()).await.unwrap();
+    client
+        .stacks()
+        .trust(&"shop".parse().unwrap(), None)
+        .await
+        .unwrap();
     client.deploy("b").await;
     assert_eq!(client.read().await.unwrap(), None);
 }

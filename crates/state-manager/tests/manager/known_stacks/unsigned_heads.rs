@@ -141,3 +141,69 @@ async fn acknowledged_end_is_pinned_after_a_failed_session() {
     // The fence of the session, the start of the update, and the start and end of the mutation.
     assert!(after.next.get() > before.next.get() + 1, "{after:?}");
 }
+
+/// Nobody signs the head of a stack without a data key, so it must not say for whom the first key is wrapped.
+#[tokio::test]
+async fn forged_recipients_of_an_unsealed_stack_are_refused() {
+    let keys = |recipient: &str| -> state_core::head::Keys {
+        let keys = serde_json::json!({
+            "generation": 1, "since": u64::MAX >> 1, "files": [], "recipients": [recipient], "outputs": [recipient],
+        });
+        serde_json::from_value(keys).unwrap()
+    };
+    let eve = generate_identity();
+    for policy in [SealingPolicy::Sensitive, SealingPolicy::Plaintext] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        let client = Client::of(&root, &generate_identity());
+        let name = "shop".parse().unwrap();
+        let stack = client.stacks().new_stack_with(&name, policy).await.unwrap();
+        change_head(&root, stack.lineage(), |head| {
+            head.keys = Some(keys(eve.recipient()))
+        });
+        let written = stack.lock("write").await.map(drop).unwrap_err();
+        let rekey = Rekey {
+            policy: Some(SealingPolicy::All),
+            ..Rekey::default()
+        };
+        let sealed = stack.rekey("encrypt", rekey).await.map(drop).unwrap_err();
+        for refused in [written, sealed] {
+            assert!(refused.to_string().contains("names no data key"), "{refused}");
+        }
+        let path = root
+            .join("stacks")
+            .join(stack.lineage().to_string())
+            .join("head.json");
+        let stored = std::fs::read_to_string(path).unwrap();
+        assert!(
+            stored.contains(eve.recipient()) && !stored.contains("\"tag\""),
+            "{stored}"
+        );
+    }
+}
+
+/// The lock of a session can be broken without its knowledge, and another process of its client gives the stack another
+/// data key meanwhile.
+#[tokio::test]
+async fn close_of_a_fenced_session_does_not_pin_the_former_key() {
+    let (_folder, root, anna) = made().await;
+    let client = Client::of(&root, &anna);
+    client.write().await.unwrap();
+    let stack = client.stack().await.unwrap();
+    let session = stack.lock("seal").await.unwrap();
+    let other = client.stack().await.unwrap();
+    let epoch = other.lock_status().await.unwrap().epoch;
+    other
+        .break_lock("rekey", epoch)
+        .await
+        .unwrap()
+        .close()
+        .await
+        .unwrap();
+    other.rekey("rekey", Rekey::default()).await.unwrap();
+    let rotated = client.known_stacks.seen(stack.lineage()).await.unwrap().unwrap();
+    session.close().await.unwrap_err();
+    let after = client.known_stacks.seen(stack.lineage()).await.unwrap().unwrap();
+    assert_eq!(after, rotated);
+    assert_eq!(client.read().await.unwrap(), None);
+}
