@@ -72,6 +72,8 @@ struct TrustReport {
     found: Option<CurrentStack>,
     /// The stack as this client read it last; none before the first access.
     seen: Option<StackPin>,
+    /// Whether this command made the client trust the stack as it is.
+    accepted: bool,
     /// The reason why the stack isn't trusted; none if it is trusted.
     distrusted: Option<String>,
     /// The reason why the stack can't be opened; none if it can be opened. A stack that was rolled back can be opened.
@@ -139,6 +141,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         trusted = TrustReport {
             seen: trusted.seen,
+            accepted: true,
             ..inspect(&stacks, &*known_stacks, &name, lineage).await?
         };
     }
@@ -197,6 +200,7 @@ async fn forget(
         lineage,
         found: None,
         seen,
+        accepted: false,
         distrusted: None,
         refused: None,
     };
@@ -236,6 +240,9 @@ fn show(page: &mut Page, trusted: &TrustReport) {
         "in the store: {}{serial}{unchecked}",
         key(found.key)
     ));
+    if trusted.accepted {
+        page.line("accepted: this client trusts the stack as it is in the store");
+    }
 }
 
 /// The error for a client that can't remember what it trusts.
@@ -329,6 +336,7 @@ async fn inspect(
         stack: name.to_string(),
         shown: name.short(),
         lineage,
+        accepted: false,
         found: Some(found),
         seen,
         distrusted: refused.clone().or(regression),

@@ -138,9 +138,12 @@ pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Resul
     match made.map(|revision| revision.kind) {
         // The data key and the recipients are in the head, not in the state, so restoring a state doesn't restore them.
         Some(RevisionKind::Update(info)) if info.kind == UpdateKind::Rekey => {
+            let what = match info.message.is_empty() {
+                true => String::new(),
+                false => format!(" ({})", info.message),
+            };
             let reason = format!(
-                "its current revision changed the data key or the recipients ({}), which can't be undone",
-                info.message
+                "its current revision changed the data key or the recipients{what}, which can't be undone"
             );
             Err(Error::conflict(object, reason))
         }

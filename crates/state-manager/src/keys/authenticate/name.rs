@@ -47,8 +47,9 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
     let is_bound = is_target && !head.removed && (has_name || is_moving_to(&head, pointer));
     let stack = match is_bound {
         true => store.stack(head.name.clone(), lineage),
-        // The caller's expectations apply only to the stack that has the name.
-        false => store.stack(pointer.name.clone(), lineage).without_expectations(),
+        // The caller's expectations apply only to the stack that has the name. A message names the stack as its head does:
+        // nothing is found under the name that it gave up.
+        false => store.stack(head.name.clone(), lineage).without_expectations(),
     };
     let opened = open_head(&stack, head).await?;
     if let Some(key) = &opened.key {
