@@ -3,7 +3,8 @@
 use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
-use crate::keys::wrapped;
+use crate::keys::wrapped::{self, KeyFiles};
+use state_core::head::SealingPolicy;
 use state_core::sealing::StackKey;
 use state_core::{Crypter, Error, Head, KeyId, Result, Snapshot, codec, sealed};
 use std::collections::BTreeSet;
@@ -54,40 +55,69 @@ pub(crate) async fn reveal(
 ///
 /// # Errors
 /// `Sealed` if the stack has no data key, or if no available identity opens the key.
-pub(crate) async fn crypter(stack: &StackContext, opened: OpenedJournal) -> Result<Arc<dyn Crypter>> {
-    let missing = |reason: &str| Error::sealed(stack.object(), reason);
-    let Some(key) = opened.key else {
-        return Err(match opened.head.key_id {
-            None => missing("it has no data key: rekey the stack first"),
-            Some(id) => missing(&format!("no available identity opens its key {id}")),
-        });
+pub(crate) async fn crypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+    let current = encrypter(stack, opened)?;
+    let mut earlier = wrapped::keys_of(&opened.head);
+    earlier.retain(|id| Some(*id) != opened.head.key_id);
+    if earlier.is_empty() {
+        return Ok(current);
+    }
+    let is_unopened = |id: &KeyId| stack.keyring().known(*id).is_none();
+    let unopened: Vec<KeyId> = earlier.iter().copied().filter(is_unopened).collect();
+    let files = match unopened.is_empty() {
+        true => KeyFiles::new(),
+        false => wrapped::read_files(stack, &unopened).await?,
     };
-    let crypter_of = |key: &Arc<dyn StackKey>| key.crypter(Arc::clone(&stack.environment().entropy));
-    let mut earlier = Vec::new();
-    for id in wrapped::keys_of(&opened.head)
-        .into_iter()
-        .filter(|id| *id != key.id())
-    {
-        match wrapped::unwrap(stack, id).await {
-            Ok(key) => earlier.push(crypter_of(&key)?),
-            // The key was wrapped to other recipients, or deleted together with the history.
-            Err(Error::Sealed { .. }) => {}
-            Err(error) => return Err(error),
+    Ok(Arc::new(RotatedCrypter {
+        stack: stack.clone(),
+        current,
+        earlier,
+        files,
+    }))
+}
+
+/// Returns a crypter that seals single values with the key in use. It opens no value of an earlier key, so it reads no
+/// key file.
+///
+/// # Errors
+/// As [`crypter`].
+pub(crate) fn encrypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+    match (&opened.key, opened.head.key_id) {
+        (Some(key), _) => crypter_of(stack, &**key),
+        (None, None) => Err(no_key(stack, opened.head.policy)),
+        (None, Some(id)) => {
+            let reason = format!("no available identity opens its key {id}");
+            Err(Error::sealed(stack.object(), reason))
         }
     }
-    let current = crypter_of(&key)?;
-    Ok(match earlier.is_empty() {
-        true => current,
-        false => Arc::new(RotatedCrypter { current, earlier }),
-    })
+}
+
+/// The error for a stack without a data key. Only a change of its policy gives a plaintext stack a key. Any other stack
+/// gets one from the next session that has a key provider.
+pub(crate) fn no_key(stack: &StackContext, policy: SealingPolicy) -> Error {
+    let reason = match policy {
+        SealingPolicy::Plaintext => "it has no data key: encrypt the stack first",
+        _ => "it has no data key yet: the first session with an identity creates one",
+    };
+    Error::sealed(stack.object(), reason)
+}
+
+fn crypter_of(stack: &StackContext, key: &dyn StackKey) -> Result<Arc<dyn Crypter>> {
+    key.crypter(Arc::clone(&stack.environment().entropy))
 }
 
 /// A crypter of a stack whose data key was replaced.
+///
+/// An earlier key is unwrapped when a value names it, and only once: a passphrase takes about a second, and a plugin may
+/// ask for a touch.
 #[derive(Debug)]
 struct RotatedCrypter {
+    stack: StackContext,
     current: Arc<dyn Crypter>,
-    /// The crypters of the earlier keys, oldest first.
-    earlier: Vec<Arc<dyn Crypter>>,
+    /// The ids of the earlier keys, oldest first.
+    earlier: Vec<KeyId>,
+    /// The files of the earlier keys that aren't unwrapped yet.
+    files: KeyFiles,
 }
 
 impl Crypter for RotatedCrypter {
@@ -96,14 +126,19 @@ impl Crypter for RotatedCrypter {
     }
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {
-        let refused = match self.current.decrypt(context, ciphertext) {
-            Err(error @ Error::Sealed { .. }) => error,
-            other => return other,
+        let digits = sealed::split(ciphertext).map(|(key, _)| key);
+        let named = digits.and_then(|digits| wrapped::find(&self.earlier, digits));
+        let Some(id) = named else {
+            return self.current.decrypt(context, ciphertext);
         };
-        let mut opened = self
-            .earlier
-            .iter()
-            .filter_map(|key| key.decrypt(context, ciphertext).ok());
-        opened.next().ok_or(refused)
+        let key = wrapped::unwrap_from(&self.stack, id, &self.files).map_err(|error| match error {
+            Error::Sealed { reason, .. } => {
+                let object = format!("configuration secret `{}`", context.escape_debug());
+                let reason = format!("its data key {id} was replaced, and can't be opened: {reason}");
+                Error::sealed(object, reason)
+            }
+            other => other,
+        })?;
+        crypter_of(&self.stack, &*key)?.decrypt(context, ciphertext)
     }
 }
