@@ -31,7 +31,7 @@ use state_core::backend::{ClientLock, Holder, LockStatus};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Crypter, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName,
+    Address, Crypter, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName,
     State,
 };
 use std::sync::Arc;
@@ -121,6 +121,16 @@ impl Stack {
         // The caller has read the snapshot, so the stack was opened before; each value has its own seal.
         let head = Box::pin(open::head_alone(&self.context)).await?;
         reveal::reveal(&self.context, &head, snapshot).await
+    }
+
+    /// As [`Stack::reveal`]. If no available identity opens a key with which values are sealed, returns the snapshot
+    /// unchanged, together with the error that [`Stack::reveal`] would return.
+    ///
+    /// # Errors
+    /// `Sealed` when a value was altered or copied from another entry.
+    pub async fn reveal_if_possible(&self, snapshot: Snapshot) -> Result<(Snapshot, Option<Error>)> {
+        let head = Box::pin(open::head_alone(&self.context)).await?;
+        reveal::reveal_if_possible(&self.context, &head, snapshot).await
     }
 
     /// The content of a revision.

@@ -16,22 +16,36 @@ use std::sync::Arc;
 pub(crate) async fn reveal(
     stack: &StackContext,
     head: &Authenticated<Head>,
-    mut snapshot: Snapshot,
+    snapshot: Snapshot,
 ) -> Result<Snapshot> {
+    match reveal_if_possible(stack, head, snapshot).await? {
+        (opened, None) => Ok(opened),
+        (_, Some(unopened)) => Err(unopened),
+    }
+}
+
+/// As [`reveal`]. If no available identity opens one of the keys, returns the snapshot unchanged, with the reason.
+///
+/// # Errors
+/// `Sealed` if a value doesn't open although its key is open: the value was altered.
+pub(crate) async fn reveal_if_possible(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    snapshot: Snapshot,
+) -> Result<(Snapshot, Option<Error>)> {
     let known = wrapped::keys_of(head);
     if known.is_empty() {
         // The stack never had a key, so no value is sealed, even if some value looks sealed. Returning here saves a
         // pass over the state.
-        return Ok(snapshot);
+        return Ok((snapshot, None));
     }
-    let (found, same) = compute(move || {
+    let (found, mut snapshot) = compute(move || {
         let stored = codec::encode_stored(&snapshot);
         let text = String::from_utf8_lossy(&stored);
         let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
         (found, snapshot)
     })
     .await?;
-    snapshot = same;
     let is_found = |id: &KeyId| {
         let id = id.to_string();
         found.iter().any(|short| id.starts_with(short.as_str()))
@@ -39,14 +53,20 @@ pub(crate) async fn reveal(
     let ids: BTreeSet<KeyId> = known.into_iter().filter(is_found).collect();
     if let (Some(short), true) = (found.first(), ids.is_empty()) {
         let reason = format!("it is sealed with key {short}…, which was never a key of this stack");
-        return Err(Error::sealed(stack.object(), reason));
+        return Ok((snapshot, Some(Error::sealed(stack.object(), reason))));
     }
+    let mut keys = Vec::new();
     for id in ids {
-        let key = wrapped::unwrap(stack, id).await?;
+        match wrapped::unwrap(stack, id).await {
+            Err(unopened @ Error::Sealed { .. }) => return Ok((snapshot, Some(unopened))),
+            other => keys.push(other?),
+        }
+    }
+    for key in keys {
         let sealed = snapshot;
         snapshot = compute(move || key.open_snapshot(&sealed)).await??;
     }
-    Ok(snapshot)
+    Ok((snapshot, None))
 }
 
 /// Returns a crypter that seals single values with the key in use, and opens those that were sealed with one of the
