@@ -165,6 +165,9 @@ impl From<Error> for CliError {
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
+            Error::Sealed { .. } | Error::Conflict { .. } if contains(NO_DATA_KEY) => {
+                Some(NO_DATA_KEY_HINT.to_owned())
+            }
             Error::Sealed { .. } if contains(UNTRUSTED_PLUGIN) => Some(UNTRUSTED_PLUGIN_HINT.to_owned()),
             Error::Distrusted { object, .. } if contains(UNOPENED) => Some(other_identity(object)),
             Error::Distrusted { object, .. } => Some(accept(object)),
@@ -330,6 +333,12 @@ const UNTRUSTED_PLUGIN: &[&str] = &["so it was not started"];
 /// Hint for an age plugin that only the stack names.
 const UNTRUSTED_PLUGIN_HINT: &str = "if you trust the plugin, set STATECTL_AGE_PLUGINS to its name for this command; otherwise \
                                      remove its recipients with `statectl recipients remove RECIPIENT`, for outputs with `statectl recipients remove --outputs RECIPIENT`";
+
+/// Texts of errors about a plaintext stack, for which only `encrypt` creates a data key.
+const NO_DATA_KEY: &[&str] = &["encrypt the stack first", "a plaintext stack has no data key"];
+
+/// Hint for a plaintext stack.
+const NO_DATA_KEY_HINT: &str = "encrypt the stack with `statectl encrypt`, then run the command again";
 
 /// Text of errors about a passphrase that is easy to guess.
 const SHORT_PASSPHRASE: &[&str] = &["passphrase is shorter"];

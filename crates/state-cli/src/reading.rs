@@ -29,11 +29,11 @@ impl At {
 
 /// The snapshot with decrypted values if an identity can decrypt them, else unchanged. For comparisons of snapshots that are
 /// encrypted with different keys.
+///
+/// # Errors
+/// `Sealed` if a value was altered.
 pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Result<Snapshot> {
-    match stack.reveal(snapshot.clone()).await {
-        Err(state_core::Error::Sealed { .. }) => Ok(snapshot),
-        other => other,
-    }
+    Ok(stack.reveal_if_possible(snapshot).await?.0)
 }
 
 /// A state read from a stack.

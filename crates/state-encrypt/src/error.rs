@@ -181,14 +181,6 @@ pub enum Error {
         /// The name of the checked object.
         object: String,
     },
-    /// A new data key is not endorsed under the old one.
-    #[error("data key {new} is not endorsed under {old}: an attacker may have replaced the key")]
-    Unendorsed {
-        /// The id of the trusted key.
-        old: KeyId,
-        /// The id of the key that replaced it.
-        new: KeyId,
-    },
     /// An outputs document can't be read.
     #[error("cannot read the outputs document of lineage {lineage}: {reason}")]
     Document {
@@ -242,9 +234,6 @@ impl Error {
             }
             Self::NoUid { .. } => "record the resource first: recording assigns its uid",
             Self::Lineage { .. } => "use the data key of that stack",
-            Self::Unendorsed { .. } => {
-                "ask your team whether the key was rotated, and pin the new key only if it was"
-            }
             Self::OtherKey { .. }
             | Self::Wrapped { .. }
             | Self::NotAuthentic { .. }

@@ -54,7 +54,7 @@
 //! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verification, diff, history
 //!   and blame work without a key. An id that contains a marked secret is sealed.
 //! - age doesn't authenticate who wrapped a key. Pin the [`KeyId`](state_core::KeyId) at first use, and accept
-//!   another key only after [`check_endorsement`].
+//!   another key only if its stored endorsement equals the one that [`endorse`] computes under the pinned key.
 //! - Keys and the plaintext buffers of this crate are wiped when they are dropped. Values that the crate returns as
 //!   [`Json`](state_core::Json) are not wiped.
 //! - The randomness of data keys, and of the nonces of [`ConfigCrypter`], comes from an injected
@@ -97,7 +97,7 @@ mod wrapped;
 pub use authenticator::{Authenticator, TAG_BYTES};
 pub use config_crypter::ConfigCrypter;
 pub use data_key::DataKey;
-pub use endorsement::{check_endorsement, endorse};
+pub use endorsement::endorse;
 pub use error::{Error, Result};
 pub use generated::{GeneratedIdentity, generate_identity};
 pub use identity::{DEFAULT_MAX_WORK_FACTOR, Identities};

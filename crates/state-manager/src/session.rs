@@ -27,8 +27,10 @@ use std::sync::Arc;
 /// A stack whose writer lock this process holds. Clones share the lock and the queue; [`Session::close`] ends all of
 /// them.
 ///
-/// If every clone is dropped without a close, queued work is still written and the lock is released. Only the watermark
-/// is missing then: the recorded end of the journal, by which readers detect that the journal was truncated.
+/// If every clone is dropped without a close, queued work is still written. The watermark is missing then: the recorded
+/// end of the journal, by which readers detect that the journal was truncated. The lock is released at once only in a
+/// store whose [`Capabilities`](state_core::backend::Capabilities) include `frees_lock_on_crash`. In any other store it
+/// is held until its lease expires, or until it is broken if its lease doesn't expire.
 #[derive(Clone, Debug)]
 pub struct Session {
     stack: Stack,

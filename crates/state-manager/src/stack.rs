@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tip`, `current`, `get`, `list`, `history`, `blame`, `logs`, `verify`, … | [`read`](crate::read) |
 //! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`] |
-//! | `reveal`, `policy`, `recipients`, `rekey` | [`keys`](crate::keys) |
+//! | `reveal`, `crypter`, `policy`, `recipients`, `rekey` | [`keys`](crate::keys) |
 //! | `plan_collection` | [`gc`](crate::gc) |
 //!
 //! The methods box the futures of these modules: an embedder's own futures, and the stacks of its threads, then stay small.
@@ -12,6 +12,7 @@
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
+use crate::keys::authenticate::OpenedJournal;
 use crate::keys::recipients::{self, Recipients};
 use crate::keys::reveal;
 use crate::keys::rotation::{self, Rekey, RekeyReport};
@@ -20,7 +21,7 @@ use crate::objects::document::Revision;
 use crate::read::blame::{self, Blame};
 use crate::read::history::Revisions;
 use crate::read::logs::{self, LogQuery, Logs, StoredLine};
-use crate::read::open;
+use crate::read::open::{self, Extent};
 use crate::read::revision_spec::RevisionList;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::verify::{self, VerifyReport};
@@ -30,8 +31,10 @@ use state_core::backend::{ClientLock, Holder, LockStatus};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
+    Address, Crypter, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName,
+    State,
 };
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A stack of a store. Cheap to clone. Readers take no lock and never wait for a writer.
@@ -118,6 +121,16 @@ impl Stack {
         // The caller has read the snapshot, so the stack was opened before; each value has its own seal.
         let head = Box::pin(open::head_alone(&self.context)).await?;
         reveal::reveal(&self.context, &head, snapshot).await
+    }
+
+    /// As [`Stack::reveal`]. If no available identity opens a key with which values are sealed, returns the snapshot
+    /// unchanged, together with the error that [`Stack::reveal`] would return.
+    ///
+    /// # Errors
+    /// `Sealed` when a value was altered or copied from another entry.
+    pub async fn reveal_if_possible(&self, snapshot: Snapshot) -> Result<(Snapshot, Option<Error>)> {
+        let head = Box::pin(open::head_alone(&self.context)).await?;
+        reveal::reveal_if_possible(&self.context, &head, snapshot).await
     }
 
     /// The content of a revision.
@@ -343,6 +356,43 @@ impl Stack {
         Ok(open::head(&self.context).await?.policy)
     }
 
+    /// The crypter for the stack's secrets: from the provider of [`Stacks::with_crypters`], else one that uses the
+    /// stack's own data key. It also opens values that were sealed with an earlier data key: the first value that names
+    /// such a key unwraps it.
+    ///
+    /// [`Stacks::with_crypters`]: crate::Stacks::with_crypters
+    ///
+    /// # Errors
+    /// `Sealed` when the stack has no data key, or no available identity opens it; `Distrusted` when the stack was
+    /// rolled back, because its key may have been replaced since.
+    pub async fn crypter(&self) -> Result<Arc<dyn Crypter>> {
+        match self.configured_crypter()? {
+            Some(crypter) => Ok(crypter),
+            None => Box::pin(reveal::crypter(&self.context, &self.current_journal().await?)).await,
+        }
+    }
+
+    /// As [`Stack::crypter`], to seal new values: a stack without a data key gets its first one, unless its policy is
+    /// `plaintext`. Opens no value that was sealed with an earlier data key.
+    ///
+    /// # Errors
+    /// Those of [`Stack::crypter`]; `Locked` while another writer or client lock holds a stack that needs its first
+    /// key.
+    pub async fn encrypter(&self, operation: &str) -> Result<Arc<dyn Crypter>> {
+        if let Some(crypter) = self.configured_crypter()? {
+            return Ok(crypter);
+        }
+        let opened = self.current_journal().await?;
+        let is_keyless = opened.head.key_id.is_none() && opened.head.policy != SealingPolicy::Plaintext;
+        if !is_keyless || self.context.keyring().provider().is_none() {
+            return reveal::encrypter(&self.context, &opened);
+        }
+        // A session gives the stack its first key when it takes the lock.
+        let locked = Box::pin(lock::lock_patiently(&self.context, operation)).await?;
+        Box::pin(locked.close()).await?;
+        reveal::encrypter(&self.context, &self.current_journal().await?)
+    }
+
     /// The recipients of the stack, and their names.
     ///
     /// # Errors
@@ -418,6 +468,20 @@ impl Stack {
 impl Stack {
     pub(crate) const fn of(context: StackContext) -> Self {
         Self { context }
+    }
+
+    /// The crypter of the configured provider of crypters; none if no provider is configured.
+    pub(crate) fn configured_crypter(&self) -> Result<Option<Arc<dyn Crypter>>> {
+        let crypters = self.context.store().crypters.as_ref();
+        let crypter = crypters.map(|provider| provider.crypter(self.name(), self.lineage()));
+        crypter.transpose()
+    }
+
+    /// Opens the stack for a caller that uses its key. A stack that was rolled back may have its former key, which
+    /// removed recipients have.
+    async fn current_journal(&self) -> Result<OpenedJournal> {
+        let opened = Box::pin(open::journal(&self.context, Extent::Live)).await?;
+        opened.require_current(&self.context)
     }
 
     /// The current revision with its content; none before the first one.

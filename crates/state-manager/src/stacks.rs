@@ -17,13 +17,16 @@ use crate::environment::Environment;
 use crate::expectations::Expectations;
 use crate::intent::UpdateRequest;
 use crate::keys::authenticate::UncheckedHead;
-use crate::keys::reveal;
 use crate::known_stacks::KnownStacks;
 use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
+<<<<<<< HEAD
 use crate::read::names::{self, ShownStack, StackSummary};
 use crate::read::open::{self, Extent};
+=======
+use crate::read::names::{self, StackSummary};
+>>>>>>> trust-b
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
@@ -258,21 +261,12 @@ impl Stacks {
         Box::pin(outputs::published_outputs(&self.context, name)).await
     }
 
-    /// The crypter for a stack's secrets: from the configured provider, else one that uses the stack's own data key.
+    /// The crypter for a stack's secrets: see [`Stack::crypter`].
     ///
     /// # Errors
-    /// `NotFound` when the stack doesn't exist; `Sealed` when it has no data key, or no available identity opens it;
-    /// `Distrusted` when the stack was rolled back, because its key may have been replaced since.
+    /// `NotFound` when the stack doesn't exist; those of [`Stack::crypter`].
     pub async fn crypter(&self, name: &StackName) -> Result<Arc<dyn Crypter>> {
-        let stack = self.require(name).await?;
-        match self.configured_crypter(&stack)? {
-            Some(crypter) => Ok(crypter),
-            None => {
-                // A stack that was rolled back may have its former key, which removed recipients have.
-                let opened = Box::pin(open::journal(stack.context(), Extent::Live)).await?;
-                reveal::crypter(stack.context(), opened.require_current(stack.context())?).await
-            }
-        }
+        self.require(name).await?.crypter().await
     }
 
     /// Creates an empty stack whose sensitive values are sealed. The first session with a
@@ -428,12 +422,5 @@ impl Stacks {
     /// The stack with this name, or the error `NotFound`.
     pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         Box::pin(names::require(&self.context, name)).await.map(Stack::of)
-    }
-
-    /// The crypter of [`Stacks::with_crypters`] for a stack; none if no provider is configured.
-    pub(crate) fn configured_crypter(&self, stack: &Stack) -> Result<Option<Arc<dyn Crypter>>> {
-        let crypters = self.context.crypters.as_ref();
-        let crypter = crypters.map(|provider| provider.crypter(stack.name(), stack.lineage()));
-        crypter.transpose()
     }
 }

@@ -8,8 +8,8 @@ use crate::render::{Page, Style};
 use crate::settings;
 use crate::store;
 use serde::Serialize;
-use state_core::StackName;
 use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
+use state_core::{ErrorKind, StackName};
 use state_manager::Stacks;
 
 /// Test whether a store is safe for state
@@ -17,7 +17,8 @@ use state_manager::Stacks;
 /// Tests on the live store that concurrent conditional writes have exactly one winner, and that reads and listings return
 /// completed writes. The tests use their own prefix and delete it afterwards.
 ///
-/// Also warns about encrypted stacks that the loss of one identity would make unreadable.
+/// Also warns about encrypted stacks that the loss of one identity would make unreadable, and about stacks that it can't
+/// read. These warnings don't change the exit code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// URL of the store [default: the store of the settings]
@@ -66,12 +67,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(report.with_code_if(!examined.sound, ExitCode::Unsupported))
 }
 
-/// Warnings about stacks with one recipient only, existing and new ones. A stack that can't be read is named too: it isn't
-/// checked.
+/// Warnings about stacks with one recipient only, existing and new ones. A stack or a list of stacks that can't be read gets
+/// a warning too, because it isn't checked. The exit code is about the store alone.
 async fn key_loss_warnings(context: &Context, stacks: &Stacks) -> Vec<String> {
     let mut warnings: Vec<String> = of_new_stacks(context).into_iter().collect();
-    // A store that doesn't exist yet has no stacks.
-    for name in stacks.names().await.unwrap_or_default() {
+    let names = match stacks.names().await {
+        // A store that doesn't exist yet has no stacks.
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        // A known stack that is missing, or a damaged head: the error names it.
+        Err(error) => {
+            warnings.push(format!("stacks not checked: {}", CliError::from(error).message));
+            Vec::new()
+        }
+        Ok(names) => names,
+    };
+    for name in names {
         match counts(stacks, &name).await {
             Ok(counts) => warnings.extend(counts.and_then(|counts| counts.warning(&name))),
             Err(error) => warnings.push(format!("recipients not checked: {}", error.message)),

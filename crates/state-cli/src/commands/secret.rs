@@ -10,10 +10,10 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use state_core::{Crypter, Error};
+use state_core::Error;
+use state_manager::Stack;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Upper limit of the input from stdin.
@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 
 async fn encrypt(context: &Context, args: &Args) -> CommandResult {
     let given = stdin()?;
-    let crypter = crypter(context).await?;
+    let crypter = chosen(context).await?.encrypter("secret").await?;
     if let Some(name) = &args.name {
         let sealed = crypter.encrypt(name, &given)?;
         return printed(context, &sealed);
@@ -74,7 +74,7 @@ async fn encrypt(context: &Context, args: &Args) -> CommandResult {
 
 async fn decrypt(context: &Context, args: &Args) -> CommandResult {
     let given = stdin()?;
-    let crypter = crypter(context).await?;
+    let crypter = chosen(context).await?.crypter().await.map_err(foreign)?;
     if let Some(name) = &args.name {
         let opened = crypter.decrypt(name, text(&given)?.trim()).map_err(foreign)?;
         if context.output.json {
@@ -92,28 +92,26 @@ async fn decrypt(context: &Context, args: &Args) -> CommandResult {
     printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
 }
 
-/// The error for a value that this stack's key doesn't decrypt.
+/// Texts of errors about a data key that no available identity opens.
+const UNOPENED: [&str; 2] = ["no available identity opens its key", "can't be opened"];
+
+/// The error for a value that this stack's keys don't decrypt.
 fn foreign(error: Error) -> CliError {
+    let is_unopened = |reason: &str| UNOPENED.iter().any(|text| reason.contains(text));
     match error {
-        Error::Sealed { .. } => CliError::from(error)
+        Error::Sealed { ref reason, .. } if !is_unopened(reason) => CliError::from(error)
             .with_hint("decrypt the value under the name, and in the stack (`--stack NAME`), with which it was encrypted"),
         other => other.into(),
     }
 }
 
-/// The stack's crypter. A stack without a data key gets its first one when its writer lock is taken.
-async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
+/// The stack that the user named, or the only stack.
+async fn chosen(context: &Context) -> Result<Stack, CliError> {
     let stacks = context.store.open().await.map_err(|error| match error.code {
         ExitCode::NotFound => error.with_hint(NO_STORE),
         _ => error,
     })?;
-    let stack = context.store.chosen(&stacks).await?;
-    if stack.policy().await? != state_core::head::SealingPolicy::Plaintext
-        && stack.recipients().await?.of_stack.is_empty()
-    {
-        context.store.lock(&stack, "secret").await?.close().await?;
-    }
-    Ok(stacks.crypter(stack.name()).await?)
+    context.store.chosen(&stacks).await
 }
 
 fn stdin() -> Result<Zeroizing<Vec<u8>>, CliError> {

@@ -1,6 +1,6 @@
 //! `doctor` reports whether a store is safe, and leaves no data in the store.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, as_user, sealed_shop};
 
 #[test]
 fn doctor_finds_local_store_safe_and_leaves_no_files() {
@@ -37,4 +37,25 @@ fn doctor_of_a_missing_store_is_refused() {
     assert!(!sandbox.path().join("nowhere").exists());
     sandbox.run(&["doctor"]).exits(10);
     sandbox.run(&["doctor", "nonsense://x"]).exits(2);
+}
+
+#[test]
+fn doctor_warns_about_stacks_that_it_cannot_read() {
+    let sandbox = sealed_shop();
+    let names = sandbox.path().join(".state/names");
+    let away = sandbox.path().join("names-elsewhere");
+    std::fs::rename(&names, &away).unwrap();
+    let report = as_user(&sandbox, "anna", &["doctor"]).exits(0);
+    assert!(
+        report
+            .stderr
+            .contains("warning: stacks not checked: stack default: "),
+        "a known stack is missing: {report:?}"
+    );
+    // A client that doesn't know the stack can't notice that it is missing.
+    let report = as_user(&sandbox, "stranger", &["doctor"]).exits(0);
+    assert!(!report.stderr.contains("not checked"), "{report:?}");
+    std::fs::rename(&away, &names).unwrap();
+    let report = as_user(&sandbox, "anna", &["doctor"]).exits(0);
+    assert!(!report.stderr.contains("not checked"), "{report:?}");
 }

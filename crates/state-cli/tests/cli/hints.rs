@@ -208,3 +208,27 @@ fn foreign_encrypted_value_exits_12() {
     secret(&["decrypt", "--batch"], "two", &batch).exits(12);
     secret(&["decrypt", "token"], "one", "no value at all").exits(1);
 }
+
+#[test]
+fn hint_of_a_plaintext_stack_encrypts_it_when_pasted() {
+    let store = ["--backend", "my store", "--stack", "shop/eu"];
+    let other = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    for command in [
+        &["secret", "encrypt", "token"][..],
+        &["recipients", "add", other],
+        &["rekey", "--yes"],
+    ] {
+        let sandbox = Sandbox::new();
+        let file = fixture("shop.tfstate");
+        sandbox.run(&["identity", "--new"]).exits(0);
+        sandbox
+            .run(&[&store, &["import", file.to_str().unwrap()][..]].concat())
+            .exits(0);
+        let ran = [&store, command].concat();
+        let refused = sandbox.run(&ran);
+        assert_ne!(refused.code, 0, "{refused:?}");
+        let encrypt = only_command(&refused);
+        paste(&sandbox, &encrypt, "sensitive").exits(0);
+        sandbox.run(&ran).exits(0);
+    }
+}

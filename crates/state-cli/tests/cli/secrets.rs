@@ -1,6 +1,6 @@
 //! Sensitive values are printed only with `--show-secrets`, and in exports.
 
-use crate::sandbox::{CommandOutput, Sandbox, fixture, run};
+use crate::sandbox::{CommandOutput, Sandbox, as_user, fixture, run, sealed_shop};
 use serde_json::json;
 
 const SECRET: &str = "correct horse battery staple";
@@ -359,4 +359,36 @@ fn history_is_deleted_on_request_after_an_earlier_seal() {
     assert!(!store_contains(&store, UNMARKED));
     let again = sealing(&sandbox, &["secret", "seal", "--all", "--history"]).exits(0);
     assert_eq!(again.stdout, "nothing to encrypt\n");
+}
+
+#[test]
+fn scan_counts_revisions_that_no_identity_decrypts() {
+    let sandbox = sealed_shop();
+    let scan = |who: &str, flags: &[&str]| as_user(&sandbox, who, &[&["secret", "scan"], flags].concat());
+    let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
+    as_user(&sandbox, "anna", &["rekey", "--yes"]).exits(0);
+    as_user(&sandbox, "anna", &["recipients", "add", bob.trim()]).exits(0);
+    let all = ["--all", "--detailed-exitcode"];
+    // Who scans, with which flags, the exit code, and how many of the scanned revisions weren't decrypted.
+    for (who, flags, code, unopened, scanned) in [
+        ("anna", &all[..], 0, 0, 3),
+        ("bob", &all[..1], 0, 1, 3),
+        ("bob", &all, 12, 1, 3),
+        ("bob", &all[1..], 0, 0, 1),
+        ("eve", &all, 12, 3, 3),
+        ("eve", &[], 0, 1, 1),
+    ] {
+        let ran = scan(who, flags).exits(code);
+        let warning = format!("encrypted values of {unopened} of {scanned} revision");
+        assert_eq!(ran.stderr.contains(&warning), unopened > 0, "{who}: {ran:?}");
+        assert_eq!(
+            ran.stderr.contains("--identity FILE"),
+            unopened > 0,
+            "{who}: {ran:?}"
+        );
+        let report = scan(who, &[flags, &["--json"]].concat()).exits(code);
+        let report = report.data("secret-scan");
+        assert_eq!(report["unopened"], unopened, "{who}");
+        assert_eq!(report["scanned"], scanned, "{who}");
+    }
 }

@@ -299,3 +299,48 @@ fn unreadable_known_stacks_are_an_error() {
     let warned = run(command.env("XDG_STATE_HOME", blocked)).exits(1);
     assert!(warned.stderr.contains("seen"), "{warned:?}");
 }
+
+#[test]
+fn only_encryption_of_a_secret_creates_the_first_data_key() {
+    let sandbox = Sandbox::new();
+    let anna = |arguments: &[&str], input: &str| given(&sandbox, "anna", arguments, input);
+    anna(&["init"], "").exits(0);
+    anna(&["stack", "new", "default"], "").exits(0);
+    let recipients = || {
+        let listed = anna(&["recipients", "list", "--json"], "").exits(0);
+        listed.data("recipients")["recipients"].as_array().unwrap().len()
+    };
+    let elsewhere = "v1:0123456789abcdef:AAAA";
+    let refused = anna(&["secret", "decrypt", "db"], elsewhere).exits(12);
+    assert!(refused.stderr.contains("it has no data key yet"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("in the stack (`--stack NAME`)"),
+        "{refused:?}"
+    );
+    assert_eq!(recipients(), 0, "decryption must not write");
+    let sealed = anna(&["secret", "encrypt", "db"], SECRET).exits(0).stdout;
+    assert_eq!(recipients(), 1);
+    assert_eq!(
+        anna(&["secret", "decrypt", "db"], &sealed).exits(0).stdout,
+        SECRET
+    );
+}
+
+#[test]
+fn secret_of_an_earlier_key_names_the_key_that_is_not_open() {
+    let sandbox = sealed_shop();
+    let sealed = given(&sandbox, "anna", &["secret", "encrypt", "db"], SECRET)
+        .exits(0)
+        .stdout;
+    let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
+    as_user(&sandbox, "anna", &["rekey", "--yes"]).exits(0);
+    as_user(&sandbox, "anna", &["recipients", "add", bob.trim()]).exits(0);
+    let refused = given(&sandbox, "bob", &["secret", "decrypt", "db"], &sealed).exits(12);
+    for part in [
+        sealed.split(':').nth(1).unwrap(),
+        "was replaced",
+        "pass an identity",
+    ] {
+        assert!(refused.stderr.contains(part), "{part} is missing: {refused:?}");
+    }
+}

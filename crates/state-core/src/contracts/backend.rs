@@ -244,7 +244,8 @@ pub type HeadChange<'a> = &'a (dyn Fn(&mut Head) -> Result<()> + Send + Sync);
 /// The writer lock of one stack.
 ///
 /// Methods take `&self`, because a checkpoint writes objects and swaps the head while frames are appended. Dropping
-/// the writer releases the lock. The head's watermark, which records the last clean close, then keeps its old value.
+/// the writer is like a crash of its process: the lock is released at once only if the store's [`Capabilities`] include
+/// `frees_lock_on_crash`, and the head's watermark, which records the last clean close, keeps its old value.
 #[async_trait]
 pub trait Writer: fmt::Debug + Send + Sync {
     /// The epoch of this lock.

@@ -23,7 +23,7 @@ use state_core::{Error, Result, Snapshot, StackName, UpdateKind};
 impl TargetProvider for Stacks {
     async fn target(&self, name: &StackName) -> Result<Target> {
         let stack = self.require(name).await?;
-        let crypter = self.configured_crypter(&stack)?;
+        let crypter = stack.configured_crypter()?;
         let snapshot = stack.tip().await?.recorded();
         Ok(Target::new(
             stack.name().clone(),

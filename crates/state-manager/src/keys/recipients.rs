@@ -119,7 +119,7 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Recipi
 }
 
 fn unsealed(stack: &StackContext) -> Error {
-    Error::sealed(stack.object(), "it has no data key: rekey the stack first")
+    Error::sealed(stack.object(), "it has no data key: encrypt the stack first")
 }
 
 fn with_more(mut recipients: Vec<String>, more: &[String]) -> Vec<String> {

@@ -3,7 +3,8 @@
 use crate::compute::compute;
 use crate::context::StackContext;
 use crate::keys::authenticate::{Authenticated, OpenedJournal};
-use crate::keys::wrapped;
+use crate::keys::wrapped::{self, KeyFiles};
+use state_core::head::SealingPolicy;
 use state_core::sealing::StackKey;
 use state_core::{Crypter, Error, Head, KeyId, Result, Snapshot, codec, sealed};
 use std::collections::BTreeSet;
@@ -15,22 +16,36 @@ use std::sync::Arc;
 pub(crate) async fn reveal(
     stack: &StackContext,
     head: &Authenticated<Head>,
-    mut snapshot: Snapshot,
+    snapshot: Snapshot,
 ) -> Result<Snapshot> {
+    match reveal_if_possible(stack, head, snapshot).await? {
+        (opened, None) => Ok(opened),
+        (_, Some(unopened)) => Err(unopened),
+    }
+}
+
+/// As [`reveal`]. If no available identity opens one of the keys, returns the snapshot unchanged, with the reason.
+///
+/// # Errors
+/// `Sealed` if a value doesn't open although its key is open: the value was altered.
+pub(crate) async fn reveal_if_possible(
+    stack: &StackContext,
+    head: &Authenticated<Head>,
+    snapshot: Snapshot,
+) -> Result<(Snapshot, Option<Error>)> {
     let known = wrapped::keys_of(head);
     if known.is_empty() {
         // The stack never had a key, so no value is sealed, even if some value looks sealed. Returning here saves a
         // pass over the state.
-        return Ok(snapshot);
+        return Ok((snapshot, None));
     }
-    let (found, same) = compute(move || {
+    let (found, mut snapshot) = compute(move || {
         let stored = codec::encode_stored(&snapshot);
         let text = String::from_utf8_lossy(&stored);
         let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
         (found, snapshot)
     })
     .await?;
-    snapshot = same;
     let is_found = |id: &KeyId| {
         let id = id.to_string();
         found.iter().any(|short| id.starts_with(short.as_str()))
@@ -38,14 +53,20 @@ pub(crate) async fn reveal(
     let ids: BTreeSet<KeyId> = known.into_iter().filter(is_found).collect();
     if let (Some(short), true) = (found.first(), ids.is_empty()) {
         let reason = format!("it is sealed with key {short}…, which was never a key of this stack");
-        return Err(Error::sealed(stack.object(), reason));
+        return Ok((snapshot, Some(Error::sealed(stack.object(), reason))));
     }
+    let mut keys = Vec::new();
     for id in ids {
-        let key = wrapped::unwrap(stack, id).await?;
+        match wrapped::unwrap(stack, id).await {
+            Err(unopened @ Error::Sealed { .. }) => return Ok((snapshot, Some(unopened))),
+            other => keys.push(other?),
+        }
+    }
+    for key in keys {
         let sealed = snapshot;
         snapshot = compute(move || key.open_snapshot(&sealed)).await??;
     }
-    Ok(snapshot)
+    Ok((snapshot, None))
 }
 
 /// Returns a crypter that seals single values with the key in use, and opens those that were sealed with one of the
@@ -54,40 +75,69 @@ pub(crate) async fn reveal(
 ///
 /// # Errors
 /// `Sealed` if the stack has no data key, or if no available identity opens the key.
-pub(crate) async fn crypter(stack: &StackContext, opened: OpenedJournal) -> Result<Arc<dyn Crypter>> {
-    let missing = |reason: &str| Error::sealed(stack.object(), reason);
-    let Some(key) = opened.key else {
-        return Err(match opened.head.key_id {
-            None => missing("it has no data key: rekey the stack first"),
-            Some(id) => missing(&format!("no available identity opens its key {id}")),
-        });
+pub(crate) async fn crypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+    let current = encrypter(stack, opened)?;
+    let mut earlier = wrapped::keys_of(&opened.head);
+    earlier.retain(|id| Some(*id) != opened.head.key_id);
+    if earlier.is_empty() {
+        return Ok(current);
+    }
+    let is_unopened = |id: &KeyId| stack.keyring().known(*id).is_none();
+    let unopened: Vec<KeyId> = earlier.iter().copied().filter(is_unopened).collect();
+    let files = match unopened.is_empty() {
+        true => KeyFiles::new(),
+        false => wrapped::read_files(stack, &unopened).await?,
     };
-    let crypter_of = |key: &Arc<dyn StackKey>| key.crypter(Arc::clone(&stack.environment().entropy));
-    let mut earlier = Vec::new();
-    for id in wrapped::keys_of(&opened.head)
-        .into_iter()
-        .filter(|id| *id != key.id())
-    {
-        match wrapped::unwrap(stack, id).await {
-            Ok(key) => earlier.push(crypter_of(&key)?),
-            // The key was wrapped to other recipients, or deleted together with the history.
-            Err(Error::Sealed { .. }) => {}
-            Err(error) => return Err(error),
+    Ok(Arc::new(RotatedCrypter {
+        stack: stack.clone(),
+        current,
+        earlier,
+        files,
+    }))
+}
+
+/// Returns a crypter that seals single values with the key in use. It opens no value of an earlier key, so it reads no
+/// key file.
+///
+/// # Errors
+/// As [`crypter`].
+pub(crate) fn encrypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+    match (&opened.key, opened.head.key_id) {
+        (Some(key), _) => crypter_of(stack, &**key),
+        (None, None) => Err(no_key(stack, opened.head.policy)),
+        (None, Some(id)) => {
+            let reason = format!("no available identity opens its key {id}");
+            Err(Error::sealed(stack.object(), reason))
         }
     }
-    let current = crypter_of(&key)?;
-    Ok(match earlier.is_empty() {
-        true => current,
-        false => Arc::new(RotatedCrypter { current, earlier }),
-    })
+}
+
+/// The error for a stack without a data key. Only a change of its policy gives a plaintext stack a key. Any other stack
+/// gets one from the next session that has a key provider.
+pub(crate) fn no_key(stack: &StackContext, policy: SealingPolicy) -> Error {
+    let reason = match policy {
+        SealingPolicy::Plaintext => "it has no data key: encrypt the stack first",
+        _ => "it has no data key yet: the first session with an identity creates one",
+    };
+    Error::sealed(stack.object(), reason)
+}
+
+fn crypter_of(stack: &StackContext, key: &dyn StackKey) -> Result<Arc<dyn Crypter>> {
+    key.crypter(Arc::clone(&stack.environment().entropy))
 }
 
 /// A crypter of a stack whose data key was replaced.
+///
+/// An earlier key is unwrapped when a value names it, and only once: a passphrase takes about a second, and a plugin may
+/// ask for a touch.
 #[derive(Debug)]
 struct RotatedCrypter {
+    stack: StackContext,
     current: Arc<dyn Crypter>,
-    /// The crypters of the earlier keys, oldest first.
-    earlier: Vec<Arc<dyn Crypter>>,
+    /// The ids of the earlier keys, oldest first.
+    earlier: Vec<KeyId>,
+    /// The files of the earlier keys that aren't unwrapped yet.
+    files: KeyFiles,
 }
 
 impl Crypter for RotatedCrypter {
@@ -96,14 +146,19 @@ impl Crypter for RotatedCrypter {
     }
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {
-        let refused = match self.current.decrypt(context, ciphertext) {
-            Err(error @ Error::Sealed { .. }) => error,
-            other => return other,
+        let digits = sealed::split(ciphertext).map(|(key, _)| key);
+        let named = digits.and_then(|digits| wrapped::find(&self.earlier, digits));
+        let Some(id) = named else {
+            return self.current.decrypt(context, ciphertext);
         };
-        let mut opened = self
-            .earlier
-            .iter()
-            .filter_map(|key| key.decrypt(context, ciphertext).ok());
-        opened.next().ok_or(refused)
+        let key = wrapped::unwrap_from(&self.stack, id, &self.files).map_err(|error| match error {
+            Error::Sealed { reason, .. } => {
+                let object = format!("configuration secret `{}`", context.escape_debug());
+                let reason = format!("its data key {id} was replaced, and can't be opened: {reason}");
+                Error::sealed(object, reason)
+            }
+            other => other,
+        })?;
+        crypter_of(&self.stack, &*key)?.decrypt(context, ciphertext)
     }
 }

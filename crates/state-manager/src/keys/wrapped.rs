@@ -1,10 +1,18 @@
 //! Wrapped data keys of a stack: reads and writes the stored files, and unwraps each key once.
 
 use crate::context::StackContext;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::sealing::{StackKey, WrappedKey};
 use state_core::{Error, Head, KeyId, Result, Writer};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The number of key files that are read at a time.
+const CONCURRENT_READS: usize = 8;
+
+/// The stored files of several keys, by key. A key without an entry has no files.
+pub(crate) type KeyFiles = BTreeMap<KeyId, Vec<Vec<u8>>>;
 
 /// Number and key id of each stored key file.
 async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
@@ -16,11 +24,40 @@ async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
     Ok(files.collect())
 }
 
+/// Reads the files of these keys. Lists the files once, and reads no file of another key.
+pub(crate) async fn read_files(stack: &StackContext, ids: &[KeyId]) -> Result<KeyFiles> {
+    let listed = files(stack).await?;
+    let wanted = listed.into_iter().filter(|(_, id)| ids.contains(id));
+    let reads: Vec<_> = wanted.map(|(number, id)| read_file(stack, number, id)).collect();
+    let reads = stream::iter(reads).buffered(CONCURRENT_READS);
+    let mut files = KeyFiles::new();
+    for (id, file) in reads.try_collect::<Vec<_>>().await? {
+        files.entry(id).or_default().push(file);
+    }
+    Ok(files)
+}
+
+async fn read_file(stack: &StackContext, number: u64, id: KeyId) -> Result<(KeyId, Vec<u8>)> {
+    let name = ObjectName::Key { number, id };
+    let bytes = stack.backend().read(stack.lineage(), &name).await?;
+    Ok((id, bytes.to_vec()))
+}
+
 /// The key with this id, unwrapped from one of the files that contain it.
 ///
 /// # Errors
 /// `Sealed` if this client has no identity, or if none of its identities opens one of these files.
 pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn StackKey>> {
+    // Without an identity the files aren't read.
+    let files = match (stack.keyring().known(id), stack.keyring().provider()) {
+        (None, Some(_)) => read_files(stack, &[id]).await?,
+        _ => KeyFiles::new(),
+    };
+    unwrap_from(stack, id, &files)
+}
+
+/// As [`unwrap`], from files that were read before.
+pub(crate) fn unwrap_from(stack: &StackContext, id: KeyId, files: &KeyFiles) -> Result<Arc<dyn StackKey>> {
     if let Some(key) = stack.keyring().known(id) {
         return Ok(key);
     }
@@ -28,13 +65,9 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
         let reason = format!("it is sealed with key {id}, and no identity is available to open it");
         return Err(Error::sealed(stack.object(), reason));
     };
-    let mut copies = Vec::new();
     // All files of the key are tried, because they are wrapped to different recipients.
-    for (number, _) in files(stack).await?.iter().filter(|(_, of)| *of == id) {
-        let name = ObjectName::Key { number: *number, id };
-        copies.push(stack.backend().read(stack.lineage(), &name).await?.to_vec());
-    }
-    let key = provider.unwrap(stack.lineage(), id, &copies)?;
+    let files = files.get(&id).map(Vec::as_slice).unwrap_or_default();
+    let key = provider.unwrap(stack.lineage(), id, files)?;
     stack.keyring().keep(&key);
     Ok(key)
 }
@@ -45,6 +78,11 @@ pub(crate) fn keys_of(head: &Head) -> Vec<KeyId> {
     earlier.map(|link| link.old).chain(head.key_id).collect()
 }
 
+/// The key in `ids` whose id begins with these hexadecimal digits, as a sealed value names its key.
+pub(crate) fn find(ids: &[KeyId], digits: &str) -> Option<KeyId> {
+    ids.iter().copied().find(|id| id.to_string().starts_with(digits))
+}
+
 /// The key in `ids` whose id begins with these hexadecimal digits, unwrapped; none if `ids` contains no such key, or if
 /// no available identity opens it.
 pub(crate) async fn by_digits(
@@ -52,7 +90,7 @@ pub(crate) async fn by_digits(
     ids: &[KeyId],
     digits: &str,
 ) -> Result<Option<Arc<dyn StackKey>>> {
-    let Some(id) = ids.iter().copied().find(|id| id.to_string().starts_with(digits)) else {
+    let Some(id) = find(ids, digits) else {
         return Ok(None);
     };
     match unwrap(stack, id).await {

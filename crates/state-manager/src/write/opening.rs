@@ -38,7 +38,7 @@ pub(crate) async fn acquire(
     // The check is repeated under the writer lock: another client may have set a client lock between the read above and
     // the acquisition.
     if let Err(refused) = client_lock::gate(stack, &journal.head) {
-        writer.release().await?;
+        release_refused(&*writer).await;
         return Err(refused);
     }
     open(stack, writer, journal).await
@@ -73,12 +73,17 @@ async fn acquire_writer(
     match authenticate::acquired(stack, view).await {
         Ok(journal) => Ok((writer, journal)),
         Err(refused) => {
-            // No record was written yet, so the lock can be released at once. Otherwise other writers would wait until
-            // the lease of this refused client expires.
-            drop(writer.release().await);
+            release_refused(&*writer).await;
             Err(refused)
         }
     }
+}
+
+/// Releases the lock of a writer that was refused before its session began. Not every store releases the lock of a
+/// dropped writer: other writers would wait until the lease of this client expires, or until its lock is broken.
+async fn release_refused(writer: &dyn Writer) {
+    // The caller returns the reason of the refusal, which matters more than a failed release.
+    drop(writer.release().await);
 }
 
 /// The data from which a session starts: the authenticated head, and the state and the history that were replayed from
@@ -148,7 +153,13 @@ impl SessionStart {
 
 /// Replays the journal, ends the update that the previous writer left open, and starts the queue.
 async fn open(stack: &StackContext, writer: Arc<dyn Writer>, journal: OpenedJournal) -> Result<LockedStack> {
-    let start = check(stack, writer, &journal).await?;
+    let start = match check(stack, Arc::clone(&writer), &journal).await {
+        Ok(start) => start,
+        Err(refused) => {
+            release_refused(&*writer).await;
+            return Err(refused);
+        }
+    };
     let state = start.state.clone();
     let interrupted = state.update().is_some();
     let (locked, queue) = start.into_session(stack);

@@ -10,6 +10,7 @@ mod collecting;
 #[cfg(feature = "fs")]
 mod copying;
 mod counted_pages;
+mod crypters;
 mod edits;
 mod faults;
 #[cfg(feature = "fs")]

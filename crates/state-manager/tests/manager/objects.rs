@@ -193,3 +193,41 @@ async fn grace_period_is_measured_by_the_store_clock() {
         "both machines must compute the same end of the grace period"
     );
 }
+
+#[tokio::test]
+async fn refused_lock_of_a_rolled_back_store_is_released() {
+    let name = "shop/production".parse().unwrap();
+    let pins: Arc<state_manager::MemoryKnownStacks> = Arc::default();
+    let client = |store: &InMemory, seed| {
+        let store = FaultyStore::new(Arc::new(store.fork()));
+        let stacks = Stacks::new(Arc::new(backend(&store)), environment(seed));
+        (stacks, store)
+    };
+    let shared: Arc<InMemory> = Arc::default();
+    let line = FaultyStore::new(shared.clone());
+    let stacks = Stacks::new(Arc::new(backend(&line)), environment(1)).with_known_stacks(pins.clone());
+    let stack = stacks
+        .new_stack_with(&name, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
+    deploy(&stack, &["a"]).await;
+    let earlier = shared.fork();
+    deploy(&stack, &["b"]).await;
+
+    let (rolled_back, line) = client(&earlier, 2);
+    let refused = rolled_back
+        .with_known_stacks(pins.clone())
+        .get(&name)
+        .await
+        .unwrap()
+        .unwrap();
+    let error = refused.lock("deploy").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Distrusted, "{error}");
+    assert!(
+        refused.lock_holder().await.unwrap().is_none(),
+        "the refused writer holds the lock"
+    );
+    // A client that doesn't know the later state can write at once.
+    let other = Stacks::new(Arc::new(backend(&line)), environment(3));
+    deploy(&other.get(&name).await.unwrap().unwrap(), &["c"]).await;
+}

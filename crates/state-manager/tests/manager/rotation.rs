@@ -346,3 +346,25 @@ async fn name_belongs_to_its_recipient_beside_a_passphrase() {
     assert_eq!(added.names.len(), 1);
     assert_eq!(added.names[bob.recipient()], "bob");
 }
+
+#[tokio::test]
+async fn altered_value_is_an_error_and_a_closed_key_a_reason() {
+    let backend = MemoryBackend::default();
+    let (anna, bob) = (generate_identity(), generate_identity());
+    let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let revision = deploy_secret(&stack, "a").await;
+    let mut snapshot = stack.get(&revision).await.unwrap();
+    let (opened, reason) = stack.reveal_if_possible(snapshot.clone()).await.unwrap();
+    assert!(reason.is_none() && opened != snapshot);
+    let of_bob = as_seen_by(&backend, &bob).await;
+    let (unopened, reason) = of_bob.reveal_if_possible(snapshot.clone()).await.unwrap();
+    assert_eq!(unopened, snapshot);
+    assert_eq!(reason.unwrap().kind(), ErrorKind::Sealed);
+
+    // The token of one value in the place of another, as an attacker could copy it.
+    let entry = Arc::make_mut(&mut snapshot.entries[0]);
+    entry.uid = Some(state_core::Uid::from_bits([9; 16]));
+    let altered = stack.reveal_if_possible(snapshot).await.unwrap_err();
+    assert_eq!(altered.kind(), ErrorKind::Sealed);
+}

@@ -123,7 +123,7 @@ impl<'a> Deploy<'a> {
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
-        let plan = self.plan(name, basis, self.run(&approvals)?).await?;
+        let plan = self.plan(&stack, basis, self.run(&approvals)?).await?;
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
             return Err(approvals::refusal(&object(name), &refused, untouched(&[])));
@@ -236,16 +236,19 @@ impl<'a> Deploy<'a> {
         if session.state().pending().next().is_none() || !self.context.prompt.can_ask() {
             return Ok(Settling::default());
         }
-        let name = session.stack().name();
+        let stack = session.stack();
         let mut run = self.run(approvals)?;
         run.observer = heard.clone();
         run.decisions = decisions;
-        if let Some(source) = self.source(name).await? {
+        if let Some(source) = self.source(stack).await? {
             self.engine.declare(&run, &source);
         }
         loop {
             let settling = self.engine.settle(session, &run).await?;
-            if !self.approve(&object(name), approvals, untouched(&[])).await? {
+            if !self
+                .approve(&object(stack.name()), approvals, untouched(&[]))
+                .await?
+            {
                 return Ok(settling);
             }
         }
@@ -269,7 +272,7 @@ impl<'a> Deploy<'a> {
                 next: live.clone(),
             });
             run.settled = Some(settling.clone());
-            let plan = self.plan(name, Basis::locked(session), run).await?;
+            let plan = self.plan(session.stack(), Basis::locked(session), run).await?;
             if self.interrupt.is_stopping() || !self.approve(&object, approvals, untouched).await? {
                 break plan;
             }
@@ -312,12 +315,12 @@ impl<'a> Deploy<'a> {
     }
 
     /// Plans the steps for a state.
-    async fn plan(&self, name: &StackName, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
+    async fn plan(&self, stack: &Stack, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
         let entries = basis.state().entries();
         let mut known: BTreeSet<Address> = entries.map(|entry| entry.address.clone()).collect();
         let operation = match self.goal {
             Goal::Refresh(_) | Goal::Destroy(_) => {
-                if let Some(source) = self.source(name).await? {
+                if let Some(source) = self.source(stack).await? {
                     self.engine.declare(&run, &source);
                 }
                 match self.goal {
@@ -326,7 +329,7 @@ impl<'a> Deploy<'a> {
                 }
             }
             Goal::Update(document) => {
-                let source = self.source_of(document, name).await?;
+                let source = self.source_of(document, stack).await?;
                 known.extend(source.addresses().cloned());
                 Operation::Update(Box::new(source))
             }
@@ -337,17 +340,17 @@ impl<'a> Deploy<'a> {
     }
 
     /// The program that the user named, if there is one.
-    async fn source(&self, name: &StackName) -> Result<Option<ListSource>, CliError> {
+    async fn source(&self, stack: &Stack) -> Result<Option<ListSource>, CliError> {
         match self.goal.document() {
             None => Ok(None),
-            Some(document) => self.source_of(document, name).await.map(Some),
+            Some(document) => self.source_of(document, stack).await.map(Some),
         }
     }
 
-    async fn source_of(&self, document: &Document, name: &StackName) -> Result<ListSource, CliError> {
+    async fn source_of(&self, document: &Document, stack: &Stack) -> Result<ListSource, CliError> {
         // Without an identity that decrypts the data key, only encrypted configuration values are missing: the program
         // reports which ones.
-        let crypter = match self.stacks.crypter(name).await {
+        let crypter = match stack.crypter().await {
             Err(error) if error.kind() == ErrorKind::Sealed => None,
             other => Some(other?),
         };

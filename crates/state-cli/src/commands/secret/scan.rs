@@ -5,10 +5,9 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::{StackStatus, count, first};
-use crate::reading::opened;
 use crate::render::{Page, Style};
 use serde::Serialize;
-use state_core::{RevisionId, Snapshot};
+use state_core::{Error, RevisionId, Snapshot};
 use state_manager::Stack;
 use std::collections::BTreeMap;
 
@@ -25,13 +24,16 @@ const MAX_PLACES: usize = 1_000;
 /// violates a rule. A secret that is the key of a map is encrypted with the whole map; the name of a field or of an output
 /// can't be encrypted.
 ///
-/// With an identity, encrypted values are examined too. They are counted, and listed with `--json`.
+/// With an identity, encrypted values are examined too. They are counted, and listed with `--json`. Without one, and in
+/// revisions whose data key no identity decrypts, copies of encrypted values aren't recognised: a warning counts these
+/// revisions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Scan all revisions, not only the latest state
     #[arg(long)]
     all: bool,
-    /// Exit with 3 if a value that looks like a secret is stored in plain text
+    /// Exit with 3 if a value that looks like a secret is stored in plain text, else with 12 if encrypted values weren't
+    /// examined
     #[arg(long)]
     detailed_exitcode: bool,
 }
@@ -45,6 +47,8 @@ struct ScanReport {
     recipients: Vec<String>,
     /// How many revisions were scanned; the latest state counts as one.
     scanned: usize,
+    /// How many of the scanned revisions hold encrypted values that no identity decrypts, and that weren't examined.
+    unopened: usize,
     findings: Vec<FoundSecret>,
 }
 
@@ -64,6 +68,8 @@ struct FoundSecret {
 struct Scan {
     found: BTreeMap<(Readers, Place), (Finding, Vec<RevisionId>)>,
     scanned: usize,
+    /// For each scanned revision whose values weren't decrypted, the reason.
+    unopened: Vec<Error>,
 }
 
 impl Scan {
@@ -73,7 +79,8 @@ impl Scan {
         revision: Option<RevisionId>,
         stored: Snapshot,
     ) -> Result<(), CliError> {
-        let open = opened(stack, stored.clone()).await?;
+        let (open, unopened) = stack.reveal_if_possible(stored.clone()).await?;
+        self.unopened.extend(unopened);
         for (place, finding) in findings::examine(&stored, &open).findings {
             let known = self.found.entry((finding.readers, place));
             let (_, revisions) = known.or_insert_with(|| (finding, Vec::new()));
@@ -114,12 +121,36 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         status,
         recipients: stack.recipients().await?.of_stack,
         scanned: scan.scanned,
+        unopened: scan.unopened.len(),
         findings: found.collect(),
     };
-    let is_exposed = report.plain().next().is_some();
-    let warnings = report.status.warnings();
+    let mut warnings = report.status.warnings();
+    warnings.extend(
+        scan.unopened
+            .first()
+            .map(|reason| incomplete(&report, reason, args.all)),
+    );
     let page = context.report("secret-scan", &report, warnings, |page| report.print(page))?;
-    Ok(page.with_code_if(args.detailed_exitcode && is_exposed, ExitCode::Differences))
+    // A secret that was found is certain, whatever else the other revisions hold.
+    let code = match (report.plain().next(), report.unopened) {
+        (Some(_), _) => ExitCode::Differences,
+        (None, 0) => return Ok(page),
+        (None, _) => ExitCode::Undecipherable,
+    };
+    Ok(page.with_code_if(args.detailed_exitcode, code))
+}
+
+/// The warning about revisions whose encrypted values weren't examined. `reason` is the error of one of them.
+fn incomplete(report: &ScanReport, reason: &Error, is_all: bool) -> String {
+    let states = count(report.scanned, "revision", "revisions");
+    let advice = match is_all {
+        true => "pass the identity of a recipient from before each `rekey` with `--identity FILE`",
+        false => "pass the identity of a recipient with `--identity FILE`",
+    };
+    format!(
+        "the encrypted values of {} of {states} were not examined: {reason}; {advice}",
+        report.unopened
+    )
 }
 
 impl ScanReport {
