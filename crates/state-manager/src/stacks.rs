@@ -21,12 +21,7 @@ use crate::known_stacks::KnownStacks;
 use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
-<<<<<<< HEAD
 use crate::read::names::{self, ShownStack, StackSummary};
-use crate::read::open::{self, Extent};
-=======
-use crate::read::names::{self, StackSummary};
->>>>>>> trust-b
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
