@@ -10,6 +10,7 @@
 //! ```
 
 use crate::error::CliError;
+use crate::input;
 use crate::ownership;
 use serde::Deserialize;
 use state_manager::{BackendRegistry, file_url};
@@ -156,7 +157,8 @@ fn open(path: &Path) -> Result<fs::File, CliError> {
 
 fn read_document(path: &Path, file: fs::File) -> Result<Document, CliError> {
     let name = path.display().to_string();
-    let text = std::io::read_to_string(file).map_err(|source| CliError::io(name.clone(), &source))?;
+    let text =
+        input::limited_text(file, input::MAX_SMALL).map_err(|source| CliError::io(name.clone(), &source))?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
@@ -194,7 +196,7 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     let path = user_file()?;
     let name = path.display().to_string();
     let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
-    let before = match std::fs::read_to_string(&path) {
+    let before = match fs::File::open(&path).and_then(|file| input::limited_text(file, input::MAX_SMALL)) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(error)),
