@@ -44,7 +44,7 @@ impl Opener {
         if let Some(refused) = sources.refused.as_deref().filter(|_| !is_explicit) {
             return Err(refused.clone());
         }
-        let url = self.settings.backend.as_deref().map(url_of);
+        let url = self.settings.backend.as_deref().map(url_of).transpose()?;
         if let (
             Some(url),
             Origin::File {
@@ -95,7 +95,7 @@ impl Opener {
                 .settings
                 .backend
                 .as_deref()
-                .map(url_of)
+                .and_then(|url| url_of(url).ok())
                 .as_ref()
                 .is_some_and(is_local)
     }
