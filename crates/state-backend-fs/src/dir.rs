@@ -152,12 +152,25 @@ impl Dir {
 
     /// Reads a file of at most `cap` bytes. Returns its bytes and the open file; `None` if it doesn't exist.
     pub(crate) fn read(&self, name: &str, cap: u64) -> Result<Option<(Bytes, FileHandle)>> {
+        self.read_after(name, cap, |_, _| Ok(()))
+    }
+
+    /// Like [`Self::read`], and first examines the open file and its length, before memory is allocated for its bytes.
+    pub(crate) fn read_after(
+        &self,
+        name: &str,
+        cap: u64,
+        examine: impl FnOnce(&FileHandle, u64) -> Result<()>,
+    ) -> Result<Option<(Bytes, FileHandle)>> {
         let Some(file) = self.open(name, Access::Read)? else {
             return Ok(None);
         };
         let object = self.object(name);
         let failed = |e| read_failed(&object, e);
         let length = file.status().map_err(failed)?.length;
+        if length <= cap {
+            examine(&file, length)?;
+        }
         let mut bytes = Vec::new();
         if length <= cap {
             let wanted = usize::try_from(length).unwrap_or(usize::MAX);

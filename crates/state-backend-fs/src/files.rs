@@ -83,6 +83,9 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Reads from the beginning to the end of the file, at most `limit` bytes, and appends them to `bytes`.
     fn read(&self, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()>;
 
+    /// Reads some bytes from an offset and returns their number (`pread`).
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
     /// Writes some of the bytes and returns their number (`pwrite`).
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 

@@ -4,7 +4,7 @@ use crate::dir::Dir;
 use crate::error::WriteError;
 use crate::files::FileHandle;
 use crate::layout::{MAX_SEGMENT, SegmentName};
-use crate::segment::Segment;
+use crate::segment::{Segment, examine_length};
 use crate::stack::{HeadVersion, Stack};
 use crate::walk::{WalkResult, WalkStart, walk};
 use state_core::backend::{Holder, JournalView};
@@ -89,10 +89,11 @@ pub(crate) fn read_segments(
     let mut files: Vec<(String, FileHandle)> = Vec::new();
     let walked = walk(&start, &names, &mut |name| {
         let file_name = name.to_string();
-        let Some((bytes, file)) = journal.read(&file_name, MAX_SEGMENT)? else {
+        let object = journal.object(&file_name);
+        let examine = |file: &FileHandle, length| examine_length(&object, name, file, length);
+        let Some((bytes, file)) = journal.read_after(&file_name, MAX_SEGMENT, examine)? else {
             return Ok(None);
         };
-        let object = journal.object(&file_name);
         files.push((file_name, file));
         Ok(Some(Segment { name, object, bytes }))
     })?;

@@ -1,9 +1,11 @@
 //! One segment of the journal: parses its frames and finds its end, also after a crash in a write.
 
+use crate::error::read_failed;
+use crate::files::FileHandle;
 use crate::layout::SegmentName;
 use bytes::Bytes;
 use state_core::backend::Holder;
-use state_core::journal::{Fence, FrameKind, ParsedFrame, Previous};
+use state_core::journal::{Fence, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame, Previous};
 use state_core::{Digest, Epoch, Error, Frame, Result};
 
 /// The unit in which a disk loses writes, in bytes.
@@ -29,6 +31,9 @@ pub(crate) struct Content {
     /// Length of these frames in bytes.
     pub(crate) length: u64,
 }
+
+/// The length of the largest frame in bytes.
+const MAX_FRAME: u64 = (MAX_PAYLOAD + MAX_OVERHEAD) as u64;
 
 /// Length of the chain digest at the start of a segment that was copied from another store.
 const ADOPTED_PREFIX: usize = 32;
@@ -155,6 +160,49 @@ impl Segment {
     pub(crate) fn corrupt(&self, at: usize, reason: impl Into<String>) -> Error {
         Error::corrupt(&self.object, at as u64, reason)
     }
+}
+
+/// Refuses a segment of which more than one frame is left after its last whole frame. A write adds one frame, so an
+/// interrupted write can't leave so much. Only the headers of the frames are read: the length of a file costs its owner
+/// nothing, and must not decide how much memory a reader allocates.
+pub(crate) fn examine_length(object: &str, name: SegmentName, file: &FileHandle, length: u64) -> Result<()> {
+    // Also keeps the reading of ordinary segments at one request.
+    if length <= 2 * MAX_FRAME {
+        return Ok(());
+    }
+    let mut at = if name.epoch == Epoch::ZERO {
+        ADOPTED_PREFIX as u64
+    } else {
+        0
+    };
+    loop {
+        let header = read_header(file, at).map_err(|error| read_failed(object, error))?;
+        let frame = Frame::extent(&header) as u64;
+        if !Frame::header_anywhere(&header) || frame > length - at {
+            break;
+        }
+        at += frame;
+    }
+    if length - at <= MAX_FRAME {
+        return Ok(());
+    }
+    let reason = format!("no frame begins here, and {} bytes follow", length - at);
+    Err(Error::corrupt(object, at, reason))
+}
+
+/// Reads the header of a frame; shorter at the end of the file.
+fn read_header(file: &FileHandle, at: u64) -> std::io::Result<Vec<u8>> {
+    let mut header = vec![0; MAX_OVERHEAD];
+    let mut length = 0;
+    while length < header.len() {
+        match file.read_at(&mut header[length..], at + length as u64)? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    // The bytes after the header could begin the next frame, which isn't searched for.
+    header.truncate(length.min(Frame::extent(&[])));
+    Ok(header)
 }
 
 /// Returns whether the file ends within the frame at `at`, as after an unfinished write.

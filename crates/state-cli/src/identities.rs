@@ -3,6 +3,7 @@
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::formats;
+use crate::input;
 use crate::output::line_to_stderr;
 use crate::render::time::friendly_duration;
 use crate::settings::file::user_folder;
@@ -11,8 +12,8 @@ use clap::ValueEnum;
 use state_core::Entropy;
 use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, PluginRules, Prompter, Recipients, generate_identity};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -241,7 +242,7 @@ fn read(path: &Path) -> Result<Identities, CliError> {
         ..CliError::io(name.clone(), &source)
             .with_hint("name a file with an age identity with `--identity FILE`")
     };
-    let mut file = File::open(path).map_err(unreadable)?;
+    let file = input::open(path).map_err(unreadable)?;
     // Checked on the opened file: a check of the path could be of another file.
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_file() && metadata.mode() & OPEN_TO_OTHERS != 0 {
@@ -254,8 +255,8 @@ fn read(path: &Path) -> Result<Identities, CliError> {
             quoted(&path.display().to_string())
         )));
     }
-    let mut text = Zeroizing::new(String::new());
-    file.read_to_string(&mut text).map_err(unreadable)?;
+    let text = input::limited_text(file, input::MAX_SMALL).map(Zeroizing::new);
+    let text = text.map_err(unreadable)?;
     Identities::parse(&name, &text).map_err(|error| refused(&name, &error))
 }
 

@@ -17,7 +17,7 @@ use crate::trusted::TrustedPaths;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The bits of a mode that let the group or everyone write.
 const SHARED_WRITE: u32 = 0o022;
@@ -71,6 +71,14 @@ impl Owners {
         };
         Some(format!("{who} can write it (mode {:04o})", mode & 0o7777))
     }
+
+    /// The reason why a file isn't trusted. A symbolic link decides where the rest is read, so both its owner and the
+    /// owner of its target count.
+    fn objection_to(self, link: &Metadata, target: &Metadata) -> Option<String> {
+        let of =
+            |found: &Metadata| self.objection(found.uid(), found.gid(), found.mode(), found.is_symlink());
+        of(link).or_else(|| of(target))
+    }
 }
 
 /// The primary group of a user, if it has the user's name and no other user is in it. Reads the texts of `/etc/passwd` and
@@ -105,16 +113,22 @@ fn private_group(user: u32, passwd: &str, groups: &str) -> Option<u32> {
 ///
 /// # Errors
 /// [`ExitCode::Unapproved`] with the command that accepts the store.
-pub(crate) fn require_own_store(store: &Path, parts: &[&Path]) -> Result<(), CliError> {
+pub(crate) fn require_own_store(store: &Path, parts: &[PathBuf]) -> Result<(), CliError> {
+    let owners = Owners::of_process();
     for part in parts {
-        match std::fs::metadata(part) {
+        let metadata = std::fs::symlink_metadata(part).and_then(|link| match link.is_symlink() {
+            true => Ok((std::fs::metadata(part)?, link)),
+            false => Ok((link.clone(), link)),
+        });
+        match metadata {
+            // Another process may delete a temporary file after the folder was listed.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            target => require_own(
-                "store",
-                store,
-                part,
-                &target.map_err(|error| unreadable(part, &error))?,
-            )?,
+            Err(error) => return Err(unreadable(part, &error)),
+            Ok((target, link)) => {
+                if let Some(objection) = owners.objection_to(&link, &target) {
+                    return refuse_unless_trusted("store", store, part, &objection);
+                }
+            }
         }
     }
     Ok(())
@@ -128,19 +142,15 @@ pub(crate) fn require_own_store(store: &Path, parts: &[&Path]) -> Result<(), Cli
 pub(crate) fn open_own_settings(path: &Path) -> Result<File, CliError> {
     let open = || File::open(path).and_then(|file| Ok((file.metadata()?, file)));
     let (target, file) = open().map_err(|error| unreadable(path, &error))?;
-    require_own("settings", path, path, &target)?;
+    let link = std::fs::symlink_metadata(path).map_err(|error| unreadable(path, &error))?;
+    if let Some(objection) = Owners::of_process().objection_to(&link, &target) {
+        refuse_unless_trusted("settings", path, path, &objection)?;
+    }
     Ok(file)
 }
 
-/// Checks one part of a found path. `target` is what the part leads to.
-fn require_own(what: &str, path: &Path, part: &Path, target: &Metadata) -> Result<(), CliError> {
-    let owners = Owners::of_process();
-    let of = |found: &Metadata| owners.objection(found.uid(), found.gid(), found.mode(), found.is_symlink());
-    // A symbolic link decides where the rest is read, so both its owner and the owner of its target count.
-    let link = std::fs::symlink_metadata(part).map_err(|error| unreadable(part, &error))?;
-    let Some(objection) = of(&link).or_else(|| of(target)) else {
-        return Ok(());
-    };
+/// Refuses a found path because of one of its parts, unless the user has accepted the path.
+fn refuse_unless_trusted(what: &str, path: &Path, part: &Path, objection: &str) -> Result<(), CliError> {
     if TrustedPaths::of_user().is_some_and(|trusted| trusted.contains(path)) {
         return Ok(());
     }

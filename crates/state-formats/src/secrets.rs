@@ -9,8 +9,8 @@ mod table;
 
 use state_core::json::{Kind, Properties, View, child_pointer};
 use state_core::sensitive::{
-    AddedMarks, Copies, Marks, SecretNames, SecretStrings, covered_pointers, matching_pointers,
-    spans_of_output, without_added,
+    AddedMarks, Copies, Marks, OutputMarks, SecretNames, SecretStrings, covered_pointers, matching_pointers,
+    without_added,
 };
 use state_core::{Entry, EntryKey, EntryPosition, Json, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,8 +68,8 @@ pub fn known_secrets(entry: &Entry) -> Marks {
     let own = SecretStrings::of_entry(entry);
     let new = |side: &Option<Properties>, paths: &[String], found: Vec<String>| {
         let Some(side) = side else { return found };
-        let known = covered_pointers(side.json(), paths, &own);
-        let is_new = |pointer: &String| !known.iter().any(|outer| is_within(pointer, outer));
+        let known: BTreeSet<String> = covered_pointers(side.json(), paths, &own).into_iter().collect();
+        let is_new = |pointer: &String| !is_within_any(pointer, &known);
         found.into_iter().filter(is_new).collect()
     };
     Marks {
@@ -160,10 +160,11 @@ pub(crate) fn declared_outputs(snapshot: &Snapshot) -> Vec<String> {
     without_added(&snapshot.sensitive_outputs, &added.added_outputs)
 }
 
-/// Whether `pointer` equals `outer` or points into its value.
-fn is_within(pointer: &str, outer: &str) -> bool {
-    let rest = pointer.strip_prefix(outer);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether `pointer` equals one of the pointers `outer`, or points into the value of one.
+fn is_within_any(pointer: &str, outer: &BTreeSet<String>) -> bool {
+    let ends = pointer.match_indices('/').map(|(end, _)| end);
+    ends.chain([pointer.len()])
+        .any(|end| outer.contains(&pointer[..end]))
 }
 
 /// Returns the names of the non-empty fields that the policy `sensitive` doesn't seal as a whole, because no mark
@@ -193,8 +194,9 @@ pub fn readable_fields(snapshot: &Snapshot) -> BTreeMap<String, BTreeSet<String>
         }
     }
     let own = SecretStrings::of_outputs(snapshot);
+    let marks = OutputMarks::of(&snapshot.outputs, &snapshot.sensitive_outputs);
     let is_covered = |name: &str| {
-        let spans = spans_of_output(&snapshot.outputs, &snapshot.sensitive_outputs, name, &own);
+        let spans = marks.spans(name, &own);
         spans.iter().any(|span| span.pointer.is_empty())
     };
     let open = snapshot.outputs.iter().filter(|(name, value)| {

@@ -142,6 +142,10 @@ impl StoredFile for File {
         self.take(limit).read_to_end(bytes).map(drop)
     }
 
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, bytes, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         FileExt::write_at(self, bytes, offset)
     }

@@ -352,6 +352,11 @@ impl StoredFile for HostileFile {
         self.file.read(limit, bytes)
     }
 
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.request(Verb::Read)?;
+        self.file.read_at(bytes, offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let path = self.request(Verb::Write)?;
         let written = self.file.write_at(bytes, offset)?;

@@ -342,6 +342,15 @@ impl StoredFile for SimulatedFile {
         Ok(())
     }
 
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let machine = self.machine.lock();
+        let content = &machine.disk.file(self.node)?.current;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        let length = bytes.len().min(content.len() - start);
+        bytes[..length].copy_from_slice(&content[start..start + length]);
+        Ok(length)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let write = |disk: &mut Disk| disk.write(self.node, bytes, offset);
         self.machine.change(|| format!("write {}", self.path), write)?;

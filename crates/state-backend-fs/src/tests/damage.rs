@@ -99,3 +99,33 @@ async fn cut_of_a_continued_segment_is_corrupt() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}: {error}");
     }
 }
+
+#[tokio::test]
+async fn long_file_without_frames_is_refused_before_it_is_read() {
+    // A sparse file of 5 GB takes no space. Reading it took 5 GB of memory.
+    let (place, ends) = small().await;
+    let path = place.segment(2, 2);
+    let whole = fs::read(&path).unwrap();
+    for kept in [0, whole.len()] {
+        fs::write(&path, &whole[..kept]).unwrap();
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(5 << 30)
+            .unwrap();
+        let error = place.store.read_journal(place.lineage, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("no frame begins here"), "{error}");
+    }
+    assert_eq!(ends.last(), Some(&(whole.len() as u64)));
+    fs::write(&path, &whole).unwrap();
+    // Fewer zeros may be an interrupted write.
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    assert_eq!(place.payloads().await, ["a\n", "bb\n", "ccc\n"]);
+}

@@ -35,7 +35,8 @@ pub(super) fn backend_type() -> Result<BackendType> {
             string(
                 "access-key-id",
                 "default: AWS_ACCESS_KEY_ID, or the IAM role of the machine",
-            ),
+            )
+            .secret(),
             string(
                 "secret-access-key",
                 "default: AWS_SECRET_ACCESS_KEY, or the IAM role of the machine",

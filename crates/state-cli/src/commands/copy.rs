@@ -37,7 +37,7 @@ struct StoreCopyReport {
 
 /// Runs the command `copy` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let (from, to) = (settings::url_of(&args.from), settings::url_of(&args.to));
+    let (from, to) = (settings::url_of(&args.from)?, settings::url_of(&args.to)?);
     let source = context.store.connect(&from, Opening::Existing).await;
     let source = source.map_err(|error| store::missing_store(error, &from))?;
     let names: Vec<StackName> = match &context.settings.stack {

@@ -38,7 +38,7 @@ struct DoctorReport {
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let url = match &args.url {
         None => context.store.location()?.url,
-        Some(url) => settings::url_of(url),
+        Some(url) => settings::url_of(url)?,
     };
     // The store itself may be missing: the tests need only its location.
     let stacks = context

@@ -10,6 +10,7 @@
 //! ```
 
 use crate::error::CliError;
+use crate::input;
 use crate::ownership;
 use serde::Deserialize;
 use state_manager::{BackendRegistry, file_url};
@@ -63,7 +64,8 @@ impl File {
         let mut outside = Profile { backend, stack };
         let folder = path.parent().unwrap_or(Path::new(""));
         for settings in profiles.values_mut().chain([&mut outside]) {
-            settings.backend = settings.backend.as_ref().map(|url| absolute(folder, url));
+            let backend = settings.backend.take().map(|url| absolute(folder, &url));
+            settings.backend = backend.transpose()?;
         }
         Ok(Self {
             path: path.display().to_string(),
@@ -99,21 +101,32 @@ pub(crate) fn redirects_of(url: &str) -> Vec<(&'static str, String)> {
 }
 
 /// The URL of a store; a path becomes a `file` URL.
-pub(crate) fn url_of(backend: &str) -> String {
-    if backend.contains("://") {
+///
+/// # Errors
+/// [`Usage`](crate::ExitCode::Usage) for a text such as `s3:user:password@bucket`: it would be a path, and messages print
+/// paths whole.
+pub(crate) fn url_of(backend: &str) -> Result<String, CliError> {
+    if let Some(scheme) = BackendRegistry::default().forgotten_slashes(backend) {
+        let error = CliError::usage(
+            format!("backend {scheme}:"),
+            "not a URL: `//` is missing after the scheme",
+        );
+        return Err(error.with_hint(format!("write `{scheme}://…`; a path begins with `./` or `/`")));
+    }
+    Ok(if backend.contains("://") {
         backend.to_owned()
     } else {
         file_url(backend)
-    }
+    })
 }
 
 /// A store's URL; a relative path is resolved against `folder`.
-fn absolute(folder: &Path, url: &str) -> String {
-    let url = url_of(url);
-    match url.strip_prefix("file://") {
+fn absolute(folder: &Path, url: &str) -> Result<String, CliError> {
+    let url = url_of(url)?;
+    Ok(match url.strip_prefix("file://") {
         Some(path) => format!("file://{}", folder.join(path).display()),
         None => url,
-    }
+    })
 }
 
 /// The configuration files for a working folder: the project's file first, then the user's. A project's file that isn't
@@ -156,7 +169,8 @@ fn open(path: &Path) -> Result<fs::File, CliError> {
 
 fn read_document(path: &Path, file: fs::File) -> Result<Document, CliError> {
     let name = path.display().to_string();
-    let text = std::io::read_to_string(file).map_err(|source| CliError::io(name.clone(), &source))?;
+    let text =
+        input::limited_text(file, input::MAX_SMALL).map_err(|source| CliError::io(name.clone(), &source))?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
@@ -194,7 +208,7 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     let path = user_file()?;
     let name = path.display().to_string();
     let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
-    let before = match std::fs::read_to_string(&path) {
+    let before = match fs::File::open(&path).and_then(|file| input::limited_text(file, input::MAX_SMALL)) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(error)),
@@ -248,7 +262,7 @@ fn user_file() -> Result<PathBuf, CliError> {
 
 /// A store's URL; a relative path is resolved against the working folder.
 pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
-    Ok(absolute(&here()?, url))
+    absolute(&here()?, url)
 }
 
 /// The working folder of the process.
@@ -277,10 +291,11 @@ mod tests {
 
     #[test]
     fn relative_store_path_is_relative_to_its_file() {
-        let folder = Path::new("/srv/shop");
-        assert_eq!(absolute(folder, ".state"), "file:///srv/shop/.state");
-        assert_eq!(absolute(folder, "file://../x"), "file:///srv/shop/../x");
-        assert_eq!(absolute(folder, "file:///y"), "file:///y");
-        assert_eq!(absolute(folder, "s3://bucket"), "s3://bucket");
+        let absolute = |url| absolute(Path::new("/srv/shop"), url).unwrap();
+        assert_eq!(absolute(".state"), "file:///srv/shop/.state");
+        assert_eq!(absolute("file://../x"), "file:///srv/shop/../x");
+        assert_eq!(absolute("file:///y"), "file:///y");
+        assert_eq!(absolute("s3://bucket"), "s3://bucket");
+        assert_eq!(absolute("./s3:bucket"), "file:///srv/shop/./s3:bucket");
     }
 }

@@ -44,7 +44,7 @@ impl Opener {
         if let Some(refused) = sources.refused.as_deref().filter(|_| !is_explicit) {
             return Err(refused.clone());
         }
-        let url = self.settings.backend.as_deref().map(url_of);
+        let url = self.settings.backend.as_deref().map(url_of).transpose()?;
         if let (
             Some(url),
             Origin::File {
@@ -95,7 +95,7 @@ impl Opener {
                 .settings
                 .backend
                 .as_deref()
-                .map(url_of)
+                .and_then(|url| url_of(url).ok())
                 .as_ref()
                 .is_some_and(is_local)
     }
@@ -122,25 +122,43 @@ fn foreign_server(settings: &str, url: &str, (field, value): &(&str, String)) ->
     ))
 }
 
-/// Refuses a store that was found unless only the user can write it: the folder, its files and folders, and each stack
-/// and project in it.
+/// How many levels of folders below a store are listed: `stacks`, the folder of a stack, and what that contains.
+const LEVELS: usize = 3;
+
+/// The folders of a stack whose files are checked too. They decide which state is current, and they have few files. The
+/// files of the other folders can be thousands.
+const CHECKED: [&str; 2] = ["journal", "keys"];
+
+/// Refuses a store that was found unless only the user can write it: the folder, all files and folders down to those of
+/// each stack and the names of each project, and the files of [`CHECKED`].
 pub(crate) fn require_own_store(folder: &Path) -> Result<(), CliError> {
     let mut parts = vec![folder.to_owned()];
-    for part in children(folder)? {
-        if part.is_dir() {
-            parts.extend(children(&part)?);
+    let mut level = 0..1;
+    for _ in 0..LEVELS {
+        for at in level.clone() {
+            parts.extend(children(&parts[at])?);
         }
-        parts.push(part);
+        level = level.end..parts.len();
     }
-    let parts: Vec<_> = parts.iter().map(PathBuf::as_path).collect();
+    for at in level {
+        if CHECKED.iter().any(|name| parts[at].ends_with(name)) {
+            parts.extend(children(&parts[at])?);
+        }
+    }
     ownership::require_own_store(folder, &parts)
 }
 
-/// The files and folders in a folder; none if this user can't list the folder, and so can't read a store in it either.
+/// The files and folders in a folder; none in a file, and none if this user can't list the folder, and so can't read a
+/// store in it either.
 fn children(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let failed = |source: std::io::Error| CliError::io(folder.display().to_string(), &source);
     let entries = match std::fs::read_dir(folder) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+            ) =>
+        {
             return Ok(Vec::new());
         }
         entries => entries.map_err(failed)?,

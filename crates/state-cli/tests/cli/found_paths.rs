@@ -49,6 +49,37 @@ fn stack_folder_that_others_can_write_is_refused() {
 }
 
 #[test]
+fn file_of_a_stack_that_others_can_write_is_refused() {
+    let sandbox = Sandbox::with_shop();
+    let store = sandbox.path().canonicalize().unwrap().join(".state");
+    let only = |folder: &Path| {
+        let mut entries = std::fs::read_dir(folder).unwrap();
+        entries.next().unwrap().unwrap().path()
+    };
+    let stack = only(&store.join("stacks"));
+    let mut parts: Vec<_> = ["head.json", "meta.json", "journal", "keys", "logs", "snapshots"]
+        .map(|name| stack.join(name))
+        .into_iter()
+        .filter(|part| part.exists())
+        .collect();
+    assert!(parts.len() >= 4, "{parts:?}");
+    parts.extend([only(&stack.join("journal")), only(&stack.join("keys"))]);
+    parts.push(only(&store.join("names/default")));
+    for part in parts {
+        let mode = std::fs::metadata(&part).unwrap().permissions().mode();
+        set_mode(&part, mode | 0o002);
+        let refused = sandbox.run(&["list"]);
+        assert!(
+            refused.stderr.contains(&*part.display().to_string()),
+            "{refused:?}"
+        );
+        assert_refused(refused, &store);
+        set_mode(&part, mode);
+        sandbox.run(&["list"]).exits(0);
+    }
+}
+
+#[test]
 fn accepted_path_is_used_and_named_store_is_not_checked() {
     let sandbox = Sandbox::with_shop();
     let store = sandbox.path().canonicalize().unwrap().join(".state");

@@ -228,6 +228,19 @@ fn store_without_its_format_file_names_the_file() {
 }
 
 #[test]
+fn endless_identity_and_oversized_settings_are_refused() {
+    let sandbox = Sandbox::with_shop();
+    let refused = sandbox.run(&["list", "--identity", "/dev/zero"]).exits(13);
+    assert!(refused.stderr.contains("it is a device"), "{refused:?}");
+    sandbox.write("statectl.toml", "\n".repeat((1 << 20) + 1));
+    let refused = sandbox.run(&["list"]).exits(10);
+    assert!(
+        refused.stderr.contains("larger than the limit of 1 MiB"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn pipe_with_the_name_of_a_program_is_not_read() {
     let sandbox = Sandbox::new();
     let pipe = sandbox.path().join("state.yaml");

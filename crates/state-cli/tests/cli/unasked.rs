@@ -190,6 +190,8 @@ fn message_repeats_no_user_and_no_password_of_a_url() {
         "s3://CANARY@states/x",
         "s3://me:CAN/ARY@states",
         "kv://me:CANARY@host",
+        "s3:me:CANARY@states",
+        "s3://states?region=r&access-key-id=CANARY&secret-access-key=CANARY&zz=1",
         "s3://states?endpoint=http://me:CANARY@127.0.0.1:1",
         "s3://states?region=http%3A%2F%2Fme:CANARY%40host",
     ] {
@@ -205,5 +207,12 @@ fn message_repeats_no_user_and_no_password_of_a_url() {
             let shown = format!("{}{}", ran.stdout, ran.stderr);
             assert!(!shown.contains("CANARY"), "{url}: {ran:?}");
         }
+        sandbox.write("statectl.toml", &format!("backend = '{url}'\n"));
+        for arguments in [&["list"][..], &["config", "show"]] {
+            let ran = with_keys(&sandbox, arguments, &[]);
+            let shown = format!("{}{}", ran.stdout, ran.stderr);
+            assert!(!shown.contains("CANARY"), "{url}: {ran:?}");
+        }
+        std::fs::remove_file(sandbox.path().join("statectl.toml")).unwrap();
     }
 }

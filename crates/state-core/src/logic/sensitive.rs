@@ -43,7 +43,9 @@ mod kept;
 mod limits;
 mod names;
 mod ordinary;
+mod output_marks;
 mod parts;
+mod resolver;
 mod spelling;
 
 #[cfg(test)]
@@ -52,10 +54,11 @@ mod tests;
 use crate::entry::Entry;
 use crate::json::{Json, ObjectWriter, Properties, View};
 use crate::snapshot::Snapshot;
-use cover::{CoveredValue, Path, covered, resolve_all};
+use cover::{CoveredValue, Path, covered};
 use envelope::secret_content;
 use frequent_values::is_common;
 use parts::Parts;
+use resolver::Resolver;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -68,6 +71,7 @@ pub use cover::is_dynamic_value;
 pub use kept::{KeptMarks, keep_marks, kept_inputs};
 pub use limits::{MIN_PART_CHARS, MIN_SECRET_CHARS};
 pub use names::SecretNames;
+pub use output_marks::OutputMarks;
 
 /// Strings that are marked as secret, for finding their other occurrences. `Debug` shows only their number.
 #[derive(Clone, Default)]
@@ -89,8 +93,9 @@ impl SecretStrings {
     /// Adds all strings and numbers under the marked paths of a value that have at least [`MIN_SECRET_CHARS`]
     /// characters.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
-        for marked in resolve_all(value.view(), &Path::all(paths)) {
-            self.collect_under(marked);
+        let mut resolver = Resolver::of(value.view());
+        for path in Path::all(paths) {
+            self.collect_under(resolver.nearest(&path));
         }
     }
 
@@ -137,9 +142,11 @@ impl SecretStrings {
     /// Collects the secret strings of a map of outputs. `sensitive` contains names of outputs or pointers into the map.
     pub fn of_output_map(outputs: &BTreeMap<String, Json>, sensitive: &[String]) -> Self {
         let mut secrets = Self::default();
+        let marks = OutputMarks::of(outputs, sensitive);
         for (name, value) in outputs {
-            for marked in resolve_all(value.view(), &output_paths(outputs, sensitive, name)) {
-                secrets.collect_under(marked);
+            let mut resolver = Resolver::of(value.view());
+            for path in marks.inside(name) {
+                secrets.collect_under(resolver.nearest(&path));
             }
         }
         secrets
@@ -226,21 +233,6 @@ pub fn spans_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretSpan>
     spans(cover::covered_below(value.view(), &[], also))
 }
 
-/// Returns the spans of the secret values in the output `name`, or none if there is no such output. `sensitive`
-/// contains names of outputs or pointers into the map.
-pub fn spans_of_output(
-    outputs: &BTreeMap<String, Json>,
-    sensitive: &[String],
-    name: &str,
-    also: &SecretStrings,
-) -> Vec<SecretSpan> {
-    let Some(value) = outputs.get(name) else {
-        return Vec::new();
-    };
-    let paths = output_paths(outputs, sensitive, name);
-    spans(cover::covered_below(value.view(), &paths, also))
-}
-
 fn spans(covered: Vec<CoveredValue<'_>>) -> Vec<SecretSpan> {
     let to_span = |CoveredValue { pointer, view }| SecretSpan::of(pointer, view);
     covered.into_iter().map(to_span).collect()
@@ -291,12 +283,9 @@ pub fn mask_entry(entry: &Entry, placeholder: &str) -> (Option<Properties>, Opti
 /// Returns a copy of the stack's own outputs without secrets.
 pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, Json> {
     let secrets = SecretStrings::of_outputs(snapshot);
+    let marks = OutputMarks::of(&snapshot.outputs, &snapshot.sensitive_outputs);
     let outputs = snapshot.outputs.iter().map(|(name, value)| {
-        let covered = cover::covered_below(
-            value.view(),
-            &output_paths(&snapshot.outputs, &snapshot.sensitive_outputs, name),
-            &secrets,
-        );
+        let covered = cover::covered_below(value.view(), &marks.inside(name), &secrets);
         (name.clone(), replaced(value, &covered, placeholder))
     });
     outputs.collect()
@@ -323,17 +312,6 @@ const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
         (&entry.inputs, &entry.sensitive_inputs),
         (&entry.outputs, &entry.sensitive_outputs),
     ]
-}
-
-/// Translates marked paths of the map of outputs into paths within one output. A path to a missing output covers the
-/// whole map, hence every output.
-fn output_paths(outputs: &BTreeMap<String, Json>, sensitive: &[String], name: &str) -> Vec<Path> {
-    let inside = sensitive.iter().filter_map(|path| {
-        let (first, rest) = Path::new(path).split();
-        let concerns = first == name || !outputs.contains_key(&first);
-        concerns.then(|| if first == name { rest } else { Path::default() })
-    });
-    inside.collect()
 }
 
 fn mask_properties(

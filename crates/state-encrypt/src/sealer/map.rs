@@ -8,7 +8,7 @@ use crate::spans::{SecretSpan, step};
 use state_core::Json;
 use state_core::json::JsonMap;
 use state_core::mutation::StackOutputs;
-use state_core::sensitive::{SecretStrings, spans_of_output};
+use state_core::sensitive::{OutputMarks, SecretStrings};
 use std::collections::BTreeMap;
 
 type SealedParts = BTreeMap<String, Vec<SecretSpan>>;
@@ -60,13 +60,14 @@ impl ValueSealer {
         let (values, mut pinned): (BTreeMap<String, Json>, _) =
             self.open_map(outputs_by_name, &place, Origin::Caller)?;
         let secrets = SecretStrings::of_output_map(&values, &outputs.sensitive);
+        let marks = OutputMarks::of(&values, &outputs.sensitive);
         let mut sealed = BTreeMap::new();
         for (name, json) in &values {
             let mut spans = pinned.remove(name).unwrap_or_default();
             if self.seals_all() {
                 spans.push(SecretSpan::of(String::new(), json.view()));
             } else {
-                spans.extend(spans_of_output(&values, &outputs.sensitive, name, &secrets));
+                spans.extend(marks.spans(name, &secrets));
             }
             let json = self.seal(json, spans, &place, &step(name))?;
             sealed.insert(name.clone(), json);
@@ -80,10 +81,11 @@ impl ValueSealer {
     pub(crate) fn open_outputs(&self, outputs: &StackOutputs, owner: Owner<'_>) -> Result<StackOutputs> {
         let place = Place::new(owner, Side::Outputs);
         let none = SecretStrings::default();
+        let marks = OutputMarks::of(&outputs.values, &outputs.sensitive);
         let mut values = BTreeMap::new();
         for (name, json) in &outputs.values {
-            let marked = |paths: &[String]| spans_of_output(&outputs.values, paths, name, &none);
-            let json = self.open_checked(json, &outputs.sensitive, marked, &place, &step(name))?;
+            let marked = |paths: &[String]| OutputMarks::of(&outputs.values, paths).spans(name, &none);
+            let json = self.open_checked(json, &marks.of_output(name), marked, &place, &step(name))?;
             values.insert(name.clone(), json);
         }
         Ok(StackOutputs {

@@ -273,3 +273,23 @@ fn deeply_nested_secret_round_trips() {
     let read: Entry = serde_json::from_str(&serde_json::to_string(&sealed).unwrap()).unwrap();
     assert!(sealer.open_entry(&read).unwrap() == plain);
 }
+
+#[test]
+fn outputs_are_compared_only_with_their_own_marks() {
+    // With each of 40,000 outputs compared with each mark, this test took minutes.
+    let names: Vec<String> = (0..40_000).map(|n| format!("o{n}")).collect();
+    let value = |name: &String| (name.clone(), json(&format!("\"secret-of-{name}\"")));
+    let plain = StackOutputs {
+        values: names.iter().map(value).collect(),
+        sensitive: names,
+    };
+    let sealer = sealer(SealingPolicy::Sensitive);
+    let sealed = sealer.seal_outputs(&plain).unwrap();
+    assert!(
+        sealed
+            .values
+            .values()
+            .all(|json| shape(json.as_str()) == "sealed")
+    );
+    assert!(sealer.open_outputs(&sealed).unwrap() == plain);
+}

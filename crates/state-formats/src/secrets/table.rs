@@ -131,6 +131,8 @@ mod tests {
             ),
             ("azure:keyvault/secret:Secret", "/value"),
             ("kubernetes:core/v1:Secret", "/data"),
+            ("kubernetes:core/v1:Secret", "/stringData"),
+            ("heroku:app/app:App", "/sensitiveConfigVars"),
         ] {
             let found = patterns(kind);
             assert!(found.iter().any(|one| one == pattern), "{kind}: {found:?}");
@@ -143,6 +145,18 @@ mod tests {
     #[test]
     fn terraform_types_have_their_attributes() {
         assert_eq!(patterns("random_password"), ["/bcrypt_hash", "/result"]);
+        for (kind, pattern) in [
+            ("confluent_api_key", "/secret"),
+            ("heroku_app", "/sensitive_config_vars"),
+            ("minio_iam_user", "/secret"),
+            ("onepassword_item", "/password"),
+            ("rancher2_cluster", "/kube_config"),
+            ("sops_file", "/data"),
+            ("ssh_resource", "/private_key"),
+            ("talos_machine_secrets", "/machine_secrets"),
+        ] {
+            assert!(patterns(kind).iter().any(|one| one == pattern), "{kind}");
+        }
         assert!(patterns("terraform_data").is_empty());
     }
 }

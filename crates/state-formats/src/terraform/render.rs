@@ -13,6 +13,7 @@ use resources::{Sink, write_resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
 use state_core::json::{ArrayWriter, ObjectWriter, View};
+use std::collections::HashSet;
 
 /// The error for a snapshot that wasn't imported from Terraform.
 pub(super) fn not_from_terraform() -> Error {
@@ -63,6 +64,7 @@ fn frame(snapshot: &Snapshot, facts: &StateFacts, serial: u64) -> String {
 
 fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWriter<'_>) {
     let marks = declared_outputs(snapshot);
+    let marked: HashSet<&str> = marks.iter().map(|path| first_step(path)).collect();
     for (name, value) in &snapshot.outputs {
         let known = facts.outputs.get(name);
         let mut output = outputs.object(name);
@@ -71,7 +73,7 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
             Some(known) => output.raw("type", known.kind.as_str()),
             None => output.raw("type", &cty::type_of(&value.view())),
         };
-        if is_sensitive(&marks, name) {
+        if is_sensitive(&marked, name) {
             output.bool("sensitive", true);
         }
         write_rest(facts.unknown.outputs.get(name), &mut output);
@@ -80,16 +82,20 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
     outputs.finish();
 }
 
+/// A marked path up to its first step: the name of an output, or the pointer to an output.
+fn first_step(path: &str) -> &str {
+    match path.strip_prefix('/') {
+        Some(steps) => &path[..=steps.find('/').unwrap_or(steps.len())],
+        None => path,
+    }
+}
+
 /// Whether an output is sensitive. Terraform marks whole outputs, so a sensitive path inside an output marks the whole
-/// output.
-fn is_sensitive(marks: &[String], name: &str) -> bool {
-    let plain = sensitive_name(name);
+/// output. `marked` contains the [`first_step`] of each marked path.
+fn is_sensitive(marked: &HashSet<&str>, name: &str) -> bool {
     let mut pointer = String::new();
     push_token(&mut pointer, name);
-    marks.iter().any(|marked| {
-        let inside = marked.strip_prefix(&*pointer);
-        *marked == plain || inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    marked.contains(&*pointer) || marked.contains(&*sensitive_name(name))
 }
 
 /// Keys of a check result and its objects in Terraform's order; other keys follow, sorted.

@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::fields::{push_token, write_key_first};
 use state_core::json::{ArrayWriter, Document, Json, Kind, View};
+use std::collections::{HashMap, VecDeque};
 
 /// The sensitive paths of one instance.
 #[derive(Debug, Default)]
@@ -106,14 +107,17 @@ fn derived(pointer: &str) -> String {
 /// Appends the value of `sensitive_attributes` for the sensitive pointers of an entry. A pointer with a kept path is
 /// written as that path.
 pub(super) fn write(pointers: &[String], kept: &[Json], out: &mut String) {
-    let mut kept: Vec<_> = kept
-        .iter()
-        .filter_map(|path| Some((pointer_of(&path.view()).ok()??, path)))
-        .collect();
+    // Several kept paths may have the same pointer: the index `1` is a number or a string.
+    let mut by_pointer: HashMap<String, VecDeque<&Json>> = HashMap::new();
+    for path in kept {
+        if let Ok(Some(pointer)) = pointer_of(&path.view()) {
+            by_pointer.entry(pointer).or_default().push_back(path);
+        }
+    }
     let mut paths = ArrayWriter::new(out);
     for pointer in pointers {
-        match kept.iter().position(|(known, _)| known == pointer) {
-            Some(found) => paths.raw(&in_written_order(kept.remove(found).1)),
+        match by_pointer.get_mut(pointer).and_then(VecDeque::pop_front) {
+            Some(path) => paths.raw(&in_written_order(path)),
             None => paths.raw(&derived(pointer)),
         };
     }

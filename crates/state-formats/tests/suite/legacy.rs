@@ -5,6 +5,7 @@
 
 use crate::support::{assert_topological, detect, entry, export, extension, import, stored, try_import};
 use state_core::Json;
+use state_formats::mark_secrets;
 
 const PAIRS: [(&str, &str); 3] = [
     (
@@ -176,4 +177,22 @@ fn malformed_old_states_are_refused_with_position_and_path() {
     let providers =
         r#""path": ["root"], "resources": {"a_b.c.0": {"provider": "x"}, "a_b.c.1": {"provider": "y"}}"#;
     refused(&with_module(providers), &["another provider"]);
+}
+
+#[test]
+fn password_in_a_flat_set_is_marked() {
+    let attributes =
+        r##"{"id": "x", "user.#": "1", "user.123.password": "hunter22-hunter22", "user.123.username": "u"}"##;
+    let text = format!(
+        r#"{{"version": 3, "terraform_version": "0.11.14", "serial": 1, "lineage": "l", "modules": [{{"path": ["root"],
+        "outputs": {{}}, "depends_on": [], "resources": {{"aws_mq_broker.b": {{"type": "aws_mq_broker", "depends_on": [],
+        "provider": "provider.aws", "deposed": [],
+        "primary": {{"id": "x", "attributes": {attributes}, "meta": {{}}, "tainted": false}}}}}}}}]}}"#
+    );
+    let mut snapshot = import(&text).snapshot;
+    assert_eq!(mark_secrets(&mut snapshot).known, 1);
+    assert_eq!(
+        entry(&snapshot, "aws_mq_broker.b").sensitive_outputs,
+        ["/user.123.password"]
+    );
 }

@@ -8,6 +8,7 @@ mod fields;
 mod fixtures;
 mod guide;
 mod kept_marks;
+mod large;
 mod legacy;
 mod malformed;
 mod pending_secrets;

@@ -161,6 +161,10 @@ impl BackendRegistry {
 
     /// A URL as it may be printed: without user name and password, and without its secret or unknown parameters.
     pub fn shown(&self, url: &str) -> String {
+        // A text such as `s3:user:password@bucket` is meant as a URL, although it names a path.
+        if let (Some(scheme), Some((_, host))) = (self.forgotten_slashes(url), url.rsplit_once('@')) {
+            return format!("{scheme}:{host}");
+        }
         let url = without_userinfo(url);
         let Some((bare, query)) = url.split_once('?') else {
             return url.into_owned();
@@ -180,6 +184,13 @@ impl BackendRegistry {
             return bare.to_owned();
         }
         format!("{bare}?{}", kept.join("&"))
+    }
+
+    /// The scheme of a text that begins like a URL of a registered backend type but lacks `//` after the scheme, such as
+    /// `s3:bucket`. None for a URL and for a path; `./s3:bucket` is a path.
+    pub fn forgotten_slashes<'u>(&self, text: &'u str) -> Option<&'u str> {
+        let (scheme, rest) = text.split_once(':')?;
+        (self.get(scheme).is_some() && !rest.starts_with("//")).then_some(scheme)
     }
 
     fn no_such_type(&self, scheme: &str) -> Error {

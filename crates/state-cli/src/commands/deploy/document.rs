@@ -216,7 +216,7 @@ fn find_program() -> Result<PathBuf, CliError> {
 fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let name = path.display().to_string();
     let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = crate::input::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {

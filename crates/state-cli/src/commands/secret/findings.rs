@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use state_core::json::{Json, View, child_pointer};
-use state_core::sensitive::{SecretNames, SecretStrings, covered_spans, is_dynamic_value, spans_of_output};
+use state_core::sensitive::{OutputMarks, SecretNames, SecretStrings, covered_spans, is_dynamic_value};
 use state_core::suspects::suspicion;
 use state_core::{Entry, EntryKey, EntryPosition, Properties, SharedEntry, Snapshot, sealed};
 use state_formats::{find_copies, known_secrets, secret_names};
@@ -143,8 +143,9 @@ pub(super) fn examine(stored: &Snapshot, opened: &Snapshot) -> Examination {
     let outputs = opened.outputs.keys().map(|name| Cow::Borrowed(name.as_str()));
     findings.extend(secret_fields(names, "", Side::Outputs, outputs));
     let own = SecretStrings::of_outputs(opened);
+    let marks = OutputMarks::of(&opened.outputs, &opened.sensitive_outputs);
     for (name, value) in &opened.outputs {
-        let spans = spans_of_output(&opened.outputs, &opened.sensitive_outputs, name, &own);
+        let spans = marks.spans(name, &own);
         let base = child_pointer("", name);
         let below = |pointer: &String| pointer.strip_prefix(&base).map(str::to_owned);
         let rules = Rules {

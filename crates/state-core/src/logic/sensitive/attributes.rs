@@ -6,8 +6,10 @@ use crate::json::{Json, Kind, View, child_pointer};
 /// of a list and any member of an object. Values that can't hold a secret are left out: null, booleans, and empty
 /// strings, lists and objects.
 ///
-/// Terraform 0.11 stored nested attributes as fields such as `data.password`. If the value has no field with the first
-/// name of the pattern, the pattern selects all fields whose names begin with this name and a dot.
+/// Terraform 0.11 stored nested attributes as fields such as `data.password` or `user.123.password`, where `123` is the
+/// index of a list or the hash of an element of a set. If an object has no member with the name of a step, the steps
+/// are compared with the parts of such names. Then `*` may match several parts, because the key of a map may contain a
+/// dot.
 ///
 /// ```
 /// use state_core::{Json, sensitive::matching_pointers};
@@ -17,45 +19,63 @@ use crate::json::{Json, Kind, View, child_pointer};
 /// # Ok::<(), state_core::json::JsonError>(())
 /// ```
 pub fn matching_pointers(value: &Json, pattern: &str) -> Vec<String> {
-    let mut found = vec![(String::new(), value.view())];
-    let mut steps = pattern.split('/').skip(1);
-    if let Some(first) = steps.next() {
-        found = fields(value.view(), first);
-    }
-    for step in steps {
-        found = found
-            .into_iter()
-            .flat_map(|(pointer, view)| children(&pointer, view, step))
-            .collect();
-    }
-    let with_content = found.into_iter().filter(|(_, view)| has_content(*view));
-    with_content.map(|(pointer, _)| pointer).collect()
+    let steps: Vec<&str> = pattern.split('/').skip(1).collect();
+    let mut found = Vec::new();
+    select(String::new(), value.view(), &steps, &mut found);
+    found
 }
 
-/// Returns the values that the first step of a pattern selects, with their pointers. Handles the flat fields of
-/// Terraform 0.11.
-fn fields<'a>(root: View<'a>, name: &str) -> Vec<(String, View<'a>)> {
-    let named = children("", root, name);
-    if !named.is_empty() {
-        return named;
-    }
-    let members = root.members().into_iter().flatten();
-    let is_flat = |key: &str| key.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
-    let flat = members.filter(|(key, _)| is_flat(key));
-    flat.map(|(key, view)| (child_pointer("", &key), view)).collect()
-}
-
-fn children<'a>(pointer: &str, view: View<'a>, step: &str) -> Vec<(String, View<'a>)> {
+/// Adds pointers to the values that the steps select. Recursive, to the number of steps.
+fn select(pointer: String, view: View<'_>, steps: &[&str], found: &mut Vec<String>) {
+    let Some((&step, rest)) = steps.split_first() else {
+        if has_content(view) {
+            found.push(pointer);
+        }
+        return;
+    };
     let is_any = step == "*";
-    let elements = view.elements().into_iter().flatten().enumerate();
-    let elements = elements.map(|(index, element)| (index.to_string(), element));
-    let members = view.members().into_iter().flatten();
-    let members = members.map(|(key, member)| (key.into_owned(), member));
-    elements
-        .chain(members)
-        .filter(|(key, _)| is_any || key == step)
-        .map(|(key, child)| (child_pointer(pointer, &key), child))
-        .collect()
+    for (index, element) in view.elements().into_iter().flatten().enumerate() {
+        let index = index.to_string();
+        if is_any || index == step {
+            select(child_pointer(&pointer, &index), element, rest, found);
+        }
+    }
+    let is_flat = is_any && !rest.is_empty() || !is_any && view.get(step).is_none();
+    for (key, member) in view.members().into_iter().flatten() {
+        if is_any || key == step {
+            select(child_pointer(&pointer, &key), member, rest, found);
+        }
+        if is_flat && key.contains('.') {
+            let parts: Vec<&str> = key.split('.').collect();
+            if let Some(rest) = after_flat(&parts, steps) {
+                select(child_pointer(&pointer, &key), member, rest, found);
+            }
+        }
+    }
+}
+
+/// The maximum number of parts of a name that a `*` matches.
+const MAX_PARTS: usize = 8;
+
+/// Returns the steps that remain after the parts of a flat name; none of them if the steps select an object that the
+/// name lies in. `None` if the name doesn't match.
+fn after_flat<'s>(parts: &[&str], steps: &'s [&'s str]) -> Option<&'s [&'s str]> {
+    let (Some((part, parts)), Some((step, rest))) = (parts.split_first(), steps.split_first()) else {
+        return Some(steps);
+    };
+    if *step != "*" {
+        return if part == step {
+            after_flat(parts, rest)
+        } else {
+            None
+        };
+    }
+    let mut matches = (0..=parts.len().min(MAX_PARTS)).filter_map(|more| after_flat(&parts[more..], rest));
+    let first = matches.next()?;
+    if first.is_empty() {
+        return Some(first);
+    }
+    Some(matches.find(|steps| steps.is_empty()).unwrap_or(first))
 }
 
 fn has_content(view: View<'_>) -> bool {
@@ -100,5 +120,17 @@ mod tests {
     fn flat_attributes_are_selected_by_their_prefix() {
         let value = r#"{"data.%":"1","data.key":"x","database":"y"}"#;
         assert_eq!(pointers(value, "/data"), ["/data.%", "/data.key"]);
+    }
+
+    #[test]
+    fn flat_elements_of_sets_and_lists_are_selected() {
+        let value = r##"{"user.#":"2","user.0.password":"x","user.123.password":"y","user.123.name":"z","users":"w"}"##;
+        let passwords = ["/user.0.password", "/user.123.password"];
+        assert_eq!(pointers(value, "/user/*/password"), passwords);
+        assert_eq!(pointers(value, "/user/*").len(), 4);
+        assert!(pointers(value, "/user/*/password/inner").is_empty());
+        let nested = r#"{"a":{"b.1.c":"x"},"d":[{"7.c":"y","e.f.c":"z"}]}"#;
+        assert_eq!(pointers(nested, "/a/b/*/c"), ["/a/b.1.c"]);
+        assert_eq!(pointers(nested, "/d/*/*/c"), ["/d/0/7.c", "/d/0/e.f.c"]);
     }
 }

@@ -1,11 +1,13 @@
 //! Search of a whole snapshot for copies of its secrets.
 
-use super::cover::{Path, is_dynamic_value, resolve_existing};
+use super::cover::{Path, is_dynamic_value};
 use super::envelope::secret_content;
 use super::frequent_values::is_common;
 use super::names::SecretNames;
 use super::ordinary::is_ordinary;
-use super::{SecretStrings, covered_pointers, output_paths, sides, spans_of_output};
+use super::output_marks::OutputMarks;
+use super::resolver::Resolver;
+use super::{SecretStrings, covered_pointers, sides};
 use crate::address::EntryKey;
 use crate::entry::Entry;
 use crate::json::{Properties, View, child_pointer};
@@ -85,11 +87,11 @@ pub(super) fn copies_of(secrets: &SecretStrings, snapshot: &Snapshot) -> Copies 
         }
     }
     let own = SecretStrings::of_outputs(snapshot);
-    let (outputs, marked) = (&snapshot.outputs, &snapshot.sensitive_outputs);
-    for name in outputs.keys() {
+    let marks = OutputMarks::of(&snapshot.outputs, &snapshot.sensitive_outputs);
+    for name in snapshot.outputs.keys() {
         let base = child_pointer("", name);
         let found = |also| -> BTreeSet<String> {
-            let spans = spans_of_output(outputs, marked, name, also);
+            let spans = marks.spans(name, also);
             spans
                 .into_iter()
                 .map(|span| format!("{base}{}", span.pointer))
@@ -115,23 +117,26 @@ impl SecretStrings {
                 let Some(view) = side.as_ref().map(Properties::view) else {
                     continue;
                 };
+                let mut resolver = Resolver::of(view);
                 for pointer in &known {
-                    if let Some(view) = view.pointer(pointer) {
+                    if let Some(view) = resolver.existing(&Path::new(pointer)) {
                         secrets.collect_under(view);
                     }
                 }
                 for path in paths {
-                    for marked in resolve_existing(view, &[Path::new(path)]) {
+                    if let Some(marked) = resolver.existing(&Path::new(path)) {
                         collect(&mut secrets, last_step(path), marked);
                     }
                 }
             }
         }
-        let (outputs, marked) = (&snapshot.outputs, &snapshot.sensitive_outputs);
-        for (name, value) in outputs {
-            let paths = output_paths(outputs, marked, name);
-            for marked in resolve_existing(value.view(), &paths) {
-                collect(&mut secrets, name, marked);
+        let marks = OutputMarks::of(&snapshot.outputs, &snapshot.sensitive_outputs);
+        for (name, value) in &snapshot.outputs {
+            let mut resolver = Resolver::of(value.view());
+            for path in marks.inside(name) {
+                if let Some(marked) = resolver.existing(&path) {
+                    collect(&mut secrets, name, marked);
+                }
             }
         }
         secrets.strings.retain(|secret| !is_common(secret));
@@ -218,9 +223,11 @@ fn has_unmarked(entry: &Entry, own: &SecretStrings, marks: &Marks, secrets: &Sec
     let id = entry.id.as_deref().filter(|id| {
         // The sealer also seals an id that equals one of the values that `marks` is about to mark.
         let side = |side: &Option<Properties>, pointers: &[String]| {
-            let side = side.as_ref();
+            let mut resolver = side.as_ref().map(|side| Resolver::of(side.view()));
             pointers.iter().any(|pointer| {
-                let view = side.and_then(|side| side.view().pointer(pointer));
+                let view = resolver
+                    .as_mut()
+                    .and_then(|side| side.existing(&Path::new(pointer)));
                 view.and_then(|view| view.as_str())
                     .is_some_and(|text| text == *id)
             })

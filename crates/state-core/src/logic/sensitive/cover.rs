@@ -1,12 +1,9 @@
-//! Resolution of marked paths to the values that they cover.
+//! Marked paths, and the values that they and secret strings cover.
 
 use super::SecretStrings;
-use crate::json::{Kind, View, child_pointer};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The maximum number of paths that are looked up without an index of the root's members.
-const FEW: usize = 3;
+use super::resolver::{Resolver, wrapped};
+use crate::json::{View, child_pointer};
+use std::collections::{BTreeSet, VecDeque};
 
 /// The path from a value to a nested value: the names and indices to follow.
 #[derive(Clone, Debug, Default)]
@@ -39,99 +36,6 @@ impl Path {
         let first = self.0.pop_front().unwrap_or_default();
         (first, self)
     }
-}
-
-/// Returns the value at a path, or its nearest existing ancestor.
-pub(super) fn resolve<'a>(root: View<'a>, path: &Path) -> View<'a> {
-    resolve_from(root, path.0.iter())
-}
-
-fn resolve_from<'a, 's>(root: View<'a>, steps: impl Iterator<Item = &'s String>) -> View<'a> {
-    let mut here = root;
-    for step in steps {
-        match child(here, step) {
-            Some(next) => here = next,
-            None => return here,
-        }
-    }
-    here
-}
-
-/// Resolves several paths. For more than [`FEW`] paths, the members of the root are indexed once.
-pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
-    let few = paths.len() <= FEW;
-    let members = root.members().filter(|_| !few).into_iter().flatten();
-    let index: BTreeMap<Cow<'a, str>, View<'a>> = members.collect();
-    let one = |path: &Path| {
-        let first = path.0.front().and_then(|step| index.get(step.as_str()));
-        let Some(first) = first else {
-            return resolve(root, path);
-        };
-        resolve_from(*first, path.0.iter().skip(1))
-    };
-    paths.iter().map(one).collect()
-}
-
-/// Like [`resolve`], for a path that was marked on another version of the value. If the path leads into a string,
-/// number or boolean, returns this scalar. If the next step is missing in an object, an array or null, returns `None`:
-/// the target doesn't exist in this version.
-fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
-    let mut here = root;
-    for step in &path.0 {
-        match child(here, step) {
-            Some(next) => here = next,
-            None => return matches!(here.kind(), Kind::String | Kind::Number | Kind::Bool).then_some(here),
-        }
-    }
-    Some(here)
-}
-
-/// Resolves paths with [`resolve_foreign`], and omits those without a value.
-pub(super) fn resolve_existing<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
-    let existing = paths.iter().filter_map(|path| resolve_foreign(root, path));
-    existing.collect()
-}
-
-/// Whether the target of a path no longer exists: the next step is missing in an object or in null. If the step is
-/// missing in a list or a scalar, the target may have moved within this value, so the result is false and the path
-/// covers the value.
-pub(super) fn is_gone(root: View<'_>, path: &Path) -> bool {
-    let mut here = root;
-    for step in &path.0 {
-        match child(here, step) {
-            Some(next) => here = next,
-            None => return matches!(here.kind(), Kind::Object | Kind::Null),
-        }
-    }
-    false
-}
-
-/// Follows one path segment. If there is no such member, looks for it inside Terraform's wrappers of dynamic values
-/// (see [`wrapped`]), which may be nested.
-fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
-    let mut here = view;
-    loop {
-        let found = match here.elements() {
-            // Only canonical indices are accepted: `01` is no index.
-            Some(mut elements) => index(step).and_then(|index| elements.nth(index)),
-            None => here.get(step),
-        };
-        match found {
-            Some(found) => return Some(found),
-            None => here = wrapped(here)?,
-        }
-    }
-}
-
-fn index(step: &str) -> Option<usize> {
-    let index: usize = step.parse().ok()?;
-    (index.to_string() == step).then_some(index)
-}
-
-/// Returns the content of Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`; `None` for another value.
-fn wrapped(view: View<'_>) -> Option<View<'_>> {
-    let is_wrapper = view.members()?.count() == 2 && view.get("type").is_some();
-    if is_wrapper { view.get("value") } else { None }
 }
 
 /// Whether a value is Terraform's wrapper of a dynamic value, `{"type": …, "value": …}`, whose member `type` describes
@@ -197,15 +101,16 @@ pub(super) fn covered_with<'a>(
     also: &SecretStrings,
 ) -> Vec<CoveredValue<'a>> {
     let mut marked = marked(root, own);
-    let existing = resolve_existing(root, foreign).into_iter();
+    let mut resolver = Resolver::of(root);
+    let existing = foreign.iter().filter_map(|path| resolver.existing(path));
     marked.extend(existing.map(|view| view.offset()));
     find(root, &marked, also, true)
 }
 
 /// Returns the offsets of marked values. No two values of one text begin at the same offset.
 fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
-    let values = resolve_all(root, paths);
-    values.into_iter().map(|view| view.offset()).collect()
+    let mut resolver = Resolver::of(root);
+    paths.iter().map(|path| resolver.nearest(path).offset()).collect()
 }
 
 /// Finds the values at the offsets `marked`, and those that equal or contain a string of `also`. `fields`: whether the

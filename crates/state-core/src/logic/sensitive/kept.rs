@@ -3,7 +3,8 @@
 
 use super::added::{AddedMarks, without_added};
 use super::copies::copies_of;
-use super::cover::{Path, is_gone};
+use super::cover::Path;
+use super::resolver::Resolver;
 use super::{Marks, SecretStrings};
 use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
@@ -140,9 +141,11 @@ impl Kept {
             true => (&mut self.added.inputs, &mut self.inputs),
             false => (&mut self.added.outputs, &mut self.outputs),
         };
+        let marked: BTreeSet<&String> = marked.iter().collect();
+        let mut resolver = side.map(|side| Resolver::of(side.view()));
         for path in paths.into_iter().filter(|path| !marked.contains(path)) {
-            let present = side.is_some_and(|side| !is_gone(side.view(), &Path::new(&path)));
-            if present {
+            let is_gone = |resolver: &mut Resolver<'_>| resolver.is_gone(&Path::new(&path));
+            if resolver.as_mut().is_some_and(|side| !is_gone(side)) {
                 added.push(path.clone());
             }
             kept.push(path);
@@ -180,9 +183,11 @@ fn chosen(
         KeptMarks::Chosen => without_added(marks, added),
     };
     // If the value of a kept path exists without a mark, a user removed the mark, so the path is no longer kept.
+    let marks: BTreeSet<&String> = marks.iter().collect();
+    let mut resolver = side.map(|side| Resolver::of(side.view()));
     let is_kept = |path: &&String| {
-        let gone = |side: &Json| is_gone(side.view(), &Path::new(path));
-        marks.contains(path) || side.is_none_or(gone)
+        let gone = |side: &mut Resolver<'_>| side.is_gone(&Path::new(path));
+        marks.contains(path) || resolver.as_mut().is_none_or(gone)
     };
     paths.extend(kept.iter().filter(is_kept).cloned());
     paths.sort();
@@ -204,8 +209,9 @@ fn keep_output_marks(old: &Snapshot, new: &mut Snapshot, which: KeptMarks) -> us
     let mut count = 0;
     // Some systems mark outputs by name and others by pointer; both forms are compared as pointers.
     let marked: BTreeSet<String> = new.sensitive_outputs.iter().map(|path| pointer(path)).collect();
+    let mut resolver = Resolver::of(new_map.view());
     for path in paths.into_iter().filter(|path| !marked.contains(&pointer(path))) {
-        if !is_gone(new_map.view(), &Path::new(&path)) {
+        if !resolver.is_gone(&Path::new(&path)) {
             new.sensitive_outputs.push(path.clone());
             all.added_outputs.push(path.clone());
             count += 1;
@@ -262,5 +268,6 @@ fn mark_copies(secrets: &SecretStrings, new: &mut Snapshot) -> usize {
 /// and their marks adds the returned paths, so that a value that a user marked stays secret.
 pub fn kept_inputs(entry: &Entry, inputs: View<'_>) -> Vec<String> {
     let kept = AddedMarks::of_entry(entry).kept_inputs.into_iter();
-    kept.filter(|path| !is_gone(inputs, &Path::new(path))).collect()
+    let mut resolver = Resolver::of(inputs);
+    kept.filter(|path| !resolver.is_gone(&Path::new(path))).collect()
 }

@@ -7,7 +7,7 @@ use crate::terraform::dependencies::Expansion;
 use crate::terraform::facts::{EXTENSION, EntryFacts, ResourceFacts, Shape, StateFacts, not_exportable};
 use crate::terraform::{attributes, sensitive};
 use state_core::json::{Json, ObjectWriter};
-use state_core::{Address, Entry, EntryType, Snapshot};
+use state_core::{Entry, EntryType, Snapshot};
 
 /// Receives the text in pieces.
 pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
@@ -94,8 +94,7 @@ fn write_resource<'a>(
     }
     let mut instances = object.array("instances");
     for member in &members {
-        let dependencies = expansion.of(member.entry);
-        write_instance(member, dependencies, instances.object());
+        write_instance(member, expansion, instances.object());
     }
     instances.finish();
     write_rest(rest.as_ref(), &mut object);
@@ -211,7 +210,7 @@ fn address_of(entry: &Entry) -> Result<InstanceAddress> {
 const IDENTITY: [&str; 2] = ["identity_schema_version", "identity"];
 
 /// Writes an instance and closes its object.
-fn write_instance(member: &Member<'_>, expanded: &[&Address], mut object: ObjectWriter<'_>) {
+fn write_instance<'a>(member: &Member<'a>, expansion: &mut Expansion<'a>, mut object: ObjectWriter<'_>) {
     let none = EntryFacts::default();
     let (entry, facts) = (member.entry, member.facts.as_ref().unwrap_or(&none));
     match &member.key {
@@ -242,7 +241,7 @@ fn write_instance(member: &Member<'_>, expanded: &[&Address], mut object: Object
     if let Some(private) = &facts.private {
         object.string("private", private);
     }
-    write_dependencies(entry, facts, expanded, &mut object);
+    write_dependencies(entry, facts, expansion, &mut object);
     if let Some(first) = facts.create_before_destroy {
         object.bool("create_before_destroy", first);
     }
@@ -269,24 +268,30 @@ fn write_attributes(entry: &Entry, facts: &EntryFacts, object: &mut ObjectWriter
     }
 }
 
-fn write_dependencies(
-    entry: &Entry,
+/// Writes the list of dependencies as it was imported, or the expanded list if the dependencies have changed.
+fn write_dependencies<'a>(
+    entry: &'a Entry,
     facts: &EntryFacts,
-    expanded: &[&Address],
+    expansion: &mut Expansion<'a>,
     object: &mut ObjectWriter<'_>,
 ) {
     let kept = facts.dependencies.as_ref().filter(|kept| {
         let now = entry.depends_on.iter().map(|to| to.address().as_str());
         now.eq(kept.reduced.iter().map(String::as_str))
     });
-    if kept.is_none() && expanded.is_empty() {
+    if let Some(kept) = kept {
+        let mut list = object.array("dependencies");
+        kept.listed.iter().for_each(|name| _ = list.string(name));
+        return list.finish();
+    }
+    // An expansion lists all ancestors. If a state lists only direct dependencies, the expanded lists of all its
+    // resources are quadratic in the size of the state, so a list is expanded only if it is written.
+    let expanded = expansion.of(entry);
+    if expanded.is_empty() {
         return;
     }
     let mut list = object.array("dependencies");
-    match kept {
-        Some(kept) => kept.listed.iter().for_each(|name| _ = list.string(name)),
-        None => expanded.iter().for_each(|name| _ = list.string(name.as_str())),
-    }
+    expanded.iter().for_each(|name| _ = list.string(name.as_str()));
     list.finish();
 }
 
