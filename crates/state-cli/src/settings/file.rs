@@ -108,7 +108,7 @@ pub(crate) fn redirects_of(url: &str) -> Vec<(&'static str, String)> {
 pub(crate) fn url_of(backend: &str) -> Result<String, CliError> {
     if let Some(scheme) = BackendRegistry::default().forgotten_slashes(backend) {
         let error = CliError::usage(
-            format!("backend {scheme}:"),
+            format!("backend {scheme}"),
             "not a URL: `//` is missing after the scheme",
         );
         return Err(error.with_hint(format!("write `{scheme}://…`; a path begins with `./` or `/`")));

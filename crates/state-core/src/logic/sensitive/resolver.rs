@@ -43,7 +43,7 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Like [`wrapped`].
+    /// Returns the same value as [`wrapped`], from the index.
     fn wrapped(&self) -> Option<View<'a>> {
         match self {
             Self::Members(members) if members.len() == 2 && members.contains_key("type") => {
