@@ -87,8 +87,8 @@ impl Enveloped for Head {
 
     fn validate(&self) -> Result<(), String> {
         match (&self.key_id, &self.keys) {
-            // Nobody signs the head of a stack without a data key. Recipients, outputs or an earlier first slot that
-            // someone added to such a head would become part of the first signed head.
+            // The head of a stack without a data key is unsigned. Recipients, outputs or a later first slot that an
+            // attacker adds to such a head would become part of the first signed head.
             (None, Some(_)) => {
                 Err("it describes the wrapping of a data key, and names no data key".to_owned())
             }

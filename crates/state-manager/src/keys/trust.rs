@@ -86,8 +86,8 @@ impl StateEnd {
         }
     }
 
-    /// The end that a pin remembers. It stands for the end of a journal that isn't replayed: the pinned end of the journal
-    /// and its chain detect every rollback that the true serial would reveal.
+    /// The end that a pin remembers. It replaces the true end of a journal that isn't replayed: the pinned end of the
+    /// journal and its chain detect every rollback that the true serial would reveal.
     pub(crate) fn pinned(pin: Option<&StackPin>) -> Self {
         Self {
             serial: pin.map_or(Serial::ZERO, |pin| pin.serial),

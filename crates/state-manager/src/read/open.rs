@@ -223,8 +223,8 @@ impl PinnedRead {
     }
 }
 
-/// The end of the state, for a journal that nobody replays and of which this client has no pin yet. None if it isn't
-/// needed, or if the state is damaged: the key of such a stack must be remembered too.
+/// The end of the state, for a journal that the caller doesn't replay and of which this client has no pin yet. None if
+/// it isn't needed, or if the state is damaged: the key of such a stack must be remembered too.
 async fn unpinned_end(
     stack: &StackContext,
     journal: &OpenedJournal,

@@ -142,7 +142,7 @@ async fn acknowledged_end_is_pinned_after_a_failed_session() {
     assert!(after.next.get() > before.next.get() + 1, "{after:?}");
 }
 
-/// Nobody signs the head of a stack without a data key, so it must not say for whom the first key is wrapped.
+/// The head of a stack without a data key is unsigned, so it must not say for whom the first key is wrapped.
 #[tokio::test]
 async fn forged_recipients_of_an_unsealed_stack_are_refused() {
     let keys = |recipient: &str| -> state_core::head::Keys {
