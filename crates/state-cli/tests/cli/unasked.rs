@@ -207,7 +207,7 @@ fn message_repeats_no_user_and_no_password_of_a_url() {
             let shown = format!("{}{}", ran.stdout, ran.stderr);
             assert!(!shown.contains("CANARY"), "{url}: {ran:?}");
         }
-        sandbox.write("statectl.toml", &format!("backend = '{url}'\n"));
+        sandbox.write("statectl.toml", format!("backend = '{url}'\n"));
         for arguments in [&["list"][..], &["config", "show"]] {
             let ran = with_keys(&sandbox, arguments, &[]);
             let shown = format!("{}{}", ran.stdout, ran.stderr);
