@@ -276,8 +276,8 @@ fn deeply_nested_secret_round_trips() {
 
 #[test]
 fn outputs_are_compared_only_with_their_own_marks() {
-    // With each of 40,000 outputs compared with each mark, this test took minutes.
-    let names: Vec<String> = (0..40_000).map(|n| format!("o{n}")).collect();
+    // This test took a minute when each output was compared with each mark.
+    let names: Vec<String> = (0..10_000).map(|n| format!("o{n}")).collect();
     let value = |name: &String| (name.clone(), json(&format!("\"secret-of-{name}\"")));
     let plain = StackOutputs {
         values: names.iter().map(value).collect(),
