@@ -411,7 +411,7 @@ async fn memory_is_kept_if_the_accepted_stack_cannot_be_read() {
     let known = shop.lineage().await;
     let pin = shop.client.known_stacks.seen(known).await.unwrap();
     change_head(&shop.root, known, |head| {
-        head.base.chain = state_core::Digest::of(b"forged")
+        head.base.chain = state_core::Digest::of(b"forged");
     });
     shop.client
         .stacks()

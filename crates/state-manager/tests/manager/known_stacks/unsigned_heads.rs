@@ -159,7 +159,7 @@ async fn forged_recipients_of_an_unsealed_stack_are_refused() {
         let name = "shop".parse().unwrap();
         let stack = client.stacks().new_stack_with(&name, policy).await.unwrap();
         change_head(&root, stack.lineage(), |head| {
-            head.keys = Some(keys(eve.recipient()))
+            head.keys = Some(keys(eve.recipient()));
         });
         let written = stack.lock("write").await.map(drop).unwrap_err();
         let rekey = Rekey {
