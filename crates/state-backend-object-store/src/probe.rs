@@ -106,7 +106,7 @@ pub async fn prove(
     depth: ProbeDepth,
     clock: &dyn Clock,
 ) -> Result<ProbeReport> {
-    let place = ProbeFolder::new(target, mark);
+    let place = ProbeFolder::new(target, mark, clock);
     let proved = {
         let work = pin!(run_checks(&place, depth));
         match select(work, clock.sleep(depth.limit)).await {
@@ -127,7 +127,7 @@ pub async fn prove(
 }
 
 async fn run_checks(
-    place: &ProbeFolder,
+    place: &ProbeFolder<'_>,
     depth: ProbeDepth,
 ) -> std::result::Result<ProbeReport, RequestFailure> {
     let mut findings = Vec::new();
@@ -150,7 +150,7 @@ async fn run_checks(
 /// Runs the checks in order, since later checks need the guarantees of earlier ones. Returns whether the endpoint
 /// accepts ETags only without quotes.
 async fn findings_of(
-    place: &ProbeFolder,
+    place: &ProbeFolder<'_>,
     depth: ProbeDepth,
     findings: &mut Vec<Finding>,
 ) -> std::result::Result<bool, ProbeAbort> {

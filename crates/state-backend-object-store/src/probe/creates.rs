@@ -20,7 +20,7 @@ struct Tally {
 }
 
 pub(super) async fn one_winner(
-    place: &ProbeFolder,
+    place: &ProbeFolder<'_>,
     creators: usize,
     rounds: usize,
 ) -> Result<Finding, ProbeAbort> {

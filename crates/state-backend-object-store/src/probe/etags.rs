@@ -6,7 +6,7 @@ use state_core::backend::Finding;
 const UNQUOTED: &str = "etags";
 
 /// Returns whether the endpoint accepts an ETag as a condition only without the quotes that its answers have.
-pub(super) async fn goes_back_unquoted(place: &ProbeFolder) -> Result<bool, ProbeAbort> {
+pub(super) async fn goes_back_unquoted(place: &ProbeFolder<'_>) -> Result<bool, ProbeAbort> {
     let path = place.path("etags/quotes");
     place.put(&path, "one").await?;
     let Some(seen) = place.read(&path).await? else {
@@ -39,7 +39,7 @@ pub(super) fn quirk() -> Finding {
 }
 
 /// Compares the ETags in lists with those of reads.
-pub(super) async fn in_lists(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
+pub(super) async fn in_lists(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "etags-in-lists";
     let path = place.path("etags/list/object");
     place.put(&path, "one").await?;
@@ -61,7 +61,7 @@ pub(super) async fn in_lists(place: &ProbeFolder) -> Result<Finding, ProbeAbort>
 }
 
 /// Checks whether an object that gets its earlier content back also gets its earlier ETag back.
-pub(super) async fn repeat(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
+pub(super) async fn repeat(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "etag-repeats";
     let path = place.path("etags/repeat");
     let mut seen = Vec::new();

@@ -8,15 +8,19 @@ use object_store::path::Path;
 use object_store::{
     Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion,
 };
-use state_core::Nonce;
 use state_core::backend::Finding;
+use state_core::{Clock, Nonce};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Number of concurrent deletions.
 const DELETIONS: usize = 16;
 
 /// Number of attempts at a read before the store counts as unavailable.
-const READS: usize = 4;
+const READS: usize = 6;
+
+/// Pause before the second attempt at a read; each further pause is twice as long. All pauses together take 1.6 s.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why the remaining checks can't run.
 pub(super) enum ProbeAbort {
@@ -56,19 +60,21 @@ pub(super) struct ReadObject {
 }
 
 /// The folder of a probe, below the prefix of a store.
-pub(super) struct ProbeFolder {
+pub(super) struct ProbeFolder<'a> {
     store: Arc<dyn ObjectStore>,
     root: Path,
     shown: String,
+    clock: &'a dyn Clock,
 }
 
-impl ProbeFolder {
-    pub(super) fn new(target: &ProbeTarget, mark: Nonce) -> Self {
+impl<'a> ProbeFolder<'a> {
+    pub(super) fn new(target: &ProbeTarget, mark: Nonce, clock: &'a dyn Clock) -> Self {
         let folder = format!(".probe-{mark}");
         Self {
             store: Arc::clone(&target.store),
             root: target.prefix.clone().join(folder.as_str()),
             shown: format!("{}/{folder}", target.url.trim_end_matches('/')),
+            clock,
         }
     }
 
@@ -78,6 +84,7 @@ impl ProbeFolder {
             store: wrap(Arc::clone(&self.store)),
             root: self.root.clone(),
             shown: self.shown.clone(),
+            clock: self.clock,
         }
     }
 
@@ -87,15 +94,17 @@ impl ProbeFolder {
     }
 
     pub(super) async fn read(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
-        let mut left = READS;
-        loop {
-            left -= 1;
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..READS {
             match self.read_once(path).await {
-                // Servers under load drop requests, and the probe itself creates load.
-                Err(failure) if left > 0 && failure.refusal("").is_none() => {}
+                // Servers under load drop requests, and the probe itself creates load: give them time.
+                Err(failure) if failure.refusal("").is_none() => {}
                 other => return other,
             }
+            self.clock.sleep(pause).await;
+            pause *= 2;
         }
+        self.read_once(path).await
     }
 
     async fn read_once(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {

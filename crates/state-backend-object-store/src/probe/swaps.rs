@@ -15,7 +15,7 @@ const TRIES: usize = 6;
 
 /// Checks with one writer: an existing object can't be created again. A swap is accepted with the current version, and
 /// refused with a stale version or for a missing object.
-pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
+pub(super) async fn conditions(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "conditions";
     let path = place.path("conditions/object");
     place.put(&path, "one").await?;
@@ -67,7 +67,7 @@ pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbor
 }
 
 /// Lets many writers add a line each to one object, and checks that no acknowledged line is missing.
-pub(super) async fn no_lost_update(place: &ProbeFolder, writers: usize) -> Result<Finding, ProbeAbort> {
+pub(super) async fn no_lost_update(place: &ProbeFolder<'_>, writers: usize) -> Result<Finding, ProbeAbort> {
     let path = place.path("swaps/object");
     place.put(&path, "\n").await?;
     let added = try_join_all((0..writers).map(|writer| add(place, &path, writer, writers))).await?;
@@ -99,7 +99,12 @@ pub(super) async fn no_lost_update(place: &ProbeFolder, writers: usize) -> Resul
 }
 
 /// Adds a line; returns whether it was acknowledged, or seen in the object after a lost answer.
-async fn add(place: &ProbeFolder, path: &Path, writer: usize, writers: usize) -> Result<bool, ProbeAbort> {
+async fn add(
+    place: &ProbeFolder<'_>,
+    path: &Path,
+    writer: usize,
+    writers: usize,
+) -> Result<bool, ProbeAbort> {
     for _ in 0..TRIES * writers {
         let Some(seen) = place.read(path).await? else {
             return Ok(false);

@@ -18,6 +18,7 @@ use state_core::backend::{Opening, RemoteStore, Verdict};
 use state_core::{Backend, ErrorKind, Head, Lineage, Nonce, Result};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,12 @@ enum Fault {
     HasNoUpdate,
     ListsNothing,
     Denies,
+    /// The first five reads fail, as those of a server under load.
+    IsBusy,
 }
+
+/// The number of reads of the one busy store of these tests.
+static BUSY_READS: AtomicUsize = AtomicUsize::new(0);
 
 /// A store in memory with one fault.
 #[derive(Debug)]
@@ -93,6 +99,12 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        if let Fault::IsBusy = self.1
+            && BUSY_READS.fetch_add(1, Ordering::Relaxed) < 5
+        {
+            let source = "500 Internal Server Error".into();
+            return Err(object_store::Error::Generic { store: "S3", source });
+        }
         self.0.get_opts(path, options).await
     }
 
@@ -140,6 +152,17 @@ async fn correct_store_passes_and_is_left_empty() {
         let left: Vec<ObjectMeta> = store.list(None).try_collect().await.unwrap();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+#[tokio::test]
+async fn reads_of_a_busy_server_are_repeated() {
+    let proof = proved(
+        Arc::new(Faulty(InMemory::new(), Fault::IsBusy)),
+        ProbeDepth::SHORT,
+    )
+    .await;
+    assert_eq!(proof.unwrap().examination.broken().count(), 0);
+    assert!(BUSY_READS.load(Ordering::Relaxed) > 5);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use object_store::path::Path;
 use state_core::backend::Finding;
 use std::collections::BTreeSet;
 
-pub(super) async fn reads(place: &ProbeFolder, objects: usize) -> Result<Finding, ProbeAbort> {
+pub(super) async fn reads(place: &ProbeFolder<'_>, objects: usize) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "reads";
     let stale = |found: String| {
         Finding::broken(
@@ -42,7 +42,7 @@ pub(super) async fn reads(place: &ProbeFolder, objects: usize) -> Result<Finding
     Ok(Finding::holds(CHECK, found))
 }
 
-pub(super) async fn lists(place: &ProbeFolder, objects: usize) -> Result<Vec<Finding>, ProbeAbort> {
+pub(super) async fn lists(place: &ProbeFolder<'_>, objects: usize) -> Result<Vec<Finding>, ProbeAbort> {
     const CHECK: &str = "lists";
     let folder = place.path("lists");
     let name = |number: usize| format!("{number:020}");
@@ -105,7 +105,7 @@ pub(super) async fn lists(place: &ProbeFolder, objects: usize) -> Result<Vec<Fin
 /// Lists with an offset. Returns whether the list shows exactly the objects after the offset; `None` if some of them
 /// are missing.
 async fn shows_what_is_behind(
-    place: &ProbeFolder,
+    place: &ProbeFolder<'_>,
     there: &BTreeSet<Path>,
 ) -> Result<Option<bool>, ProbeAbort> {
     let Some(middle) = there.iter().nth(there.len() / 2) else {
@@ -118,7 +118,7 @@ async fn shows_what_is_behind(
 }
 
 /// Checks that the store's clock doesn't go backwards, because the age of a lease is measured by it.
-pub(super) async fn times(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
+pub(super) async fn times(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "times";
     let mut before = None;
     for number in 0..3 {
@@ -135,7 +135,7 @@ pub(super) async fn times(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
 }
 
 /// Checks the store's answer to the deletion of a missing object.
-pub(super) async fn deletions_of_nothing(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
+pub(super) async fn deletions_of_nothing(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "deletions";
     let path = place.path("deletions/nothing");
     match place.delete(&path).await {
