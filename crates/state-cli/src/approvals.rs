@@ -224,7 +224,7 @@ pub(crate) fn refusal(object: &str, commands: &[UnapprovedCommand], untouched: &
     CliError::new(ExitCode::Unapproved, object, &message)
         .with_hint(
             "review and approve them with `statectl trust commands`; `refresh` and `destroy` also run those of a program that \
-             you name: `statectl refresh PROGRAM`",
+             you name: `statectl refresh PROGRAM`, `statectl destroy PROGRAM`",
         )
 }
 

@@ -186,7 +186,7 @@ impl BackendRegistry {
         format!("{bare}?{}", kept.join("&"))
     }
 
-    /// The scheme of a text that begins like a URL of a registered backend type but lacks `//` after the scheme, such as
+    /// The scheme of a text that begins like a URL of a registered backend type, without `//` after the scheme, such as
     /// `s3:bucket`. None for a URL and for a path; `./s3:bucket` is a path.
     pub fn forgotten_slashes<'u>(&self, text: &'u str) -> Option<&'u str> {
         let (scheme, rest) = text.split_once(':')?;

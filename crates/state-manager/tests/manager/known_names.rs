@@ -407,26 +407,21 @@ async fn another_stack_than_the_one_that_was_shown_is_not_trusted() {
 
 #[tokio::test]
 async fn memory_is_kept_if_the_accepted_stack_cannot_be_read() {
-    let shop = Shop::open().await;
-    let known = shop.lineage().await;
-    let pin = shop.client.known_stacks.seen(known).await.unwrap();
-    change_head(&shop.root, known, |head| {
-        head.base.chain = state_core::Digest::of(b"forged");
-    });
-    shop.client
-        .stacks()
-        .trust(&self::shop(), None)
-        .await
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(shop.lineage().await, known);
-    assert_eq!(shop.client.known_stacks.seen(known).await.unwrap(), pin);
-    std::fs::remove_file(shop.pointer("shop")).unwrap();
-    shop.client
-        .stacks()
-        .trust(&self::shop(), None)
-        .await
-        .map(drop)
-        .unwrap_err();
-    assert_eq!(shop.lineage().await, known);
+    let forge_head = |shop: &Shop, known| {
+        change_head(&shop.root, known, |head| {
+            head.base.chain = state_core::Digest::of(b"forged");
+        });
+    };
+    let delete_name = |shop: &Shop, _| std::fs::remove_file(shop.pointer("shop")).unwrap();
+    let attacks: [&dyn Fn(&Shop, Lineage); 2] = [&forge_head, &delete_name];
+    for attack in attacks {
+        let shop = Shop::open().await;
+        let known = shop.lineage().await;
+        let pin = shop.client.known_stacks.seen(known).await.unwrap();
+        attack(&shop, known);
+        let accepted = shop.client.stacks().trust(&self::shop(), None).await;
+        accepted.map(drop).unwrap_err();
+        assert_eq!(shop.lineage().await, known);
+        assert_eq!(shop.client.known_stacks.seen(known).await.unwrap(), pin);
+    }
 }

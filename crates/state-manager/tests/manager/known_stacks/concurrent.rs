@@ -35,6 +35,25 @@ struct SharedPins {
 const UNARMED: usize = usize::MAX / 2;
 
 impl SharedPins {
+    /// The pins of a client, and what another process of it leaves: a later pin, and a store.
+    fn of(
+        client: &Client,
+        moment: Moment,
+        lineage: Lineage,
+        later: &StackPin,
+        store: Option<[PathBuf; 2]>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            pins: client.known_stacks.clone(),
+            moment,
+            lineage,
+            later: later.clone(),
+            store,
+            reads: AtomicUsize::new(UNARMED),
+            is_written: AtomicBool::default(),
+        })
+    }
+
     fn arm(&self) {
         self.reads.store(0, Ordering::Relaxed);
     }
@@ -105,15 +124,7 @@ async fn read_beside_another_process(moment: Moment) -> Option<String> {
     colleague.deploy("later").await;
     let later = pin_of(&colleague, lineage).await;
     put_in_place(&root, &earlier);
-    let pins = Arc::new(SharedPins {
-        pins: client.known_stacks.clone(),
-        moment,
-        lineage,
-        later: later.clone(),
-        store: None,
-        reads: AtomicUsize::new(UNARMED),
-        is_written: AtomicBool::default(),
-    });
+    let pins = SharedPins::of(&client, moment, lineage, &later, None);
     let stacks = client.stacks().with_known_stacks(pins.clone());
     let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
     pins.arm();
@@ -196,15 +207,7 @@ async fn first_contact_replaces_no_key_of_another_process() {
     // The pin is read once before the journal, once for its key, and then to be replaced.
     for read in 1..=2 {
         client.known_stacks.forget(lineage).await.unwrap();
-        let pins = Arc::new(SharedPins {
-            pins: client.known_stacks.clone(),
-            moment: Moment::BeforeRead(read),
-            lineage,
-            later: later.clone(),
-            store: None,
-            reads: AtomicUsize::new(UNARMED),
-            is_written: AtomicBool::default(),
-        });
+        let pins = SharedPins::of(&client, Moment::BeforeRead(read), lineage, &later, None);
         let stacks = client.stacks().with_known_stacks(pins.clone());
         let stack = stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
         pins.arm();
@@ -234,15 +237,13 @@ async fn accepts_a_change_during_each_read(client: &Client, lineage: Lineage, ea
         for operation in ["get", "tip", "verify", "head"] {
             client.set_pin(lineage, &before).await;
             put_in_place(&client.root, earlier);
-            let pins = Arc::new(SharedPins {
-                pins: client.known_stacks.clone(),
-                moment: Moment::BeforeRead(number),
+            let pins = SharedPins::of(
+                client,
+                Moment::BeforeRead(number),
                 lineage,
-                later: now.clone(),
-                store: Some([client.root.clone(), later.to_owned()]),
-                reads: AtomicUsize::new(UNARMED),
-                is_written: AtomicBool::default(),
-            });
+                &now,
+                Some([client.root.clone(), later.to_owned()]),
+            );
             let stacks = client.stacks().with_known_stacks(pins.clone());
             let name = "shop".parse().unwrap();
             if operation == "get" {
