@@ -407,14 +407,14 @@ async fn another_stack_than_the_one_that_was_shown_is_not_trusted() {
 
 #[tokio::test]
 async fn memory_is_kept_if_the_accepted_stack_cannot_be_read() {
-    let forge_head = |shop: &Shop, known| {
+    type Attack = fn(&Shop, Lineage);
+    let forge_head: Attack = |shop, known| {
         change_head(&shop.root, known, |head| {
             head.base.chain = state_core::Digest::of(b"forged");
         });
     };
-    let delete_name = |shop: &Shop, _| std::fs::remove_file(shop.pointer("shop")).unwrap();
-    let attacks: [&dyn Fn(&Shop, Lineage); 2] = [&forge_head, &delete_name];
-    for attack in attacks {
+    let delete_name: Attack = |shop, _| std::fs::remove_file(shop.pointer("shop")).unwrap();
+    for attack in [forge_head, delete_name] {
         let shop = Shop::open().await;
         let known = shop.lineage().await;
         let pin = shop.client.known_stacks.seen(known).await.unwrap();
