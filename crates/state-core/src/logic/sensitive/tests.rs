@@ -1,6 +1,8 @@
 //! Tests of detection and masking of secrets.
 
-use super::{SecretStrings, covered_pointers, has_sensitive, mask, mask_entry, mask_outputs};
+use super::{
+    Marks, SecretStrings, covered_pointers, find_copies, has_sensitive, mask, mask_entry, mask_outputs,
+};
 use crate::{Address, Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::{Just, Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -99,6 +101,25 @@ fn copies_of_a_long_secret_are_masked_in_the_whole_entry() {
         outputs.unwrap().json().as_str(),
         r#"{"hunter22":1,"map":"***","n":"12345","url":"***"}"#
     );
+}
+
+#[test]
+fn copies_of_marked_values_are_found_except_of_common_values() {
+    let mut database = Entry::leaf(Address::new("db").unwrap(), "db");
+    database.inputs = properties(r#"{"password":"hunter2-staple","region":"eu-central-1"}"#);
+    database.sensitive_inputs = strings(&["password", "region"]);
+    let mut server = Entry::leaf(Address::new("server").unwrap(), "server");
+    server.inputs =
+        properties(r#"{"url":"db://root:hunter2-staple@host","zone":"eu-central-1","size":"small"}"#);
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "app", Timestamp::new("t"));
+    snapshot.entries = vec![database.into(), server.into()];
+    snapshot
+        .outputs
+        .insert("login".to_owned(), json(r#""hunter2-staple""#));
+    let copies = find_copies(&snapshot, &|_| Marks::default());
+    let found: Vec<_> = copies.entries.iter().map(|(_, marks)| &marks.inputs).collect();
+    assert_eq!(found, [&["/url"]]);
+    assert_eq!(copies.outputs, ["/login"]);
 }
 
 #[test]
