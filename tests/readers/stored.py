@@ -96,7 +96,7 @@ SHAPES = {
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
         "floor=number nonce=uuid",
         "rev-base=BASE history=HISTORY moving-to=MOVING removed=bool client-lock=CLIENTLOCK key-id=hex keys=KEYS "
-        "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
+        "collection=COLLECTION compactions=[COMPACTION] closed=bool watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
     "HISTORY": ("", "index=INDEX pages=[PAGE]"),

@@ -7,7 +7,9 @@ mod copies;
 mod doctor;
 mod gcs_mock;
 mod long;
+mod proxy;
 mod refusals;
+mod requests;
 mod takeover;
 mod untrusted;
 

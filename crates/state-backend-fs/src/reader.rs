@@ -68,7 +68,9 @@ fn read_once(stack: &Stack, seen: &HeadVersion, from: Option<Slot>) -> Result<(W
     Ok((walked, top))
 }
 
-/// Lists and reads the segments, and makes the files that were read durable.
+/// Lists and reads the segments, and makes the frames that were read durable. Frames up to the head's watermark are
+/// durable already: their owner synced each of them before it was acknowledged, and wrote the watermark later. So a
+/// reader of a closed journal syncs no segment, however many there are, and a reader beside a writer only the last ones.
 pub(crate) fn read_segments(
     journal: &Dir,
     head: &Head,
@@ -86,7 +88,7 @@ pub(crate) fn read_segments(
         newest,
         folder: journal.path(),
     };
-    let mut files: Vec<(String, FileHandle)> = Vec::new();
+    let mut files: Vec<(SegmentName, FileHandle)> = Vec::new();
     let walked = walk(&start, &names, &mut |name| {
         let file_name = name.to_string();
         let object = journal.object(&file_name);
@@ -94,12 +96,23 @@ pub(crate) fn read_segments(
         let Some((bytes, file)) = journal.read_after(&file_name, MAX_SEGMENT, examine)? else {
             return Ok(None);
         };
-        files.push((file_name, file));
+        files.push((name, file));
         Ok(Some(Segment { name, object, bytes }))
     })?;
+    let durable = head
+        .watermark
+        .map_or(Slot::ZERO, |watermark| watermark.slot.next());
+    // The files were read from the last one back, so the end of each is the start of the one before it in this list.
+    let mut end = walked.tail.next;
     for (name, file) in &files {
-        journal.sync_file(name, file)?;
+        if end <= durable {
+            break;
+        }
+        journal.sync_file(&name.to_string(), file)?;
+        end = name.slot;
     }
-    journal.sync()?;
+    if walked.tail.next > durable {
+        journal.sync()?;
+    }
     Ok(walked)
 }

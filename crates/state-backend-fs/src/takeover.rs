@@ -95,6 +95,7 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     let mut head = seen.head.clone();
     head.epoch = next_epoch(stack.dir.path(), head.epoch)?;
     head.generation = generation;
+    head.closed = false;
     head.nonce = request.head_nonce;
     let newest = seen.head.epoch;
     // Fencing point: from here on the old owner's `append` fails its epoch check. A crash after this line costs one

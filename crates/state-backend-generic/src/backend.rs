@@ -4,7 +4,7 @@ use crate::collection::stored_items;
 use crate::lease::NoExpiry;
 use crate::names;
 use crate::owner::Owner;
-use crate::prefetch::SnapshotPrefetch;
+use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
 use crate::reader::read_journal;
 use crate::settings::Settings;
 use crate::settle::SettledStore;
@@ -31,6 +31,7 @@ use std::sync::Arc;
 pub struct GenericBackend {
     store: SettledStore,
     prefetch: SnapshotPrefetch,
+    seen: SeenDocuments,
 }
 
 impl GenericBackend {
@@ -39,6 +40,7 @@ impl GenericBackend {
         Self {
             store: SettledStore::new(store, settings),
             prefetch: SnapshotPrefetch::default(),
+            seen: SeenDocuments::default(),
         }
     }
 
@@ -80,7 +82,9 @@ impl Backend for GenericBackend {
     }
 
     async fn read_head(&self, lineage: Lineage) -> Result<Head> {
-        Ok(self.stack(lineage).head().await?.head)
+        let seen = self.stack(lineage).head().await?;
+        self.seen.keep_head(&seen);
+        Ok(seen.head)
     }
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
@@ -96,12 +100,20 @@ impl Backend for GenericBackend {
     }
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
-        read_journal(&self.stack(lineage), from, &self.prefetch).await
+        read_journal(&self.stack(lineage), None, from, &self.prefetch).await
+    }
+
+    async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
+        read_journal(&self.stack(head.lineage), Some(head), from, &self.prefetch).await
+    }
+
+    async fn prepare_acquire(&self, lineage: Lineage) {
+        self.seen.fetch_lease(&self.stack(lineage)).await;
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.stack(lineage);
-        let mut takeover = take_over(&stack, request).await?;
+        let mut takeover = take_over(&stack, request, &self.seen, &self.prefetch).await?;
         let head = takeover.seen.head.clone();
         let (frames, tail) = (std::mem::take(&mut takeover.frames), takeover.tail);
         let deletes = self.store.settings().deletes;

@@ -48,7 +48,7 @@ pub mod protocol {
     pub use crate::layout::{JournalName, Lease, MAX_DOCUMENT, MAX_FRAME, MAX_OBJECT, StackPaths};
     pub use crate::lease::{LeaseTerms, NoExpiry};
     pub use crate::owner::{HeadGuard, Owner, Renewal};
-    pub use crate::prefetch::SnapshotPrefetch;
+    pub use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
     pub use crate::reader::read_journal;
     pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};

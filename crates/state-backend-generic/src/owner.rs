@@ -1,6 +1,6 @@
 //! The owner of one epoch: appends frames, changes the head, renews the lease, and stops writing once it is fenced.
 
-use crate::layout::Lease;
+use crate::layout::{JournalName, Lease};
 use crate::reader::follow;
 use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead};
@@ -9,6 +9,7 @@ use state_core::backend::{HeadChange, Tail, next_epoch};
 use state_core::head::Compaction;
 use state_core::journal::FrameKind;
 use state_core::{Digest, Epoch, Error, Frame, Head, Nonce, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -35,6 +36,8 @@ pub struct Owner {
     /// The position of the next frame; `None` while an append is in flight, and after an append that failed or whose
     /// future was dropped.
     tail: tokio::sync::Mutex<Option<Tail>>,
+    /// Whether the owner closed the journal, or tried to: readers of that head expect no further frame.
+    ended: AtomicBool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +70,7 @@ impl Owner {
             head: Arc::new(tokio::sync::Mutex::new(Some(takeover.seen))),
             tail: tokio::sync::Mutex::new(Some(takeover.tail)),
             lease: tokio::sync::Mutex::new(Some(takeover.lease)),
+            ended: AtomicBool::new(false),
             stack,
         }
     }
@@ -82,6 +86,12 @@ impl Owner {
             ));
             return self.check_open();
         };
+        if self.ended.load(Ordering::Acquire) {
+            return Err(Error::conflict(
+                self.stack.shown(),
+                "its journal was closed by this lock holder",
+            ));
+        }
         // A frame that doesn't follow the tail would break the chain for every reader: refuse it before it is sent.
         self.close_on_error(self.check_follows(frame, end))?;
         if !self.is_trusted() {
@@ -190,12 +200,14 @@ impl Owner {
 
     /// Replaces the head that the guard holds; returns `None` if the stored head changed since it was read, for example
     /// by an earlier swap of this owner that took effect late. The guard then holds the new head. The fields that
-    /// belong to the backend keep their values.
+    /// belong to the backend keep their values, except that `compactions`, if given, replaces those in the head. After a
+    /// change that closes the journal, this owner appends nothing more.
     pub async fn swap_head(
         &self,
         guard: &mut HeadGuard,
         changed: Head,
         nonce: Nonce,
+        compactions: Option<Vec<Compaction>>,
     ) -> Result<Option<Head>> {
         // Taken before the request: if this future is dropped during the swap, the next change reads the head again.
         let Some(seen) = guard.take() else {
@@ -208,28 +220,57 @@ impl Owner {
         head.epoch = seen.head.epoch;
         head.generation = seen.head.generation;
         head.removed |= seen.head.removed;
-        head.compaction = seen
-            .head
-            .compaction
-            .filter(|compaction| compaction.start == head.base.start);
+        head.compactions = compactions.unwrap_or_else(|| seen.head.compactions.clone());
+        if head
+            .compactions
+            .first()
+            .is_some_and(|first| first.start != head.base.start)
+        {
+            head.compactions.clear();
+        }
+        if head.closed {
+            // Waits for an append in progress, and excludes later ones before the head says that there are none.
+            let tail = self.tail.lock().await;
+            let end = head.watermark.map(|watermark| watermark.slot.next());
+            // Readers of a closed journal read nothing beyond the watermark.
+            head.closed = end.is_some() && end == tail.map(|tail| tail.next);
+            self.ended.fetch_or(head.closed, Ordering::AcqRel);
+        }
         head.nonce = nonce;
         self.put_head(guard, &seen, head).await
     }
 
-    /// Records a compaction in the head, if the head's base still starts where the compaction starts.
-    pub async fn set_compaction(&self, compaction: Compaction) -> Result<()> {
+    /// Records compactions in the head, if the head's base still starts where they start, and the journal wasn't closed.
+    pub async fn set_compactions(&self, compactions: Vec<Compaction>) -> Result<()> {
+        let (Some(first), Some(last)) = (compactions.first().copied(), compactions.last().copied()) else {
+            return Ok(());
+        };
         let (mut guard, mut head) = self.head().await?;
-        // A checkpoint may have moved the base meanwhile. The compaction then covers frames that no reader needs.
-        let Some(seen) = guard.take_if(|seen| seen.head.base.start == compaction.start) else {
+        // A checkpoint may have moved the base meanwhile. The compactions then cover frames that no reader needs.
+        let is_current = |head: &Head| head.base.start == first.start && !head.closed;
+        let Some(seen) = guard.take_if(|seen| is_current(&seen.head)) else {
             return Ok(());
         };
         // The nonce is derived from the previous nonce and the compaction's digest, so it is unique without a source of
         // randomness.
-        let nonce = Digest::of_parts(&[head.nonce.as_bytes(), compaction.digest.as_bytes()]);
+        let nonce = Digest::of_parts(&[head.nonce.as_bytes(), last.digest.as_bytes()]);
         let nonce = std::array::from_fn(|at| nonce.as_bytes()[at]);
-        head.compaction = Some(compaction);
+        head.compactions = compactions;
         head.nonce = Nonce::from_bytes(nonce);
         self.put_head(&mut guard, &seen, head).await.map(drop)
+    }
+
+    /// Deletes compactions that the head doesn't name any more. A reader of an earlier head that misses one reads its
+    /// slots instead.
+    pub async fn delete_compactions(&self, unnamed: &[Compaction]) -> Result<()> {
+        for compaction in unnamed {
+            let name = JournalName::of_compaction(compaction);
+            self.stack
+                .store
+                .delete(&self.stack.paths.in_journal(&name))
+                .await?;
+        }
+        Ok(())
     }
 
     /// Reads the head from the store, bypassing the cached one, and checks that its epoch is this owner's.
@@ -284,7 +325,7 @@ impl Owner {
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.head().await?;
             change(&mut head)?;
-            if let Some(head) = self.swap_head(&mut guard, head, nonce).await? {
+            if let Some(head) = self.swap_head(&mut guard, head, nonce, None).await? {
                 return Ok(head);
             }
         }
@@ -319,6 +360,14 @@ impl Owner {
         // An error of the release is ignored: a removed stack needs no lock, and an expiring lease ends by itself.
         drop(self.free_lease().await);
         Ok(())
+    }
+
+    /// As [`Self::check`], without a request while the lease is trusted.
+    pub async fn check_held(&self) -> Result<()> {
+        match self.is_trusted() {
+            true => self.check_open(),
+            false => self.check().await,
+        }
     }
 
     /// Checks with the store whether the lease is still held.

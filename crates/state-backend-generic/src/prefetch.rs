@@ -1,16 +1,22 @@
-//! Prefetches the snapshot that a reader of the journal needs next, in parallel with the journal.
+//! Keeps what was read for the next step of a caller: the snapshot that a reader of the journal needs next, fetched in
+//! parallel with the journal; head and lease, with which a takeover begins.
 
-use crate::layout::MAX_OBJECT;
-use crate::stack::Stack;
+use crate::layout::{Lease, MAX_OBJECT};
+use crate::stack::{Stack, VersionedHead};
+use crate::store::Value;
 use bytes::Bytes;
-use state_core::Head;
+use state_core::{Head, Lineage};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Holds the last fetched snapshot until it is requested. A snapshot's name contains a digest of its content, so a held
-/// snapshot is never outdated.
+/// The number of snapshots that are held: a caller may read several stacks at the same time.
+const MOST: usize = 16;
+
+/// Holds the last fetched snapshots until they are requested. A snapshot's name contains a digest of its content, so a
+/// held snapshot is never outdated.
 #[derive(Clone, Default)]
-pub struct SnapshotPrefetch(Arc<Mutex<Option<(String, Bytes)>>>);
+pub struct SnapshotPrefetch(Arc<Mutex<VecDeque<(String, Bytes)>>>);
 
 impl SnapshotPrefetch {
     /// Fetches the snapshot of the head's base. Errors are ignored here: the later request repeats the read and
@@ -21,28 +27,85 @@ impl SnapshotPrefetch {
         };
         let path = stack.paths.object(&snapshot.object());
         if let Ok(Some(found)) = stack.store.read(&path, MAX_OBJECT).await {
-            *self.held() = Some((path, found.bytes));
+            let mut held = self.held();
+            held.retain(|(fetched, _)| *fetched != path);
+            held.push_back((path, found.bytes));
+            if held.len() > MOST {
+                held.pop_front();
+            }
         }
     }
 
     /// Returns the prefetched object with this path, once.
     pub fn take(&self, path: &str) -> Option<Bytes> {
         let mut held = self.held();
-        match &*held {
-            Some((fetched, _)) if fetched == path => held.take().map(|(_, bytes)| bytes),
-            _ => None,
+        let place = held.iter().position(|(fetched, _)| fetched == path)?;
+        held.remove(place).map(|(_, bytes)| bytes)
+    }
+
+    fn held(&self) -> MutexGuard<'_, VecDeque<(String, Bytes)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Holds the head and the lease that were read last, until a takeover begins with them. A takeover swaps both on the
+/// condition that they are still the stored ones, so outdated ones only cost requests.
+#[derive(Clone, Default)]
+pub struct SeenDocuments(Arc<Mutex<Option<SeenStack>>>);
+
+#[derive(Debug)]
+struct SeenStack {
+    head: VersionedHead,
+    lease: Option<(Lease, Value)>,
+}
+
+impl SeenDocuments {
+    /// Keeps a head that was just read.
+    pub fn keep_head(&self, head: &VersionedHead) {
+        let head = head.clone();
+        *self.held() = Some(SeenStack { head, lease: None });
+    }
+
+    /// Reads the lease of the stack whose head is kept. Errors are ignored: the takeover repeats the read.
+    pub async fn fetch_lease(&self, stack: &Stack) {
+        let Ok(Some(lease)) = stack.lease().await else {
+            return;
+        };
+        if let Some(seen) = &mut *self.held()
+            && seen.head.head.lineage == stack.lineage
+        {
+            seen.lease = Some(lease);
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<(String, Bytes)>> {
+    /// Returns what is kept of this stack, once.
+    pub(crate) fn take(&self, lineage: Lineage) -> Option<(VersionedHead, Option<(Lease, Value)>)> {
+        let kept = self.held().take_if(|seen| seen.head.head.lineage == lineage);
+        kept.map(|seen| (seen.head, seen.lease))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<SeenStack>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SeenDocuments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lineage = self.held().as_ref().map(|seen| seen.head.head.lineage);
+        f.debug_tuple("SeenDocuments").field(&lineage).finish()
     }
 }
 
 impl fmt::Debug for SnapshotPrefetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("SnapshotPrefetch")
-            .field(&self.held().as_ref().map(|(path, _)| path))
+            .field(
+                &self
+                    .held()
+                    .iter()
+                    .map(|(path, _)| path.clone())
+                    .collect::<Vec<_>>(),
+            )
             .finish()
     }
 }

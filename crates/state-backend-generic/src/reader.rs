@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  head ──► snapshot of the base, prefetched for the next read
-//!       ├─► compaction, if the head names one ─┐
-//!       ├─► list ──► slot, slot, … ────────────┴─► the next slot, until one is missing
+//!       ├─► compactions that the head names ─┐
+//!       ├─► list ──► slot, slot, … ──────────┴─► the next slot, until one is missing
+//!       │   not for a closed journal, which ends at the watermark
 //!       └─► the frame before the first one, for its chain, if the head doesn't record this chain
 //! ```
 //!
@@ -34,39 +35,48 @@ pub(crate) struct JournalRead {
     pub(crate) tail: Tail,
     /// The epoch of the last frame. Epochs never decrease, so it is the highest.
     pub(crate) epoch: Epoch,
+    /// The compactions that were read. Others that the head names may be missing.
+    pub(crate) compactions: Vec<Compaction>,
 }
 
-/// Reads a consistent view of head and journal.
+impl JournalRead {
+    /// Whether the frames belong to this head. The head's epoch is not below the last frame's epoch, so the head is not
+    /// older than the frames. A head whose epoch is more than `Epoch::MAX_STEP` higher was forged or damaged.
+    fn fits(&self, head: &Head) -> bool {
+        self.frames.is_empty() || self.epoch.leads_to(head.epoch)
+    }
+
+    fn with_head(self, head: Head) -> JournalView {
+        JournalView {
+            head,
+            frames: self.frames,
+            tail: self.tail,
+        }
+    }
+}
+
+/// Reads a consistent view of head and journal. `known` is a head that the caller has read already.
 ///
 /// A read from the head's base on also prefetches the base's snapshot, which the caller needs next.
 pub async fn read_journal(
     stack: &Stack,
+    known: Option<&Head>,
     from: Option<Slot>,
     fetched: &SnapshotPrefetch,
 ) -> Result<JournalView> {
+    // A known head may be outdated. If the journal doesn't fit it, the head is read again before damage is reported.
+    if let Some(head) = known {
+        match read_with_snapshot(stack, head, from, fetched).await {
+            Ok(journal) if journal.fits(head) => return Ok(journal.with_head(head.clone())),
+            Err(error) if !may_be_a_race(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
     let mut seen = stack.head().await?;
     for _ in 0..ATTEMPTS {
-        let result = match from {
-            Some(_) => read_from(stack, &seen.head, from).await,
-            None => {
-                join(
-                    read_from(stack, &seen.head, from),
-                    fetched.fetch(stack, &seen.head),
-                )
-                .await
-                .0
-            }
-        };
+        let result = read_with_snapshot(stack, &seen.head, from, fetched).await;
         match result {
-            // The head's epoch is not below the last frame's epoch, so the head is not older than the frames, and the
-            // two belong together. A head whose epoch is more than `Epoch::MAX_STEP` higher was forged or damaged.
-            Ok(journal) if journal.frames.is_empty() || journal.epoch.leads_to(seen.head.epoch) => {
-                return Ok(JournalView {
-                    head: seen.head,
-                    frames: journal.frames,
-                    tail: journal.tail,
-                });
-            }
+            Ok(journal) if journal.fits(&seen.head) => return Ok(journal.with_head(seen.head)),
             Err(error) if !may_be_a_race(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
@@ -84,6 +94,20 @@ pub async fn read_journal(
         stack.shown(),
         "its head keeps changing; try again",
     ))
+}
+
+/// Reads the frames that belong to a head. From the head's base on, also prefetches the snapshot of the base.
+pub(crate) async fn read_with_snapshot(
+    stack: &Stack,
+    head: &Head,
+    from: Option<Slot>,
+    fetched: &SnapshotPrefetch,
+) -> Result<JournalRead> {
+    let journal = read_from(stack, head, from);
+    match from {
+        Some(_) => journal.await,
+        None => join(journal, fetched.fetch(stack, head)).await.0,
+    }
 }
 
 const fn may_be_a_race(error: &Error) -> bool {
@@ -116,17 +140,15 @@ pub(crate) async fn read_from(stack: &Stack, head: &Head, from: Option<Slot>) ->
                 chain: chain_before(stack, head, from).await?,
             },
             epoch: Epoch::ZERO,
+            compactions: Vec::new(),
         },
     };
     cursor.check_anchor()?;
-    // A compaction replaces the reads of its slots, if it starts at the first requested slot.
-    if let Some(compaction) = head
-        .compaction
-        .filter(|compaction| compaction.start == from && compaction.end > from)
-    {
-        cursor.read_compaction(&compaction).await?;
+    cursor.read_compactions(&head.compactions).await?;
+    match head.watermark.filter(|_| head.closed) {
+        Some(watermark) => cursor.read_listed(watermark.slot).await?,
+        None => cursor.read_slots().await?,
     }
-    cursor.read_slots().await?;
     cursor.finish()
 }
 
@@ -146,6 +168,20 @@ async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> 
     };
     Frame::unverified_chain(&found.bytes)
         .ok_or_else(|| Error::corrupt(stack.store.shown(&path), 0, "it contains no frame"))
+}
+
+/// Returns the compactions that follow each other from this slot on. Others were named by a damaged or forged head, or
+/// belong to another base.
+fn usable(from: Slot, named: &[Compaction]) -> Vec<Compaction> {
+    let mut usable: Vec<Compaction> = Vec::new();
+    for compaction in named {
+        let next = usable.last().map_or(from, |last| last.end);
+        if compaction.start != next || compaction.end <= next {
+            break;
+        }
+        usable.push(*compaction);
+    }
+    usable
 }
 
 /// A journal while it is read, with the frames read so far.
@@ -175,25 +211,36 @@ impl JournalCursor<'_> {
         Ok(self.read_so_far)
     }
 
-    /// Reads the frames of a compaction. If the object is missing, the caller reads the slots instead: a compaction
-    /// is an optimisation.
-    async fn read_compaction(&mut self, compaction: &Compaction) -> Result<()> {
-        let path = self
-            .stack
-            .paths
-            .in_journal(&JournalName::of_compaction(compaction));
-        // The head's tag doesn't cover the compaction: a forged length must not make a reader fetch an unlimited number
-        // of bytes.
-        let most = compaction.length.min(MAX_OBJECT);
-        let Some(found) = self.stack.store.read(&path, most).await? else {
-            return Ok(());
-        };
-        let object = self.stack.store.shown(&path);
-        // The object must be the one that the head names: a replaced object must not be read, even if its frames form a
-        // valid chain.
-        if Digest::of(&found.bytes) != compaction.digest {
-            return Err(Error::corrupt(object, 0, "its digest does not match the head"));
+    /// Reads the frames of the compactions, if the first one starts at the next slot. If an object is missing or isn't the
+    /// one that the head names, the caller reads the remaining slots instead: a compaction is an optimisation, and the
+    /// next lock holder replaces it.
+    async fn read_compactions(&mut self, compactions: &[Compaction]) -> Result<()> {
+        let stack = self.stack;
+        // The head's tag doesn't cover the compactions: a forged one must not make a reader fetch an unlimited number of
+        // bytes.
+        let wanted = usable(self.read_so_far.tail.next, compactions);
+        let objects = wanted.iter().map(|compaction| async move {
+            let path = stack.paths.in_journal(&JournalName::of_compaction(compaction));
+            match stack.store.read(&path, compaction.length.min(MAX_OBJECT)).await {
+                // It is longer than the head says.
+                Err(Error::Corrupt { .. }) => Ok((compaction, path, None)),
+                read => Ok::<_, Error>((compaction, path, read?)),
+            }
+        });
+        let mut objects = stream::iter(objects.collect::<Vec<_>>()).buffered(stack.store.concurrency());
+        while let Some((compaction, path, found)) = objects.try_next().await? {
+            // A replaced object must not be read, even if its frames form a valid chain.
+            let Some(found) = found.filter(|found| Digest::of(&found.bytes) == compaction.digest) else {
+                break;
+            };
+            self.push_compaction(compaction, &path, &found)?;
+            self.read_so_far.compactions.push(*compaction);
         }
+        Ok(())
+    }
+
+    fn push_compaction(&mut self, compaction: &Compaction, path: &str, found: &Value) -> Result<()> {
+        let object = self.stack.store.shown(path);
         let mut at = 0;
         while at < found.bytes.len() {
             at += self.push_frame(&object, &found.bytes, at)?;
@@ -236,7 +283,8 @@ impl JournalCursor<'_> {
         Ok(slots.collect())
     }
 
-    /// Reads all slots up to an existing one. A missing slot below it is an error, since slots are written in order.
+    /// Reads all slots up to an existing one, if there are any. A missing slot below it is an error, since slots are
+    /// written in order.
     async fn read_listed(&mut self, last: Slot) -> Result<()> {
         let (stack, first) = (self.stack, self.read_so_far.tail.next.get());
         let slots = stream::iter(first..=last.get()).map(|slot| async move {

@@ -2,19 +2,24 @@
 //!
 //! ```text
 //!  head ─┐
-//!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot ─► head again
+//!  lease ┴─► lease (epoch + 1) ─► head (that epoch) ─► journal ─► fence in the first free slot
 //! ```
+//! The journal of a closed head doesn't grow, so it is read while the lease is written, and counts if the swap of the
+//! head replaces exactly the head with which it was read.
 //!
 //! The lease makes conflicts rare. The fence stops a stale owner, which appends to the slot after the last frame that
 //! it has seen. Either the fence is in that slot and the append is refused, or the stale frame was stored first and the
 //! new owner has read it. Fences are therefore never deleted.
 
 use crate::layout::Lease;
-use crate::reader::{JournalRead, follow, read_from};
+use crate::prefetch::{SeenDocuments, SnapshotPrefetch};
+use crate::reader::{JournalRead, follow, read_with_snapshot};
 use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead, newest};
 use crate::store::Value;
+use futures_util::future::join;
 use state_core::backend::{Acquire, Tail, next_epoch, require_epoch};
+use state_core::head::Compaction;
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Result};
 use std::time::Duration;
@@ -34,6 +39,8 @@ pub struct Takeover {
     pub frames: Vec<Frame>,
     /// The end of the journal, after the fence.
     pub tail: Tail,
+    /// The compactions that hold the first of these frames. Others that the head names may be missing.
+    pub compactions: Vec<Compaction>,
 }
 
 /// A lease that this owner holds.
@@ -48,14 +55,24 @@ pub struct HeldLease {
 }
 
 /// Takes a stack over, without waiting for a lock holder.
-pub async fn take_over(stack: &Stack, request: &Acquire) -> Result<Takeover> {
-    let (seen, lease) = claim_lease(stack, request).await?;
-    match fence(stack, request, seen, lease.lease.epoch).await {
+pub async fn take_over(
+    stack: &Stack,
+    request: &Acquire,
+    seen: &SeenDocuments,
+    fetched: &SnapshotPrefetch,
+) -> Result<Takeover> {
+    let known = seen.take(stack.lineage);
+    let (seen, lease) = match known {
+        Some((head, lease)) => claim_known(stack, request, fetched, head, lease).await?,
+        None => claim_lease(stack, request, fetched).await?,
+    };
+    match fence(stack, request, fetched, seen, lease.lease.epoch).await {
         Ok((seen, journal)) => Ok(Takeover {
             seen,
             lease,
             frames: journal.frames,
             tail: journal.tail,
+            compactions: journal.compactions,
         }),
         Err(error) => {
             // A failed takeover must not leave the stack locked. If the release fails too, an expiring lease ends by
@@ -66,44 +83,109 @@ pub async fn take_over(stack: &Stack, request: &Acquire) -> Result<Takeover> {
     }
 }
 
+/// The head with which a takeover begins.
+struct SeenHead {
+    head: VersionedHead,
+    /// The journal, if the head says that it is closed, and if it could be read.
+    journal: Option<JournalRead>,
+}
+
+/// As [`claim_lease`], beginning with documents that were read earlier.
+async fn claim_known(
+    stack: &Stack,
+    request: &Acquire,
+    fetched: &SnapshotPrefetch,
+    head: VersionedHead,
+    lease: Option<(Lease, Value)>,
+) -> Result<(SeenHead, HeldLease)> {
+    let lease = match lease {
+        Some(lease) => Some(lease),
+        None => stack.lease().await?,
+    };
+    // The documents may be outdated, so no refusal that follows from them is final. A failed write is: its outcome may be
+    // unknown, and a second attempt would find the lock held by this owner.
+    if let Ok(next) = assess(stack, request, &head.head, lease.as_ref()).await
+        && let Some(claimed) = claim(stack, fetched, head, next, lease.map(|(_, found)| found)).await?
+    {
+        return Ok(claimed);
+    }
+    claim_lease(stack, request, fetched).await
+}
+
 /// Claims the lease if it is free or expired, or if the request breaks it.
-async fn claim_lease(stack: &Stack, request: &Acquire) -> Result<(VersionedHead, HeldLease)> {
+async fn claim_lease(
+    stack: &Stack,
+    request: &Acquire,
+    fetched: &SnapshotPrefetch,
+) -> Result<(SeenHead, HeldLease)> {
     for _ in 0..ATTEMPTS {
-        let seen = stack.head().await?;
-        let current = stack.lease().await?;
-        // The lease may be ahead of the head if an earlier takeover crashed between the two writes. The new epoch
-        // must exceed both, or two owners could share an epoch.
-        let epoch = newest(stack, &seen.head, current.as_ref().map(|(lease, _)| lease))?;
-        check(stack, request, &seen.head, epoch)?;
-        if let (Some((lease, found)), None) = (&current, request.break_epoch) {
-            // A lease older than the head belongs to an owner that was fenced already: it doesn't hold the lock.
-            let is_held = !lease.released && lease.epoch >= seen.head.epoch;
-            if is_held
-                && !stack
-                    .terms
-                    .is_over(stack.lineage, lease, found, request.fence_nonce)
-                    .await
-            {
-                return Err(Error::locked(stack.shown(), lease.holder.clone()));
-            }
-        }
-        let lease = Lease {
-            epoch: next_epoch(stack.shown(), epoch)?,
-            nonce: request.head_nonce,
-            holder: request.holder.clone(),
-            milliseconds: stack.terms.milliseconds(),
-            renewals: 0,
-            released: false,
-        };
-        let found = current.map(|(_, found)| found);
-        if let Some(held) = claim(stack, lease, found).await? {
-            return Ok((seen, held));
+        let head = stack.head().await?;
+        let lease = stack.lease().await?;
+        let next = assess(stack, request, &head.head, lease.as_ref()).await?;
+        if let Some(claimed) = claim(stack, fetched, head, next, lease.map(|(_, found)| found)).await? {
+            return Ok(claimed);
         }
     }
     Err(Error::conflict(
         stack.shown(),
         "other processes keep taking its lock; try again",
     ))
+}
+
+/// Returns the lease to write. Writes nothing.
+///
+/// # Errors
+/// `Locked` if the lease is held and the request doesn't break it; `Conflict` if the stack was removed, or if the holder
+/// changed since the user saw it.
+async fn assess(
+    stack: &Stack,
+    request: &Acquire,
+    head: &Head,
+    current: Option<&(Lease, Value)>,
+) -> Result<Lease> {
+    // The lease may be ahead of the head if an earlier takeover crashed between the two writes. The new epoch must exceed
+    // both, or two owners could share an epoch.
+    let epoch = newest(stack, head, current.map(|(lease, _)| lease))?;
+    check(stack, request, head, epoch)?;
+    if let (Some((lease, found)), None) = (current, request.break_epoch) {
+        // A lease older than the head belongs to an owner that was fenced already: it doesn't hold the lock.
+        let is_held = !lease.released && lease.epoch >= head.epoch;
+        if is_held
+            && !stack
+                .terms
+                .is_over(stack.lineage, lease, found, request.fence_nonce)
+                .await
+        {
+            return Err(Error::locked(stack.shown(), lease.holder.clone()));
+        }
+    }
+    Ok(Lease {
+        epoch: next_epoch(stack.shown(), epoch)?,
+        nonce: request.head_nonce,
+        holder: request.holder.clone(),
+        milliseconds: stack.terms.milliseconds(),
+        renewals: 0,
+        released: false,
+    })
+}
+
+/// Writes the lease, and reads the journal of a closed head meanwhile. Returns `None` if another process changed the
+/// lease.
+async fn claim(
+    stack: &Stack,
+    fetched: &SnapshotPrefetch,
+    seen: VersionedHead,
+    lease: Lease,
+    current: Option<Value>,
+) -> Result<Option<(SeenHead, HeldLease)>> {
+    let journal = async {
+        match seen.head.closed {
+            true => read_with_snapshot(stack, &seen.head, None, fetched).await.ok(),
+            false => None,
+        }
+    };
+    let (held, journal) = join(write_lease(stack, lease, current), journal).await;
+    Ok(held?.map(|held| (SeenHead { head: seen, journal }, held)))
 }
 
 fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<()> {
@@ -121,7 +203,7 @@ fn check(stack: &Stack, request: &Acquire, head: &Head, epoch: Epoch) -> Result<
 }
 
 /// Writes the lease; returns `None` if another process changed it meanwhile.
-async fn claim(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Option<HeldLease>> {
+async fn write_lease(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Option<HeldLease>> {
     let sent = stack.terms.now();
     let (path, bytes) = (stack.paths.lease(), lease.encode().into());
     let found = match current {
@@ -164,13 +246,25 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
 async fn fence(
     stack: &Stack,
     request: &Acquire,
-    seen: VersionedHead,
+    fetched: &SnapshotPrefetch,
+    seen: SeenHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
     // The head is swapped before the journal is read: once the head has the new epoch, no older owner can move the
     // base, so the journal read below stays valid.
-    let seen = raise_epoch(stack, request, seen, epoch).await?;
-    let journal = read_from(stack, &seen.head, None).await?;
+    let SeenHead { head: seen, journal } = seen;
+    let version = seen.found.version.clone();
+    let (seen, replaced) = raise_epoch(stack, request, seen, epoch).await?;
+    let journal = match journal {
+        Some(journal) if replaced.found.version == version => journal,
+        // The end of a journal that was closed is known: since then nothing could be appended. A late append of an
+        // earlier owner finds a fence in its slot.
+        _ => {
+            let mut closed = seen.head.clone();
+            closed.closed = replaced.head.closed;
+            read_with_snapshot(stack, &closed, None, fetched).await?
+        }
+    };
     if journal.epoch > epoch {
         return Err(lost_race(stack, epoch));
     }
@@ -179,14 +273,9 @@ async fn fence(
         // with such an epoch would make the journal unreadable, so the epoch is checked before the fence is written.
         require_epoch(stack.shown(), journal.epoch, epoch)?;
     }
-    let journal = put_fence(stack, request, journal, epoch).await?;
-    // A later takeover may have started meanwhile. Its epoch in the head means that this owner is stale before its
-    // first write.
-    let now = stack.head().await?;
-    if now.head.epoch == epoch && !now.head.removed {
-        return Ok((now, journal));
-    }
-    Err(lost_race(stack, epoch))
+    // A later takeover may have started meanwhile. The head isn't read again: that takeover fences this owner like any
+    // other, and this owner's head swaps fail on the version that it knows.
+    Ok((seen, put_fence(stack, request, journal, epoch).await?))
 }
 
 fn lost_race(stack: &Stack, epoch: Epoch) -> Error {
@@ -194,13 +283,14 @@ fn lost_race(stack: &Stack, epoch: Epoch) -> Error {
     Error::conflict(stack.shown(), reason)
 }
 
-/// Writes the new epoch into the head. From then on every head swap of an older owner fails.
+/// Writes the new epoch into the head. From then on every head swap of an older owner fails. Returns the new head, and
+/// the head that it replaced.
 async fn raise_epoch(
     stack: &Stack,
     request: &Acquire,
     seen: VersionedHead,
     epoch: Epoch,
-) -> Result<VersionedHead> {
+) -> Result<(VersionedHead, VersionedHead)> {
     let mut seen = seen;
     for _ in 0..ATTEMPTS {
         if seen.head.removed {
@@ -210,10 +300,11 @@ async fn raise_epoch(
             return Err(lost_race(stack, epoch));
         }
         let mut head = seen.head.clone();
+        head.closed = false;
         head.epoch = epoch;
         head.nonce = request.head_nonce;
         match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
-            SwapOutcome::Ours(found) => return Ok(VersionedHead { head, found }),
+            SwapOutcome::Ours(found) => return Ok((VersionedHead { head, found }, seen)),
             // The previous owner changed the head first: retry on the new head.
             SwapOutcome::Changed { now: Some(now), .. } => seen = stack.parse_head(now)?,
             SwapOutcome::Changed { now: None, .. } => seen = stack.head().await?,

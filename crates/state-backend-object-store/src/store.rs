@@ -9,11 +9,12 @@ use crate::terms::{LeaseWatch, ObjectLeases, store_time};
 use crate::writer::{ObjectWriter, lost};
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
-    CreateOutcome, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, read_journal,
-    stored_items, take_over,
+    CreateOutcome, MAX_DOCUMENT, Owner, SeenDocuments, SnapshotPrefetch, Stack, adopt_stack, names,
+    read_journal, stored_items, take_over,
 };
 use state_core::backend::{
     Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
@@ -21,6 +22,7 @@ use state_core::backend::{
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
@@ -43,6 +45,7 @@ pub struct ObjectBackend {
     proven: Arc<OnceCell<Objects>>,
     watch: LeaseWatch,
     prefetch: SnapshotPrefetch,
+    seen: SeenDocuments,
 }
 
 /// A store whose `format` was read or created.
@@ -69,6 +72,7 @@ impl ObjectBackend {
             proven: Arc::default(),
             watch: LeaseWatch::default(),
             prefetch: SnapshotPrefetch::default(),
+            seen: SeenDocuments::default(),
         }
     }
 
@@ -187,8 +191,37 @@ impl ObjectBackend {
         Err(Error::format(object, layout.layout, LAYOUT))
     }
 
-    async fn stack(&self, lineage: Lineage) -> Result<Stack> {
-        Ok(self.stack_in(&self.find().await?.objects, lineage))
+    /// Reads from the store. The first read of an existing store is sent together with the request for its `format`, which
+    /// saves a round trip; its result counts only if the store can be opened.
+    async fn reading<T, F>(&self, read: impl FnOnce(Objects) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        if self.found.initialized() || self.opening != Opening::Existing {
+            return read(self.find().await?.objects.clone()).await;
+        }
+        // Only writes differ between the two: see `wrapped_for`.
+        let read = pin!(read(self.objects.clone()));
+        let find = pin!(self.find());
+        // A missing or unreachable store is reported at once, although the read may still be repeated.
+        match select(find, read).await {
+            Either::Left((found, read)) => {
+                found?;
+                read.await
+            }
+            Either::Right((read, find)) => {
+                find.await?;
+                read
+            }
+        }
+    }
+
+    async fn reading_stack<T, F>(&self, lineage: Lineage, read: impl FnOnce(Stack) -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        self.reading(|objects| read(self.stack_in(&objects, lineage)))
+            .await
     }
 
     async fn writable_stack(&self, lineage: Lineage) -> Result<Stack> {
@@ -223,11 +256,13 @@ impl Backend for ObjectBackend {
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
-        names::list(&self.find().await?.objects.settled()).await
+        self.reading(async |objects: Objects| names::list(&objects.settled()).await)
+            .await
     }
 
     async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
-        names::read(&self.find().await?.objects.settled(), name).await
+        self.reading(async |objects: Objects| names::read(&objects.settled(), name).await)
+            .await
     }
 
     async fn swap_name(
@@ -244,33 +279,59 @@ impl Backend for ObjectBackend {
     }
 
     async fn read_head(&self, lineage: Lineage) -> Result<Head> {
-        Ok(self.stack(lineage).await?.head().await?.head)
+        let seen = self
+            .reading_stack(lineage, async |stack: Stack| stack.head().await)
+            .await?;
+        self.seen.keep_head(&seen);
+        Ok(seen.head)
     }
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
-        let stack = self.stack(lineage).await?;
-        match self.prefetch.take(&stack.paths.object(name)) {
-            Some(bytes) => Ok(bytes),
-            None => stack.read_object(name).await,
-        }
+        self.reading_stack(lineage, async |stack: Stack| {
+            match self.prefetch.take(&stack.paths.object(name)) {
+                Some(bytes) => Ok(bytes),
+                None => stack.read_object(name).await,
+            }
+        })
+        .await
     }
 
     async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
-        self.stack(lineage).await?.list(kind).await
+        self.reading_stack(lineage, async |stack: Stack| stack.list(kind).await)
+            .await
     }
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
-        let stack = self.stack(lineage).await?;
-        read_journal(&stack, from, &self.prefetch).await
+        self.reading_stack(lineage, async |stack: Stack| {
+            read_journal(&stack, None, from, &self.prefetch).await
+        })
+        .await
+    }
+
+    async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
+        self.reading_stack(head.lineage, async |stack: Stack| {
+            read_journal(&stack, Some(head), from, &self.prefetch).await
+        })
+        .await
+    }
+
+    async fn prepare_acquire(&self, lineage: Lineage) {
+        let fetch = async |stack: Stack| {
+            self.seen.fetch_lease(&stack).await;
+            Ok(())
+        };
+        // A store that can't be opened is reported by the caller's other requests.
+        drop(self.reading_stack(lineage, fetch).await);
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.writable_stack(lineage).await?;
+        let (seen, prefetch) = (self.seen.clone(), self.prefetch.clone());
         let (objects, request) = (self.writable().await?.clone(), request.clone());
         let (send, receive) = tokio::sync::oneshot::channel();
         let step = stack.clone();
         drop(tokio::spawn(async move {
-            if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request).await) {
+            if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request, &seen, &prefetch).await) {
                 let acquired: Acquired = acquired;
                 // The caller dropped its future, so no one would release the lock.
                 drop(acquired.writer.release().await);
@@ -280,7 +341,8 @@ impl Backend for ObjectBackend {
     }
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
-        self.stack(lineage).await?.lock_status().await
+        self.reading_stack(lineage, async |stack: Stack| stack.lock_status().await)
+            .await
     }
 
     fn extensions(&self) -> Extensions<'_> {
@@ -295,7 +357,8 @@ impl Backend for ObjectBackend {
 #[async_trait]
 impl CollectableStore for ObjectBackend {
     async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
-        stored_items(&self.stack(lineage).await?, before).await
+        self.reading_stack(lineage, async |stack: Stack| stored_items(&stack, before).await)
+            .await
     }
 }
 
@@ -331,11 +394,18 @@ impl RemoteStore for ObjectBackend {
     }
 }
 
-async fn acquire(stack: Stack, objects: Objects, request: &Acquire) -> Result<Acquired> {
-    let mut taken = take_over(&stack, request).await?;
+async fn acquire(
+    stack: Stack,
+    objects: Objects,
+    request: &Acquire,
+    seen: &SeenDocuments,
+    prefetch: &SnapshotPrefetch,
+) -> Result<Acquired> {
+    let mut taken = take_over(&stack, request, seen, prefetch).await?;
     let head = taken.seen.head.clone();
     let (frames, tail) = (std::mem::take(&mut taken.frames), taken.tail);
-    let writer = ObjectWriter::new(Owner::new(stack, taken), objects, &frames);
+    let compactions = std::mem::take(&mut taken.compactions);
+    let writer = ObjectWriter::new(Owner::new(stack, taken), objects, &frames, compactions);
     let writer: Arc<dyn Writer> = Arc::new(writer);
     Ok(Acquired {
         head,

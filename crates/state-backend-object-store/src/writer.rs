@@ -7,9 +7,10 @@ use crate::objects::Objects;
 use crate::options::Options;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join;
 use state_backend_generic::protocol::{Owner, Renewal, Stack, delete};
 use state_core::backend::{HeadChange, ObjectName, StoredItemName, Tail};
-use state_core::head::Head;
+use state_core::head::{Compaction, Head};
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -29,9 +30,15 @@ pub(crate) struct ObjectWriter {
 
 impl ObjectWriter {
     /// Starts to renew the lease. Needs a tokio runtime.
-    pub(crate) fn new(owner: Owner, objects: Objects, frames: &[Frame]) -> Self {
+    /// `frames` is the journal from the base on, and `compactions` are those from which its first frames were read.
+    pub(crate) fn new(
+        owner: Owner,
+        objects: Objects,
+        frames: &[Frame],
+        compactions: Vec<Compaction>,
+    ) -> Self {
         let owner = Arc::new(owner);
-        let compactor = Arc::new(Compactor::new(objects.clone()));
+        let compactor = Arc::new(Compactor::new(objects.clone(), compactions));
         compactor.gather(&owner, frames.iter().cloned());
         Self {
             renewing: tokio::spawn(keep_renewing(
@@ -149,8 +156,32 @@ impl Writer for ObjectWriter {
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
             change(&mut head)?;
+            let compactor = Arc::clone(&self.compactor);
             let swapped = self
-                .step(|owner| async move { owner.swap_head(&mut guard, head, nonce).await })
+                .step(|owner| async move {
+                    if !head.closed {
+                        return owner.swap_head(&mut guard, head, nonce, None).await;
+                    }
+                    let before = head.compactions.clone();
+                    let plan = compactor.at_close(&head);
+                    let compactions = plan.as_ref().map(|plan| plan.compactions.clone());
+                    // Both at the same time, which saves a round trip: after a crash between the two, the head names a
+                    // compaction that doesn't exist, and readers read its slots instead.
+                    let store = async {
+                        match &plan {
+                            Some(plan) => compactor.store(&owner, plan).await.is_ok(),
+                            None => true,
+                        }
+                    };
+                    let swap = owner.swap_head(&mut guard, head, nonce, compactions);
+                    let (swapped, is_stored) = join(swap, store).await;
+                    let swapped = swapped?;
+                    // If the new compaction is missing, the next lock holder still uses the earlier ones.
+                    if let Some(head) = swapped.as_ref().filter(|_| is_stored) {
+                        compactor.replaced(before, head);
+                    }
+                    Ok(swapped)
+                })
                 .await?;
             if let Some(head) = swapped {
                 return Ok(head);
@@ -182,8 +213,17 @@ impl Writer for ObjectWriter {
         self.owner.check().await
     }
 
+    async fn check_held(&self) -> Result<()> {
+        self.owner.check_held().await
+    }
+
     async fn release(&self) -> Result<()> {
-        self.step(|owner| async move { owner.release().await }).await
+        let compactor = Arc::clone(&self.compactor);
+        self.step(|owner| async move {
+            let (released, ()) = join(owner.release(), compactor.delete_replaced(&owner)).await;
+            released
+        })
+        .await
     }
 }
 

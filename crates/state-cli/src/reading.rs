@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::StackStatus;
 use state_core::{Address, RevisionId, Snapshot, State};
-use state_manager::{Authenticity, RevisionSpec, Stack};
+use state_manager::{Authenticity, RevisionSpec, View};
 use std::sync::Arc;
 
 /// Arguments of the flag `--at`, shared by reading commands.
@@ -19,10 +19,10 @@ pub(crate) struct At {
 
 impl At {
     /// The id of the named revision; none for the latest state.
-    pub(crate) async fn resolve(&self, stack: &Stack) -> Result<Option<RevisionId>, CliError> {
+    pub(crate) async fn resolve(&self, view: &View) -> Result<Option<RevisionId>, CliError> {
         match &self.at {
             None => Ok(None),
-            Some(wanted) => Ok(Some(stack.revision_list().await?.resolve(wanted)?)),
+            Some(wanted) => Ok(Some(view.revision_list().await?.resolve(wanted)?)),
         }
     }
 }
@@ -32,13 +32,13 @@ impl At {
 ///
 /// # Errors
 /// `Sealed` if a value was altered.
-pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Result<Snapshot> {
-    Ok(stack.reveal_if_possible(snapshot).await?.0)
+pub(crate) async fn opened(view: &View, snapshot: Snapshot) -> state_core::Result<Snapshot> {
+    Ok(view.reveal_if_possible(snapshot).await?.0)
 }
 
 /// A state read from a stack.
 pub(crate) struct Reading {
-    pub(crate) stack: Stack,
+    pub(crate) view: View,
     pub(crate) status: StackStatus,
     /// Whether the data key authenticated the latest state; none for the state of a revision.
     pub(crate) authenticity: Option<Authenticity>,
@@ -49,34 +49,33 @@ pub(crate) struct Reading {
 impl Reading {
     /// Reads the state that the flags select.
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
-        let stack = context.store.open_stack().await?;
+        let view = context.store.open_view().await?;
         let shows_secrets = context.settings.show_secrets;
-        let (status, authenticity, mut snapshot, state) = match at.resolve(&stack).await? {
+        let (status, authenticity, mut snapshot, state) = match at.resolve(&view).await? {
             None => {
-                let view = stack.tip().await?;
                 let is_open = !shows_secrets || view.head.key_id.is_none();
                 (
                     StackStatus::of(&view),
                     Some(view.authenticity),
                     view.snapshot(),
-                    is_open.then_some(view.state),
+                    is_open.then(|| Arc::clone(&view.state)),
                 )
             }
             Some(revision) => {
-                let snapshot = stack.get(&revision).await?;
-                let status = StackStatus::at(stack.name(), revision, &snapshot);
+                let snapshot = view.get(&revision).await?;
+                let status = StackStatus::at(&view.name, revision, &snapshot);
                 (status, None, snapshot, None)
             }
         };
         if shows_secrets && state.is_none() {
-            snapshot = stack.reveal(snapshot).await?;
+            snapshot = view.reveal(snapshot).await?;
         }
         let state = match state {
             Some(state) => state,
-            None => Arc::new(State::from_snapshot(stack.lineage(), &snapshot)?),
+            None => Arc::new(State::from_snapshot(view.head.lineage, &snapshot)?),
         };
         Ok(Self {
-            stack,
+            view,
             status,
             authenticity,
             state,
@@ -86,7 +85,7 @@ impl Reading {
 
     /// The name of the state in an error: the stack, and the revision if `--at` names one.
     pub(crate) fn place(&self) -> String {
-        let name = self.stack.name().short();
+        let name = self.view.name.short();
         match &self.status.at {
             None => format!("stack {name}"),
             Some(revision) => format!("stack {name} at revision {revision}"),

@@ -3,9 +3,9 @@
 use crate::context::Context;
 use crate::error::CliError;
 use serde::Serialize;
+use state_core::RevisionId;
 use state_core::moves::StackMove;
-use state_core::{RevisionId, State};
-use state_manager::{CrossedMove, Stack};
+use state_manager::{CrossedMove, View};
 
 /// How many resources a preview names.
 const NAMED: usize = 20;
@@ -54,11 +54,10 @@ impl CrossedView {
 /// Finds the moves that a rollback would revert in this stack only, and shows them on stderr unless `--json` is given.
 pub(crate) async fn inspect(
     context: &Context,
-    stack: &Stack,
-    now: &State,
+    view: &View,
     to: &RevisionId,
 ) -> Result<Vec<CrossedView>, CliError> {
-    let crossed = stack.crossed_moves(now, to).await?;
+    let crossed = view.crossed_moves(to).await?;
     let views: Vec<_> = crossed.into_iter().filter_map(CrossedView::new).collect();
     context.output.announce(|page| {
         for view in &views {

@@ -15,10 +15,11 @@ use crate::trusted::state_folder;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{
-    BackendRegistry, Environment, FileKnownStacks, OpeningObserver, Session, Stack, Stacks, StoreIdentity,
-    StoreRequest, file_url,
+    BackendRegistry, Environment, FileKnownStacks, Lookup, OpeningObserver, Session, Stack, Stacks,
+    StoreIdentity, StoreRequest, View, file_url,
 };
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
 use completion_memory::CompletionMemory;
@@ -167,6 +168,13 @@ impl Opener {
     /// # Errors
     /// [`ExitCode::NotFound`] if the store doesn't exist.
     pub(crate) async fn open(&self) -> Result<Stacks, CliError> {
+        let (stacks, ()) = self.open_and(async |_| ()).await?;
+        Ok(stacks)
+    }
+
+    /// Opens the store of the settings, and does this work while it checks that the store exists. The result of the work
+    /// counts only if the store does.
+    async fn open_and<T>(&self, work: impl AsyncFnOnce(&Stacks) -> T) -> Result<(Stacks, T), CliError> {
         let place = self.location()?;
         let missing = |message: &str| {
             CliError::not_found(format!("store {}", shown(&place.url)), message)
@@ -176,10 +184,30 @@ impl Opener {
         if place.found == Some(false) {
             return Err(missing("not found in this folder or a parent folder"));
         }
-        match self.connect(&place.url, Opening::Existing).await {
-            Ok(stacks) => {
+        let opened = async {
+            let stacks = self.with_client_lock(self.reach(&place.url, Opening::Existing)?);
+            let done = {
+                let mut ready = pin!(stacks.ready());
+                let mut work = pin!(work(&stacks));
+                // A store that can't be reached is reported at once: the work would only repeat the attempts.
+                tokio::select! {
+                    biased;
+                    checked = &mut ready => {
+                        checked?;
+                        work.await
+                    }
+                    done = &mut work => {
+                        ready.await?;
+                        done
+                    }
+                }
+            };
+            Ok((stacks, done))
+        };
+        match opened.await {
+            Ok(opened) => {
                 self.log_use(&format!("store {}", shown(&place.url)));
-                Ok(self.with_client_lock(stacks))
+                Ok(opened)
             }
             Err(error) if is_missing_store(&error) => {
                 self.require_unknown(&place.url).await?;
@@ -197,13 +225,40 @@ impl Opener {
         }
     }
 
-    /// Opens the store and the stack that the user named, or the only stack.
+    /// Opens the store, and finds the stack that the user named, or the only stack, to lock it.
     ///
     /// # Errors
     /// [`ExitCode::NotFound`] if there is no stack, [`ExitCode::Usage`] if there are several and none is named.
     pub(crate) async fn open_stack(&self) -> Result<Stack, CliError> {
-        let stacks = self.open().await?;
-        self.chosen(&stacks).await
+        let name = self.settings.stack.as_ref();
+        let (stacks, found) = self
+            .open_and(async |stacks| stacks.find_to_lock(name).await)
+            .await?;
+        let stack = self.found(&stacks, found?).await?;
+        self.log_use(&format!("stack {}", stack.name()));
+        Ok(stack)
+    }
+
+    /// Opens the store, and reads the stack that the user named, or the only stack.
+    ///
+    /// # Errors
+    /// As [`open_stack`](Self::open_stack); those of reading the stack.
+    pub(crate) async fn open_view(&self) -> Result<View, CliError> {
+        let name = self.settings.stack.as_ref();
+        let (stacks, found) = self.open_and(async |stacks| stacks.view(name).await).await?;
+        let view = self.found(&stacks, found?).await?;
+        self.log_use(&format!("stack {}", view.name));
+        Ok(view)
+    }
+
+    /// The result of a lookup of the stack that the user named, or of the only stack.
+    async fn found<T>(&self, stacks: &Stacks, found: Lookup<T>) -> Result<T, CliError> {
+        match (found, &self.settings.stack) {
+            (Lookup::Found(found), _) => Ok(found),
+            (Lookup::None, Some(name)) => Err(no_stack(stacks, name).await),
+            (Lookup::None, None) => Err(without_stacks(stacks)),
+            (Lookup::Several(names), _) => Err(several(stacks, &names)),
+        }
     }
 
     /// The stack of this store that the user named, or the only stack.
@@ -214,10 +269,7 @@ impl Opener {
         if let Some(name) = self.choose(stacks).await? {
             return self.find(stacks, &name).await;
         }
-        Err(
-            CliError::not_found(format!("store {}", stacks.url()), "the store has no stacks")
-                .with_hint("create one with `statectl stack new NAME` or `statectl import FILE`"),
-        )
+        Err(without_stacks(stacks))
     }
 
     /// The name of the stack that the user named, or of the only stack; none if there is no stack.
@@ -233,16 +285,7 @@ impl Opener {
         match &*names {
             [] => Ok(None),
             [only] => Ok(Some(only.clone())),
-            several => {
-                let listed: Vec<_> = several.iter().map(StackName::short).collect();
-                let message = format!("the store has {} stacks: {}", several.len(), listed.join(", "));
-                Err(
-                    CliError::usage(format!("store {}", stacks.url()), &message).with_hint(format!(
-                        "name one with `--stack`, for example `--stack {}`",
-                        listed[0]
-                    )),
-                )
-            }
+            names => Err(several(stacks, names)),
         }
     }
 
@@ -288,6 +331,22 @@ impl Opener {
             line_to_stderr(&format!("using {what}"));
         }
     }
+}
+
+/// The error for a store without stacks.
+fn without_stacks(stacks: &Stacks) -> CliError {
+    CliError::not_found(format!("store {}", stacks.url()), "the store has no stacks")
+        .with_hint("create one with `statectl stack new NAME` or `statectl import FILE`")
+}
+
+/// The error for a store with several stacks, of which the user named none.
+fn several(stacks: &Stacks, names: &[StackName]) -> CliError {
+    let listed: Vec<_> = names.iter().map(StackName::short).collect();
+    let message = format!("the store has {} stacks: {}", listed.len(), listed.join(", "));
+    let example = listed.first().map(String::as_str).unwrap_or_default();
+    CliError::usage(format!("store {}", stacks.url()), &message).with_hint(format!(
+        "name one with `--stack`, for example `--stack {example}`"
+    ))
 }
 
 /// Marks the user's own recipients in a text as `you`.

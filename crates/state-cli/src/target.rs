@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::settings;
+use crate::store;
 use state_core::StackName;
 use state_manager::{Stack, Stacks};
 
@@ -35,7 +36,8 @@ impl Target {
         name: Option<StackName>,
     ) -> Result<Self, CliError> {
         let place = context.store.location()?;
-        let (mut stacks, created_store) = context.store.connect_or_make(&place).await?;
+        let (stacks, created_store) = context.store.connect_or_make(&place).await?;
+        let mut stacks = store::with_spool(stacks);
         if !created_store {
             stacks = context.store.with_client_lock(stacks);
         }

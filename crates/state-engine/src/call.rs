@@ -226,8 +226,8 @@ impl Caller {
             let inputs = recorded.map_or(&question.inputs, |recorded| &recorded.inputs);
             self.require_approval(target, id, inputs, CommandCall::Read)?;
         }
-        // A read must not run after the lock is lost: another session may be changing the object, and the read would
-        // return a half-changed one. `check` and `diff` only compare values, so they need no lock.
+        // A read must not run after the lease ended: another session may be changing the object, and the read would
+        // return a half-changed one. After a forced unlock it may, but its result can't be recorded. `check` and `diff` only compare values, so they need no lock.
         if what == READ {
             self.check_lock().await?;
         }
@@ -318,11 +318,12 @@ impl Caller {
         }
     }
 
-    /// Checks the lock before a call that reads or changes real resources. Without this check, a session whose
-    /// lock was broken would change resources concurrently with the new lock holder.
+    /// Checks the lock before a call that reads or changes real resources. Without this check, a session whose lease ran
+    /// out would change resources concurrently with the new lock holder. A broken lock is noticed when the intent of the
+    /// call is recorded, so the store isn't asked while the lease surely holds.
     async fn check_lock(&self) -> CallResult<()> {
         match &self.lock {
-            Some(session) => session.check().await.map_err(CallError::LockLost),
+            Some(session) => session.check_held().await.map_err(CallError::LockLost),
             None => Ok(()),
         }
     }

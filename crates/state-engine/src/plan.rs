@@ -63,6 +63,16 @@ impl Basis {
         })
     }
 
+    /// The stack whose state this basis is.
+    pub const fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// The session that held the lock while the state was read, if any.
+    pub const fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
     /// The recorded state, with encrypted secrets.
     pub fn state(&self) -> &State {
         &self.state
@@ -71,7 +81,11 @@ impl Basis {
     /// The state with decrypted secrets.
     pub(crate) async fn open(&self, now: Timestamp) -> Result<State> {
         let recorded = self.state.snapshot(self.stack.name().to_string(), now);
-        State::from_snapshot(self.stack.lineage(), &self.stack.reveal(recorded).await?)
+        let open = match &self.session {
+            Some(session) => session.reveal_snapshot(recorded).await?,
+            None => self.stack.reveal(recorded).await?,
+        };
+        State::from_snapshot(self.stack.lineage(), &open)
     }
 
     /// Checks that the session's state is the state of this basis, and that no update is open. A basis that was read

@@ -39,7 +39,12 @@ pub(crate) struct StoreContext {
     /// How long an operation that takes the writer lock itself, such as a change of the data key, waits while another
     /// writer holds the lock. Without a timeout, the operation fails at once.
     pub(crate) lock_timeout: Option<Duration>,
+    /// The keyrings of the stacks, if all contexts that are made from this one share them.
+    pub(crate) shared_keyrings: Option<SharedKeyrings>,
 }
+
+/// The keyrings of the stacks of a store.
+pub(crate) type SharedKeyrings = Arc<Mutex<BTreeMap<Lineage, Keyring>>>;
 
 impl StoreContext {
     pub(crate) fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
@@ -55,13 +60,34 @@ impl StoreContext {
             observer: None,
             page_limits: PageLimits::default(),
             lock_timeout: None,
+            shared_keyrings: None,
+        }
+    }
+
+    /// The same store, whose contexts of one stack share a keyring. What one of several attempts to open a stack learned
+    /// about its keys then binds the others: an attacker may answer each attempt differently.
+    pub(crate) fn with_shared_keyrings(&self) -> Self {
+        Self {
+            shared_keyrings: Some(SharedKeyrings::default()),
+            ..self.clone()
+        }
+    }
+
+    fn keyring(&self, lineage: Lineage) -> Keyring {
+        let new = || Keyring::new(self.keys.clone());
+        match &self.shared_keyrings {
+            None => new(),
+            Some(shared) => {
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                shared.entry(lineage).or_insert_with(new).clone()
+            }
         }
     }
 
     /// The context of one of the store's stacks.
     pub(crate) fn stack(&self, name: StackName, lineage: Lineage) -> StackContext {
         StackContext {
-            keyring: Keyring::new(self.keys.clone()),
+            keyring: self.keyring(lineage),
             client_lock: self.client_lock.clone(),
             expectations: Arc::clone(&self.expectations),
             store: Arc::new(self.clone()),

@@ -2,12 +2,13 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
+use crate::keys::authenticate::Authenticated;
 use crate::read::open;
 use crate::transfer::settling;
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
 use state_core::backend::{ClientLock, LockStatus};
-use state_core::{Epoch, Error, Result};
+use state_core::{Epoch, Error, Head, Result};
 use std::time::Duration;
 
 /// Pause before the second attempt; doubled before each further attempt.
@@ -24,6 +25,21 @@ pub(crate) async fn lock(
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
     let locked = opening::acquire(stack, operation, break_epoch).await?;
+    settling::settle_moves(&locked).await?;
+    Ok(locked)
+}
+
+/// As [`lock`], for a caller that has just found the stack with this head. A refusal is never based on it, because the
+/// client lock may have been released since.
+pub(crate) async fn lock_found(
+    stack: &StackContext,
+    operation: &str,
+    head: &Authenticated<Head>,
+) -> Result<LockedStack> {
+    if client_lock::gate(stack, head).is_err() {
+        return lock(stack, operation, None).await;
+    }
+    let locked = opening::acquire_after(stack, operation, None, head).await?;
     settling::settle_moves(&locked).await?;
     Ok(locked)
 }

@@ -7,6 +7,7 @@
 //! | `descent` | checks that the history contains the revision that a caller expects |
 //! | `open` | opens a stack for readers and writers: authenticates, compares with expectations and memory, remembers |
 //! | `forks` | detects forks before the base from the pages of the history |
+//! | `lookup` | looks a name up and opens its stack at once |
 //! | `stored` | reads heads and journals; private to this folder |
 //! | `tip` | the tip of a stack, authenticated and replayed |
 //! | `retrying` | repeats reads after a concurrent collection |
@@ -24,6 +25,7 @@ mod forks;
 pub(crate) mod history;
 pub(crate) mod history_floor;
 pub(crate) mod logs;
+pub(crate) mod lookup;
 pub(crate) mod name_memory;
 pub(crate) mod names;
 pub(crate) mod open;

@@ -9,6 +9,8 @@
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
+use crate::keys::reveal;
+use crate::read::view::View;
 use crate::stack::Stack;
 use crate::transfer::moves::{self, MoveReport};
 use crate::transfer::settling::{self, MoveSettlement};
@@ -20,7 +22,8 @@ use state_core::edits::MovePlan;
 use state_core::journal::ResetCause;
 use state_core::mutation::{EditChange, Resolution};
 use state_core::{
-    Epoch, MutationId, PendingOperation, Result, RevisionId, SharedEntry, Snapshot, State, UpdateKind,
+    Crypter, Epoch, MutationId, PendingOperation, Result, RevisionId, SharedEntry, Snapshot, State,
+    UpdateKind,
 };
 use std::sync::Arc;
 
@@ -41,6 +44,39 @@ impl Session {
     /// The stack that is locked.
     pub const fn stack(&self) -> &Stack {
         &self.stack
+    }
+
+    /// The stack after the last acknowledged job, for queries about its history. The first call before the first change
+    /// needs no further read of head and journal.
+    ///
+    /// # Errors
+    /// As [`Stack::tip`].
+    pub async fn view(&self) -> Result<View> {
+        Box::pin(self.locked.view()).await
+    }
+
+    /// As [`Stack::crypter`], with the key of this session.
+    ///
+    /// # Errors
+    /// `Sealed` when the stack has no data key, or no available identity opens it.
+    pub async fn crypter(&self) -> Result<Arc<dyn Crypter>> {
+        match self.stack.configured_crypter()? {
+            Some(crypter) => Ok(crypter),
+            None => Box::pin(reveal::crypter(&self.locked.stack, &self.locked.head.opened())).await,
+        }
+    }
+
+    /// As [`Stack::reveal`], with the key of this session.
+    ///
+    /// # Errors
+    /// As [`Stack::reveal`].
+    pub async fn reveal_snapshot(&self, snapshot: Snapshot) -> Result<Snapshot> {
+        Box::pin(reveal::reveal(
+            &self.locked.stack,
+            &self.locked.head.current(),
+            snapshot,
+        ))
+        .await
     }
 
     /// The state after the last acknowledged job.
@@ -64,12 +100,22 @@ impl Session {
         self.locked.writer.epoch()
     }
 
-    /// Checks that this session still holds the lock. Call it before changing real resources.
+    /// Asks the store whether this session still holds the lock.
     ///
     /// # Errors
     /// `Fenced` when another writer has taken the lock.
     pub async fn check(&self) -> Result<()> {
         self.locked.writer.check().await
+    }
+
+    /// As [`Self::check`], without asking the store as long as this session surely holds its lease. Call it before
+    /// changing real resources, after the intent was recorded ([`Update::begin`]): recording fails when another writer has
+    /// taken the lock, so only a lock that was broken since isn't noticed.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub async fn check_held(&self) -> Result<()> {
+        self.locked.writer.check_held().await
     }
 
     /// The outcome of a mutation: `Some(true)` if it took effect, `Some(false)` if not. `None` if it is pending,
@@ -219,7 +265,7 @@ impl Session {
     /// # Errors
     /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending. Also `Conflict` when the
     /// rollback would revert a move in this stack but not in the other one, unless the request is forced: see
-    /// [`Stack::crossed_moves`].
+    /// [`View::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         snapshots::rollback(&self.locked, request, to).await
     }
@@ -238,7 +284,7 @@ impl Session {
     /// `NoCurrent` when there is no current revision; `Conflict` when the current revision is the first one, or changed
     /// the data key or the recipients.
     pub async fn before_current(&self) -> Result<RevisionId> {
-        edits::before_current(&self.locked.stack, &self.state()).await
+        self.view().await?.before_current().await
     }
 
     /// Reverts the current revision: restores the content of the revision before it, as a new revision on top. A second

@@ -12,18 +12,17 @@
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
-use crate::keys::authenticate::OpenedJournal;
+use crate::keys::authenticate::{Authenticated, OpenedHead};
 use crate::keys::recipients::{self, Recipients};
 use crate::keys::reveal;
 use crate::keys::rotation::{self, Rekey, RekeyReport};
 use crate::lock;
 use crate::objects::document::Revision;
-use crate::read::blame::{self, Blame};
+use crate::read::blame::Blame;
 use crate::read::history::Revisions;
-use crate::read::logs::{self, LogQuery, Logs, StoredLine};
+use crate::read::logs::{LogQuery, Logs, StoredLine};
 use crate::read::open::{self, Extent};
 use crate::read::revision_spec::RevisionList;
-use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::verify::{self, VerifyReport};
 use crate::read::view::{self, CurrentRevision, View};
 use crate::session::Session;
@@ -31,8 +30,8 @@ use state_core::backend::{ClientLock, Holder, LockStatus};
 use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Crypter, Epoch, Error, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName,
-    State,
+    Address, Crypter, Epoch, Error, Head, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta,
+    StackName,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +40,21 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Stack {
     context: StackContext,
+    found: Option<FoundHead>,
 }
+
+/// The head with which a stack was found. The first lock checks the client lock in it, instead of reading the head
+/// again. The check is repeated under the lock.
+#[derive(Clone, Debug)]
+struct FoundHead {
+    head: Authenticated<Head>,
+    /// The time of the client's clock when the head was read.
+    at: Duration,
+}
+
+/// The head with which a stack was found isn't used after this time: another client may have set a client lock, and a
+/// client that may not write must not take the lock even for a moment.
+const RECENT: Duration = Duration::from_secs(5);
 
 impl Stack {
     /// The name by which the stack was found.
@@ -69,7 +82,8 @@ impl Stack {
         self
     }
 
-    /// The state after the last acknowledged mutation, whether or not an update is open.
+    /// The state after the last acknowledged mutation, whether or not an update is open. All queries of the [`View`] are
+    /// answered from this moment. The methods of this type read the stack anew in each call.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged; `Sealed` when a tag doesn't match the data key; `Distrusted` when the
@@ -84,7 +98,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet; `Corrupt` when the revision can't be read.
     pub async fn current(&self) -> Result<Snapshot> {
-        Box::pin(view::current(&self.context)).await
+        self.tip().await?.current().await
     }
 
     /// The id of the current revision.
@@ -92,7 +106,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet.
     pub async fn current_rev(&self) -> Result<RevisionId> {
-        Box::pin(view::current_id(&self.context)).await
+        self.tip().await?.current_rev()
     }
 
     /// The outputs of the current revision.
@@ -100,7 +114,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn root_outputs(&self) -> Result<StackOutputs> {
-        Box::pin(view::root_outputs(&self.context)).await
+        self.tip().await?.root_outputs().await
     }
 
     /// Lineage and serial of the current snapshot, without its content.
@@ -108,7 +122,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
-        Box::pin(view::snapshot_meta(&self.context)).await
+        self.tip().await?.snapshot_meta().await
     }
 
     /// A copy of a snapshot of this stack with all sealed values opened. [`Stack::get`] and the other readers return
@@ -139,7 +153,7 @@ impl Stack {
     /// `NotFound` when the revision doesn't exist or was deleted; `Collected` (also of the kind `NotFound`) when it is
     /// older than the remaining history.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
-        Box::pin(view::snapshot(&self.context, revision)).await
+        self.tip().await?.get(revision).await
     }
 
     /// The ids of all revisions, oldest first.
@@ -147,8 +161,13 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn list(&self) -> Result<Vec<RevisionId>> {
-        let newest_first = Box::pin(view::revisions(&self.context)).await?.into_iter();
-        Ok(newest_first.rev().map(|revision| revision.id).collect())
+        Ok(self
+            .history()
+            .await?
+            .into_iter()
+            .rev()
+            .map(|revision| revision.id)
+            .collect())
     }
 
     /// Each revision together with the update or write that made it, newest first.
@@ -156,7 +175,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history(&self) -> Result<Vec<Revision>> {
-        Box::pin(view::revisions(&self.context)).await
+        self.tip().await?.history().await
     }
 
     /// A page of the history: at most `limit` revisions older than `before`, newest first; without `before`, from the
@@ -165,7 +184,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
-        Box::pin(view::page(&self.context, before, limit)).await
+        self.tip().await?.history_page(before, limit).await
     }
 
     /// As [`Stack::history`], but reads the revisions one at a time.
@@ -173,8 +192,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revisions(&self) -> Result<Revisions> {
-        let (tip, _) = Box::pin(open::tip(&self.context)).await?;
-        Ok(Revisions::of(&self.context, &tip))
+        Ok(self.tip().await?.revisions())
     }
 
     /// The first serial of the history after the last collection; none if nothing was collected. Revisions with a lower
@@ -193,7 +211,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn revision_list(&self) -> Result<RevisionList> {
-        Box::pin(view::revision_list(&self.context)).await
+        self.tip().await?.revision_list().await
     }
 
     /// The revision that last set each property of a resource, in the tip or in a given revision. Follows the resource
@@ -202,16 +220,7 @@ impl Stack {
     /// # Errors
     /// `NotFound` when the revision doesn't exist, or the resource isn't in it.
     pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
-        Box::pin(blame::blame(&self.context, address, at)).await
-    }
-
-    /// The moves between stacks that a rollback to the revision `to` would revert in this stack but not in the other
-    /// one, newest first. `now` is the present state of this stack.
-    ///
-    /// # Errors
-    /// `NotFound` when the revision doesn't exist.
-    pub async fn crossed_moves(&self, now: &State, to: &RevisionId) -> Result<Vec<CrossedMove>> {
-        rollback_guard::crossed_moves(&self.context, now, to).await
+        self.tip().await?.blame(address, at).await
     }
 
     /// The log lines of ended updates that match a query: oldest update first, each update's lines in the order in
@@ -220,7 +229,7 @@ impl Stack {
     /// # Errors
     /// `Invalid` when `since` or `until` isn't a timestamp; `Corrupt` when a stored log is damaged.
     pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
-        Box::pin(logs::lines(&self.context, query)).await
+        self.tip().await?.logs(query).await
     }
 
     /// As [`Stack::logs`], but one update at a time, so that memory holds one log only. Ignores the query's limit.
@@ -228,7 +237,7 @@ impl Stack {
     /// # Errors
     /// `Invalid` when `since` or `until` isn't a timestamp.
     pub async fn log_walk(&self, query: &LogQuery) -> Result<Logs> {
-        Logs::of(&self.context, query).await
+        self.tip().await?.log_walk(query).await
     }
 
     /// Reads the stack and checks every integrity rule. `deep` also reads the whole history, and checks that each
@@ -275,9 +284,11 @@ impl Stack {
     /// when the caller's own client lock was released or has expired. `Distrusted` when the stack was rolled back since
     /// this client last saw it. `Sealed` when no available identity opens the stack's data key.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
-        Box::pin(lock::lock(&self.context, operation, None))
-            .await
-            .map(Session::of)
+        let locked = match self.recent_head() {
+            Some(head) => Box::pin(lock::lock_found(&self.context, operation, head)).await,
+            None => Box::pin(lock::lock(&self.context, operation, None)).await,
+        };
+        locked.map(Session::of)
     }
 
     /// Takes the writer lock. Waits up to `limit` while another writer holds the lock: retries after 50 ms, then after
@@ -368,7 +379,7 @@ impl Stack {
     pub async fn crypter(&self) -> Result<Arc<dyn Crypter>> {
         match self.configured_crypter()? {
             Some(crypter) => Ok(crypter),
-            None => Box::pin(reveal::crypter(&self.context, &self.current_journal().await?)).await,
+            None => Box::pin(reveal::crypter(&self.context, &self.current_head().await?)).await,
         }
     }
 
@@ -382,7 +393,7 @@ impl Stack {
         if let Some(crypter) = self.configured_crypter()? {
             return Ok(crypter);
         }
-        let opened = self.current_journal().await?;
+        let opened = self.current_head().await?;
         let is_keyless = opened.head.key_id.is_none() && opened.head.policy != SealingPolicy::Plaintext;
         if !is_keyless || self.context.keyring().provider().is_none() {
             return reveal::encrypter(&self.context, &opened);
@@ -390,7 +401,7 @@ impl Stack {
         // A session gives the stack its first key when it takes the lock.
         let locked = Box::pin(lock::lock_patiently(&self.context, operation)).await?;
         Box::pin(locked.close()).await?;
-        reveal::encrypter(&self.context, &self.current_journal().await?)
+        reveal::encrypter(&self.context, &self.current_head().await?)
     }
 
     /// The recipients of the stack, and their names.
@@ -465,9 +476,34 @@ impl Stack {
     }
 }
 
+impl View {
+    /// The stack, for questions about its present, and to lock it.
+    pub fn stack(&self) -> Stack {
+        Stack::found(self.context().clone(), self.opened_head().clone(), self.read_at())
+    }
+
+    /// The recipients of the stack, and their names.
+    pub fn recipients(&self) -> Recipients {
+        Recipients::of(self.opened_head())
+    }
+}
+
 impl Stack {
     pub(crate) const fn of(context: StackContext) -> Self {
-        Self { context }
+        Self { context, found: None }
+    }
+
+    /// A stack that was found with this head, which was read at this time of the client's clock.
+    pub(crate) const fn found(context: StackContext, head: Authenticated<Head>, at: Duration) -> Self {
+        let found = Some(FoundHead { head, at });
+        Self { context, found }
+    }
+
+    /// The head with which the stack was found, if that was a moment ago.
+    fn recent_head(&self) -> Option<&Authenticated<Head>> {
+        let now = self.context.environment().clock.elapsed();
+        let found = self.found.as_ref()?;
+        (now.saturating_sub(found.at) <= RECENT).then_some(&found.head)
     }
 
     /// The crypter of the configured provider of crypters; none if no provider is configured.
@@ -479,14 +515,14 @@ impl Stack {
 
     /// Opens the stack for a caller that uses its key. A stack that was rolled back may have its former key, which
     /// removed recipients have.
-    async fn current_journal(&self) -> Result<OpenedJournal> {
+    async fn current_head(&self) -> Result<OpenedHead> {
         let opened = Box::pin(open::journal(&self.context, Extent::Live)).await?;
-        opened.require_current(&self.context)
+        Ok(opened.require_current(&self.context)?.opened_head())
     }
 
     /// The current revision with its content; none before the first one.
     pub(crate) async fn current_revision(&self) -> Result<Option<CurrentRevision>> {
-        Box::pin(view::current_revision(&self.context)).await
+        self.tip().await?.current_revision().await
     }
 
     pub(crate) const fn context(&self) -> &StackContext {

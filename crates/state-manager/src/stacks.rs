@@ -21,6 +21,7 @@ use crate::known_stacks::KnownStacks;
 use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
+use crate::read::lookup::{self, Lookup, Wanted};
 use crate::read::names::{self, ShownStack, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
@@ -225,6 +226,32 @@ impl Stacks {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
 
+    /// The state of the stack with this name, or of the only stack of the store. As [`Stacks::get`] followed by
+    /// [`Stack::tip`], with fewer requests: it reads the stack beside the pointer of its name.
+    ///
+    /// # Errors
+    /// As [`Stacks::names`], [`Stacks::get`] and [`Stack::tip`].
+    pub async fn view(&self, name: Option<&StackName>) -> Result<Lookup<View>> {
+        Box::pin(lookup::view(&self.context, wanted(name))).await
+    }
+
+    /// The stack with this name, or the only stack of the store, for a caller that locks it next: it reads what the lock
+    /// needs beside the pointer of the name.
+    ///
+    /// # Errors
+    /// As [`Stacks::names`] and [`Stacks::get`].
+    pub async fn find_to_lock(&self, name: Option<&StackName>) -> Result<Lookup<Stack>> {
+        let found = Box::pin(lookup::stack(&self.context, wanted(name))).await?;
+        Ok(match found {
+            Lookup::Found(found) => Lookup::Found(match found.head {
+                Some((head, at)) => Stack::found(found.stack, head, at),
+                None => Stack::of(found.stack),
+            }),
+            Lookup::None => Lookup::None,
+            Lookup::Several(names) => Lookup::Several(names),
+        })
+    }
+
     /// The head of the stack with this name, without checking whether this client trusts it; none if the stack doesn't
     /// exist.
     ///
@@ -404,6 +431,11 @@ impl Stacks {
         let stack = self.require(name).await?;
         Ok(Box::new(WholeMutation::begin(&stack, request).await?))
     }
+}
+
+/// What a lookup by name looks for.
+fn wanted(name: Option<&StackName>) -> Wanted<'_> {
+    name.map_or(Wanted::Only, Wanted::Named)
 }
 
 impl Stacks {

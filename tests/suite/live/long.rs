@@ -120,7 +120,7 @@ async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
 async fn wait_for_compaction(backend: &dyn Backend, lineage: Lineage) {
     for _ in 0..100 {
         let head = backend.read_head(lineage).await.expect("the head can be read");
-        if let Some(compaction) = head.compaction {
+        if let [compaction] = head.compactions.as_slice() {
             assert_eq!((compaction.start, compaction.end), (Slot(0), Slot(MANY + 1)));
             assert_ne!(compaction.digest, Digest::of(b""));
             return;

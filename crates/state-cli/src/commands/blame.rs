@@ -30,7 +30,7 @@ struct BlameReport {
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let at = reading.status.at.as_ref();
-    let blame = match reading.stack.blame(&args.address, at).await {
+    let blame = match reading.view.blame(&args.address, at).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(reading.missing(&args.address)),
         other => other?,
     };

@@ -117,20 +117,20 @@ async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
             names.iter().map(StackName::short).collect()
         }
         Words::Addresses => {
-            let view = context.store.open_stack().await?.tip().await?;
+            let view = context.store.open_view().await?;
             let live = view.state.entries().filter(|entry| entry.is_live());
             live.map(|entry| entry.address.to_string()).collect()
         }
         Words::Revisions => {
-            let history = context.store.open_stack().await?.history().await?;
+            let history = context.store.open_view().await?.history().await?;
             history.iter().map(|revision| revision.id.to_string()).collect()
         }
         Words::Outputs => {
-            let view = context.store.open_stack().await?.tip().await?;
+            let view = context.store.open_view().await?;
             view.state.outputs().values.keys().cloned().collect()
         }
         Words::Operations => {
-            let view = context.store.open_stack().await?.tip().await?;
+            let view = context.store.open_view().await?;
             view.state
                 .pending()
                 .map(|operation| operation.id.to_string())

@@ -3,11 +3,11 @@
 //! All but `preview` plan, show the plan, ask for confirmation, and then execute exactly that plan: the writer lock is
 //! held from planning to the end, so that the state can't change between the plan and its execution.
 
+mod deploy_target;
 mod document;
 mod flags;
 mod live;
 mod outcome;
-mod preview_target;
 mod progress_view;
 mod run;
 mod stack_choice;
@@ -21,11 +21,11 @@ use crate::identities::NewStack;
 use crate::output::Report;
 use crate::store;
 use crate::target::Target;
+use deploy_target::DeployTarget;
 pub(crate) use document::registry;
 use document::{DeclaringArgs, Document, ProgramArgs};
 use flags::{Flags, PendingAnswers, ScopeArgs};
 use outcome::Outcome;
-use preview_target::PreviewTarget;
 use run::{Deploy, Goal};
 
 /// Create, update and delete resources to match a program
@@ -129,21 +129,24 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         message: args.message.as_deref(),
         ..Flags::new("up", &args.bounds)
     };
-    let place = PreviewTarget::find(context, &document.name()).await?;
+    let place = DeployTarget::find(context, &document.name()).await?;
     // If the stack doesn't exist yet, the plan is confirmed before anything is created: a refusal leaves no trace.
     let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
-        let done = deploy.preview(&place.name).await?;
+        let done = deploy.preview(&place.stack).await?;
         return reported(context, "up", &done, args.detailed_exitcode);
     }
-    if !place.exists
-        && let Some(done) = deploy.ask(&place.name).await?
-    {
+    if place.exists {
+        let done = deploy.run_locked(&place.stack).await?;
         return reported(context, "up", &done, args.detailed_exitcode);
     }
-    let target = Target::prepare_named(context, &args.sealing, Some(place.name)).await?;
-    deploy.retarget(store::with_spool(target.stacks.clone()), !target.created_stack);
-    let done = match deploy.run_locked(target.stack.name()).await {
+    if let Some(done) = deploy.ask(&place.stack).await? {
+        return reported(context, "up", &done, args.detailed_exitcode);
+    }
+    let name = place.stack.name().clone();
+    let target = Target::prepare_named(context, &args.sealing, Some(name)).await?;
+    deploy.retarget(target.stacks.clone(), !target.created_stack);
+    let done = match deploy.run_locked(&target.stack).await {
         Ok(done) => done.with_target(&target),
         Err(error) => return Err(target.give_up(error).await),
     };
@@ -158,9 +161,9 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
         refresh: args.program.refresh,
         ..Flags::new("preview", &args.bounds)
     };
-    let place = PreviewTarget::find(context, &document.name()).await?;
+    let place = DeployTarget::find(context, &document.name()).await?;
     let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
-    let done = deploy.preview(&place.name).await?;
+    let done = deploy.preview(&place.stack).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
 }
 
@@ -206,8 +209,8 @@ async fn on_existing_stack(
     let mut deploy = Deploy::new(context, flags, goal, stacks);
     deploy.program = program;
     match preview {
-        true => deploy.preview(stack.name()).await,
-        false => deploy.run_locked(stack.name()).await,
+        true => deploy.preview(&stack).await,
+        false => deploy.run_locked(&stack).await,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::render::Page;
 use serde::Serialize;
 use state_core::diff::{MaskedDiff, diff};
 use state_core::{RevisionId, Snapshot};
-use state_manager::{RevisionSpec, Stack, View};
+use state_manager::{RevisionSpec, View};
 use std::collections::BTreeMap;
 
 /// Show changes between two revisions
@@ -43,12 +43,11 @@ struct DiffReport {
 
 /// Runs the command `diff` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
-    let history = stack.revision_list().await?;
-    let view = stack.tip().await?;
-    let settled = settled(&stack, &view).await?;
+    let view = context.store.open_view().await?;
+    let history = view.revision_list().await?;
+    let settled = settled(&view).await?;
     let (new, new_snapshot) = match &args.new {
-        Some(wanted) => read(&stack, history.resolve(wanted)?).await?,
+        Some(wanted) => read(&view, history.resolve(wanted)?).await?,
         None => (settled.clone(), view.snapshot()),
     };
     let old = match &args.old {
@@ -57,17 +56,17 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         None => history.previous()?,
     };
     let (old, old_snapshot) = match old {
-        Some(id) => read(&stack, id).await?,
+        Some(id) => read(&view, id).await?,
         None => (None, empty_snapshot(&new_snapshot)),
     };
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
     let open = async |snapshot| match context.settings.show_secrets {
-        true => stack.reveal(snapshot).await,
-        false => opened(&stack, snapshot).await,
+        true => view.reveal(snapshot).await,
+        false => opened(&view, snapshot).await,
     };
     let (old_snapshot, new_snapshot) = (open(old_snapshot).await?, open(new_snapshot).await?);
     let compared = DiffReport {
-        stack: stack.name().to_string(),
+        stack: view.name.to_string(),
         old,
         new,
         diff: diff(&old_snapshot, &new_snapshot).masked(context.settings.mask()),
@@ -80,18 +79,18 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 /// A snapshot and the revision that holds it.
 type RevisionSnapshot = (Option<RevisionId>, Snapshot);
 
-async fn read(stack: &Stack, id: RevisionId) -> Result<RevisionSnapshot, CliError> {
-    let snapshot = stack.get(&id).await?;
+async fn read(view: &View, id: RevisionId) -> Result<RevisionSnapshot, CliError> {
+    let snapshot = view.get(&id).await?;
     Ok((Some(id), snapshot))
 }
 
 /// The current revision, if it holds the latest state. `None` while an update is open, or if a pending operation was
 /// resolved after the revision was written.
-async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliError> {
+async fn settled(view: &View) -> Result<Option<RevisionId>, CliError> {
     let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
         return Ok(None);
     };
-    let (tip, committed) = (view.snapshot(), stack.get(current).await?);
+    let (tip, committed) = (view.snapshot(), view.get(current).await?);
     let is_settled = tip.entries == committed.entries && tip.outputs == committed.outputs;
     Ok(is_settled.then(|| current.clone()))
 }

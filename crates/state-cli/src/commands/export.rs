@@ -10,7 +10,7 @@ use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
-use state_manager::{RevisionSpec, Stack};
+use state_manager::{RevisionSpec, View};
 use std::path::{Path, PathBuf};
 
 /// Export the state in the format of its system
@@ -55,13 +55,12 @@ struct ExportReport<'a> {
 
 /// Runs the command `export` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = context.store.open_stack().await?;
-    let view = stack.tip().await?;
+    let view = context.store.open_view().await?;
     let (snapshot, status) = match &args.rev {
         Some(wanted) => {
-            let id = stack.revision_list().await?.resolve(wanted)?;
-            let snapshot = stack.get(&id).await?;
-            let status = StackStatus::at(stack.name(), id, &snapshot);
+            let id = view.revision_list().await?.resolve(wanted)?;
+            let snapshot = view.get(&id).await?;
+            let status = StackStatus::at(&view.name, id, &snapshot);
             (snapshot, status)
         }
         None => (view.snapshot(), StackStatus::of(&view)),
@@ -69,7 +68,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let mut warnings = status.warnings();
     let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
-    let bytes = document(&stack, snapshot, format, is_masked).await?;
+    let bytes = document(&view, snapshot, format, is_masked).await?;
     if is_masked {
         let masked = "sensitive values are masked, so the export can't be imported; pass `--show-secrets` to export them";
         warnings.push(masked.to_owned());
@@ -112,7 +111,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 
 /// Encodes the document, either masked or with all values decrypted.
 async fn document(
-    stack: &Stack,
+    view: &View,
     snapshot: Snapshot,
     format: Format,
     is_masked: bool,
@@ -128,10 +127,10 @@ async fn document(
         };
         mask_snapshot(&snapshot, HIDDEN, all)
     } else {
-        stack.reveal(snapshot).await?
+        view.reveal(snapshot).await?
     };
     let exported = formats::all().export(&snapshot, format);
-    let mut bytes = exported.map_err(|error| failed(&stack.name().short(), error))?;
+    let mut bytes = exported.map_err(|error| failed(&view.name.short(), error))?;
     if is_masked {
         mark_as_masked(&mut bytes);
     }

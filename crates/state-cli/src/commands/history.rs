@@ -95,8 +95,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = context.now();
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
-    let stack = context.store.open_stack().await?;
-    let mut revisions = stack.revisions().await?;
+    let mut revisions = context.store.open_view().await?.revisions();
     let begins = revisions.collected_before();
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();

@@ -8,7 +8,7 @@ use crate::render::time::Since;
 use crate::render::{Page, Style};
 use serde::Serialize;
 use state_core::{LogLevel, Timestamp};
-use state_manager::{LogQuery, RevisionSpec, Stack, StoredLine};
+use state_manager::{LogQuery, RevisionSpec, StoredLine, View};
 
 /// Print the logs of updates, oldest first
 ///
@@ -66,13 +66,13 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
 
 /// Runs the command `logs` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
-    let (query, pattern) = query(context, args, &stack).await?;
+    let view = context.store.open_view().await?;
+    let (query, pattern) = query(context, args, &view).await?;
     let fits = |line: &&StoredLine| {
         let address = line.line.address.as_ref();
         pattern.is_none_or(|pattern| address.is_some_and(|address| glob::matches(pattern, address.as_str())))
     };
-    let mut logs = stack.log_walk(&query).await?;
+    let mut logs = view.log_walk(&query).await?;
     while let Some(lines) = logs.next().await? {
         if !print_lines(context, lines.iter().filter(fits))? {
             break;
@@ -102,7 +102,7 @@ fn print_lines<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine
 async fn query<'a>(
     context: &Context,
     args: &'a Args,
-    stack: &Stack,
+    view: &View,
 ) -> Result<(LogQuery, Option<&'a str>), CliError> {
     let now = context.now();
     let moment = |flag, given: &Option<Since>| {
@@ -115,7 +115,7 @@ async fn query<'a>(
         other => (None, other),
     };
     let update = match &args.update {
-        Some(wanted) => Some(stack.revision_list().await?.resolve(wanted)?.serial()),
+        Some(wanted) => Some(view.revision_list().await?.resolve(wanted)?.serial()),
         None => None,
     };
     let query = LogQuery {

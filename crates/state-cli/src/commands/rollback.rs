@@ -58,14 +58,14 @@ struct RollbackReport {
 
 /// Runs the command `rollback` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
-    let target = stack.revision_list().await?.resolve(&args.revision)?;
-    let view = stack.tip().await?;
+    let view = context.store.open_view().await?;
+    let stack = view.stack();
+    let target = view.revision_list().await?.resolve(&args.revision)?;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;
     // Different data keys encrypt the same value to different bytes: compare decrypted values where possible.
-    let now = opened(&stack, view.snapshot()).await?;
-    let mut then = opened(&stack, stack.get(&target).await?).await?;
+    let now = opened(&view, view.snapshot()).await?;
+    let mut then = opened(&view, view.get(&target).await?).await?;
     let kept = keep_marks(&now, &mut then, KeptMarks::All);
     let changes = changes(&State::from_snapshot(stack.lineage(), &now)?, &then);
     let mut done = RollbackReport {
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     context.output.announce(|page| {
         preview(page, &done.changes);
     });
-    done.crossed = rollback_guard::inspect(context, &stack, &view.state, &done.restored).await?;
+    done.crossed = rollback_guard::inspect(context, &view, &done.restored).await?;
     rollback_guard::refuse(&object, &done.crossed, args.force)?;
     context.prompt.confirm(
         &object,

@@ -40,10 +40,14 @@ struct VerifyDocument {
 /// Runs the command `verify` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let at = args.at.resolve(&stack).await?;
-    let found = match &at {
-        None => stack.verify(args.deep).await?,
-        Some(revision) => verify_revision(&stack.get(revision).await?),
+    let (at, found) = match &args.at.at {
+        None => (None, stack.verify(args.deep).await?),
+        Some(wanted) => {
+            let view = stack.tip().await?;
+            let revision = view.revision_list().await?.resolve(wanted)?;
+            let found = verify_revision(&view.get(&revision).await?);
+            (Some(revision), found)
+        }
     };
     // An older copy of the stack may be intact in itself, and still isn't the stack that this client knows.
     let regression = context.standings.regression();

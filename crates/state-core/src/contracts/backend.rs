@@ -104,6 +104,21 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// `NotFound` if the stack does not exist; `Collected` if `from` is before the floor; `Corrupt` if a check fails.
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView>;
 
+    /// As [`Backend::read_journal`], for a caller that has read the head already. Returns the journal with this head, or
+    /// with a later one if the store changed meanwhile. The default reads the head again; a store at a distance saves
+    /// that request.
+    ///
+    /// # Errors
+    /// As [`Backend::read_journal`].
+    async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
+        self.read_journal(head.lineage, from).await
+    }
+
+    /// Reads what the next [`Backend::acquire`] of this stack needs, at the same time as the caller reads other things. The
+    /// default does nothing. What was read only saves requests: `acquire` never relies on it being current, and reports
+    /// the errors.
+    async fn prepare_acquire(&self, _lineage: Lineage) {}
+
     /// Acquires the writer lock of a stack, or breaks it, and fences the previous lock holder.
     ///
     /// Never waits. The returned head has the new epoch.
@@ -270,7 +285,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
     /// Swaps the head: reads it again, requires this writer's epoch, applies the change, and sets the nonce. Ignores
-    /// changes to the epoch, generation, lineage, compaction and nonce, which only the backend sets. A change may mark
+    /// changes to the epoch, generation, lineage, compactions and nonce, which only the backend sets. A change may mark
+    /// the journal as closed; the writer then appends nothing more. A change may mark
     /// the head as removed, so that the mark is signed before [`Writer::remove`] takes effect. It can't clear the mark.
     ///
     /// # Errors
@@ -301,11 +317,21 @@ pub trait Writer: fmt::Debug + Send + Sync {
         )))
     }
 
-    /// Checks that this writer still holds the lock. Callers check before they change real resources.
+    /// Asks the store whether this writer still holds the lock.
     ///
     /// # Errors
     /// `Fenced` if another writer has taken over.
     async fn check(&self) -> Result<()>;
+
+    /// As [`Writer::check`], without asking the store as long as this writer surely holds its lease. Callers check before
+    /// they change real resources, after they recorded the intent with [`Writer::append`]: an append is refused if another
+    /// writer has taken over, so only a lock that was broken since that append isn't noticed. The default asks the store.
+    ///
+    /// # Errors
+    /// As [`Writer::check`].
+    async fn check_held(&self) -> Result<()> {
+        self.check().await
+    }
 
     /// Releases the lock. No other call may be running.
     async fn release(&self) -> Result<()>;

@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// The largest number of compactions that a head names.
+pub const MAX_COMPACTIONS: usize = 2;
+
 /// The current base of a stack's state, the lock epoch, and the policy under which values are stored.
 ///
 /// The head changes at takeover, checkpoint, client lock, rename, removal, key or policy change, collection and clean
@@ -66,9 +69,14 @@ pub struct Head {
     /// The last collection of history; `None` while the history is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Collection>,
-    /// Object with many journal frames, in a store that has one object per frame.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compaction: Option<Compaction>,
+    /// Objects with many journal frames each, in a store that has one object per frame: in the order of the journal,
+    /// without a gap, from the base on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<Compaction>,
+    /// Whether the last lock holder closed the journal. It then ends at the watermark, and nothing is appended before
+    /// the next takeover, which clears the mark.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub closed: bool,
     /// End of the journal at the last clean close. If the journal ends before this point, it was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
@@ -93,6 +101,10 @@ impl Enveloped for Head {
                 Err("it describes the wrapping of a data key, and names no data key".to_owned())
             }
             (Some(_), None) => Err("it names a data key, and doesn't describe its wrapping".to_owned()),
+            // No tag covers the compactions. A longer list would cost each reader and writer many requests.
+            _ if self.compactions.len() > MAX_COMPACTIONS => {
+                Err(format!("it names more than {MAX_COMPACTIONS} compactions"))
+            }
             _ => self.epoch.require_valid(),
         }
     }
@@ -118,7 +130,8 @@ impl Head {
             policy: SealingPolicy::Plaintext,
             floor: Slot::ZERO,
             collection: None,
-            compaction: None,
+            compactions: Vec::new(),
+            closed: false,
             watermark: None,
             copied_from: None,
             tag: None,
@@ -142,8 +155,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compaction and nonce,
-    /// because a takeover changes them without a key. The epochs of data frames are authenticated by the MAC of each
+    /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compactions, the mark of a
+    /// closed journal and the nonce, because a takeover changes them without a key. The epochs of data frames are authenticated by the MAC of each
     /// frame.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
@@ -167,12 +180,13 @@ impl Head {
     }
 
     /// Whether two heads are equal except for the fields that a backend changes by itself: epoch, generation,
-    /// compaction and nonce. While a writer holds the lock, only that writer may change the other fields.
+    /// compactions, the mark of a closed journal and the nonce. While a writer holds the lock, only that writer may change the other fields.
     pub fn has_content_of(&self, other: &Self) -> bool {
         let with_backend_fields = Self {
             epoch: other.epoch,
             generation: other.generation,
-            compaction: other.compaction,
+            compactions: other.compactions.clone(),
+            closed: other.closed,
             nonce: other.nonce,
             ..self.clone()
         };
@@ -184,7 +198,8 @@ impl Head {
         let signed = Self {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
-            compaction: None,
+            compactions: Vec::new(),
+            closed: false,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
             ..self.clone()
@@ -363,12 +378,38 @@ pub struct Watermark {
 #[cfg(test)]
 mod tests {
     use super::{Compaction, Head};
+    use crate::Enveloped;
     use crate::counter::{Epoch, Generation, Serial, Slot};
     use crate::digest::Digest;
     use crate::format::history::HistoryPageRef;
     use crate::format::tag::MacKey;
     use crate::id::{Lineage, Nonce};
     use crate::testkit::key::TagKey;
+
+    #[test]
+    fn head_with_more_than_two_compactions_is_refused() {
+        let named = |count: u64| Head {
+            compactions: (0..count)
+                .map(|at| Compaction {
+                    start: Slot(at),
+                    end: Slot(at + 1),
+                    digest: Digest::of(b""),
+                    length: 0,
+                })
+                .collect(),
+            ..Head::new(
+                Lineage::from_bits([1; 16]),
+                "a".parse().unwrap(),
+                Nonce::from_bytes([1; 16]),
+            )
+        };
+        assert!(Head::decode("head", &named(2).encode()).is_ok());
+        let refused = Head::decode("head", &named(3).encode()).unwrap_err();
+        assert!(
+            refused.to_string().contains("more than 2 compactions"),
+            "{refused}"
+        );
+    }
 
     #[test]
     fn head_tag_detects_changes_but_allows_takeover() {
@@ -384,12 +425,13 @@ mod tests {
             epoch: Epoch(7),
             generation: Generation(3),
             nonce: Nonce::from_bytes([2; 16]),
-            compaction: Some(Compaction {
+            compactions: vec![Compaction {
                 start: Slot(1),
                 end: Slot(2),
                 digest: Digest::of(b""),
                 length: 0,
-            }),
+            }],
+            closed: true,
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());

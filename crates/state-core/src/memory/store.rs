@@ -139,6 +139,7 @@ impl StoredStack {
             self.head.generation = self.head.generation.next();
         }
         self.head.epoch = next_epoch(self.name(), self.head.epoch)?;
+        self.head.closed = false;
         self.head.nonce = request.head_nonce;
         self.held = Some((self.head.epoch, request.holder.clone()));
         self.fence(request.fence_nonce, &request.holder)?;

@@ -128,6 +128,7 @@ rules! {
     journals::reading_from_a_slot_returns_the_later_frames,
     journals::rotation_starts_a_segment_for_a_new_base,
     journals::journal_that_ends_before_its_watermark_is_corrupt,
+    journals::closed_journal_hides_no_acknowledged_frame,
     objects::objects_are_created_once,
     objects::objects_are_listed_by_kind_in_order,
     objects::objects_belong_to_one_stack,

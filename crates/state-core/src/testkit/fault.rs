@@ -408,6 +408,14 @@ impl Backend for FaultyBackend {
         call!(self.ReadJournal, inner.read_journal(lineage, from))
     }
 
+    async fn read_journal_of(&self, head: &Head, from: Option<Slot>) -> Result<JournalView> {
+        call!(self.ReadJournal, inner.read_journal_of(head, from))
+    }
+
+    async fn prepare_acquire(&self, lineage: Lineage) {
+        self.inner.prepare_acquire(lineage).await;
+    }
+
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let acquired = call!(self.Acquire, inner.acquire(lineage, request))?;
         Ok(Acquired {

@@ -26,7 +26,10 @@ impl CannedServer {
             for mut stream in listener.incoming().flatten() {
                 let mut request = [0; 4096];
                 let length = stream.read(&mut request).unwrap_or_default();
-                drop(sender.send(String::from_utf8_lossy(&request[..length]).into_owned()));
+                // A client may drop a connection before it sends a request.
+                if length > 0 {
+                    drop(sender.send(String::from_utf8_lossy(&request[..length]).into_owned()));
+                }
                 drop(stream.write_all(answer.as_bytes()));
             }
         });

@@ -208,7 +208,7 @@ impl Survey {
         let frames = &self.journal.frames;
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
-        let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
+        let led_to = replay::from_base(stack, &nearest, &frames[between], self.tip.loaded()).await?;
         // The snapshot is dated by the replayed records, not by the clock, so that a repeated run writes identical
         // bytes.
         let mut snapshot = led_to

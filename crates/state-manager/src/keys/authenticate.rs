@@ -15,7 +15,7 @@ mod session_head;
 pub(crate) use history::{
     HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
 };
-pub(crate) use name::named;
+pub(crate) use name::{leads_to, named};
 pub(crate) use session_head::SessionHead;
 
 use crate::context::{StackContext, StoreContext};
@@ -100,6 +100,24 @@ impl UncheckedHead {
         name::is_moving_to(&self.0, pointer)
     }
 
+    /// The context of the stack that the head describes.
+    pub(crate) fn stack(&self, store: &StoreContext) -> StackContext {
+        store.stack(self.0.name.clone(), self.0.lineage)
+    }
+
+    /// Unwraps the data key that the head names, so that authenticating the head sends no request. Errors are ignored
+    /// here: the later use of the key repeats the requests and reports them.
+    pub(crate) async fn prepare_key(&self, stack: &StackContext) {
+        if let Some(id) = self.0.key_id {
+            drop(wrapped::unwrap_current(stack, &self.0, id).await);
+        }
+    }
+
+    /// Reads the journal from the head's base on.
+    pub(crate) async fn read_journal(&self, store: &StoreContext) -> Result<JournalView> {
+        store.backend().read_journal_of(&self.0, None).await
+    }
+
     /// Returns the head without authenticating it, for a report on a stack that this client may not trust.
     pub(crate) fn into_untrusted(self) -> Head {
         self.0
@@ -121,7 +139,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     }
     let (key, unopened) = match head.key_id {
         None => (None, None),
-        Some(id) => match wrapped::unwrap(stack, id).await {
+        Some(id) => match wrapped::unwrap_current(stack, &head, id).await {
             // A client can read without the key. `pinned_key::require` refuses this for a client that has identities
             // and opened the key before.
             Err(Error::Sealed { reason, .. }) => (None, Some(reason)),
@@ -226,8 +244,10 @@ impl OpenedJournal {
     /// left out: the head's tag covers the origin, and this client can't sign.
     pub(crate) fn head_of_copy(&self, origin: String, nonce: Nonce) -> Head {
         let mut copy = Head::clone(&self.head);
-        // The compaction describes the storage layout of the source, and the other store may use another one.
-        copy.compaction = None;
+        // The compactions describe the storage layout of the source, and the other store may use another one. The journal
+        // of the source may not be closed any more when it is copied.
+        copy.compactions = Vec::new();
+        copy.closed = false;
         copy.nonce = nonce;
         match (&self.key, self.head.proof()) {
             (Some(key), _) => {
@@ -261,7 +281,7 @@ impl OpenedJournal {
 /// `Sealed` if the stack has a data key that this client can't open: a session must sign every head and frame.
 pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     if let Some(id) = view.head.key_id {
-        wrapped::unwrap(stack, id).await?;
+        wrapped::unwrap_current(stack, &view.head, id).await?;
     }
     open_journal(stack, view).await
 }

@@ -2,7 +2,7 @@
 
 use crate::compute::compute;
 use crate::context::StackContext;
-use crate::keys::authenticate::{Authenticated, OpenedJournal};
+use crate::keys::authenticate::{Authenticated, OpenedHead};
 use crate::keys::wrapped::{self, KeyFiles};
 use state_core::head::SealingPolicy;
 use state_core::sealing::StackKey;
@@ -75,7 +75,7 @@ pub(crate) async fn reveal_if_possible(
 ///
 /// # Errors
 /// `Sealed` if the stack has no data key, or if no available identity opens the key.
-pub(crate) async fn crypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+pub(crate) async fn crypter(stack: &StackContext, opened: &OpenedHead) -> Result<Arc<dyn Crypter>> {
     let current = encrypter(stack, opened)?;
     let mut earlier = wrapped::keys_of(&opened.head);
     earlier.retain(|id| Some(*id) != opened.head.key_id);
@@ -101,7 +101,7 @@ pub(crate) async fn crypter(stack: &StackContext, opened: &OpenedJournal) -> Res
 ///
 /// # Errors
 /// As [`crypter`].
-pub(crate) fn encrypter(stack: &StackContext, opened: &OpenedJournal) -> Result<Arc<dyn Crypter>> {
+pub(crate) fn encrypter(stack: &StackContext, opened: &OpenedHead) -> Result<Arc<dyn Crypter>> {
     match (&opened.key, opened.head.key_id) {
         (Some(key), _) => crypter_of(stack, &**key),
         (None, None) => Err(no_key(stack, opened.head.policy)),

@@ -172,7 +172,12 @@ async fn record(rotated: &RotatedSession, forget_history: bool) -> Result<RekeyR
         };
         collect(session, &retention).await?;
     }
-    let older = view::revisions(&session.stack).await?.into_iter().rev();
+    let older = view::tip(&session.stack)
+        .await?
+        .history()
+        .await?
+        .into_iter()
+        .rev();
     Ok(RekeyReport {
         older: older.map(|older| older.id).filter(|id| *id != revision).collect(),
         revision,

@@ -4,7 +4,7 @@ use crate::context::StackContext;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::sealing::{StackKey, WrappedKey};
-use state_core::{Error, Head, KeyId, Result, Writer};
+use state_core::{Error, ErrorKind, Head, KeyId, Result, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,7 +43,44 @@ async fn read_file(stack: &StackContext, number: u64, id: KeyId) -> Result<(KeyI
     Ok((id, bytes.to_vec()))
 }
 
-/// The key with this id, unwrapped from one of the files that contain it.
+/// The key that the head names, unwrapped from one of the files that the head lists. `head` need not be authenticated:
+/// a head that lists other files only makes the key unreadable.
+///
+/// # Errors
+/// As [`unwrap`].
+pub(crate) async fn unwrap_current(
+    stack: &StackContext,
+    head: &Head,
+    id: KeyId,
+) -> Result<Arc<dyn StackKey>> {
+    let numbers = head.keys.as_ref().map_or(&[][..], |keys| &keys.files);
+    let keyring = stack.keyring();
+    // A forged head may list any number of files.
+    let is_listed = (1..=CONCURRENT_READS).contains(&numbers.len());
+    if !is_listed || keyring.known(id).is_some() || keyring.provider().is_none() {
+        return unwrap(stack, id).await;
+    }
+    let reads: Vec<_> = numbers
+        .iter()
+        .map(|number| read_file(stack, *number, id))
+        .collect();
+    match stream::iter(reads)
+        .buffered(CONCURRENT_READS)
+        .try_collect::<Vec<_>>()
+        .await
+    {
+        Ok(read) => {
+            let files = read.into_iter().map(|(_, file)| file).collect();
+            unwrap_from(stack, id, &KeyFiles::from([(id, files)]))
+        }
+        // The recipients changed after the head was read, and a collection deleted the files that it lists.
+        Err(error) if error.kind() == ErrorKind::NotFound => unwrap(stack, id).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// The key with this id, unwrapped from one of the files that contain it. Lists the files of the stack: see
+/// [`unwrap_current`] for the key in use.
 ///
 /// # Errors
 /// `Sealed` if this client has no identity, or if none of its identities opens one of these files.

@@ -14,7 +14,6 @@
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind, RevisionRecord};
 use crate::read::history::{self, Revisions};
-use crate::read::retrying::reading;
 use crate::read::tip::Tip;
 use serde::Serialize;
 use state_core::diff::{self, Property};
@@ -138,11 +137,7 @@ impl fmt::Display for MaskedBlame {
 ///
 /// Skips detached revisions, which never were current. Attributes a change in a deleted revision to the next remaining
 /// revision.
-pub(crate) async fn blame(stack: &StackContext, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
-    reading!(stack, tip => blame_from(stack, &tip, address, at).await)
-}
-
-async fn blame_from(
+pub(super) async fn blame(
     stack: &StackContext,
     tip: &Tip,
     address: &Address,
@@ -175,7 +170,7 @@ async fn blame_from(
             if known.last().is_none_or(|(other, _)| *other != id) {
                 let pick = |state: &State| same_object(state, &walk.entry).cloned();
                 let base = revisions.base_of(mark);
-                known = history::at_marks(stack, &document, base, pick).await?;
+                known = history::at_marks(stack, tip, &document, base, pick).await?;
             }
             let before = known.pop().and_then(|(_, before)| before);
             walk.back_to(before, made_by.as_ref());

@@ -10,6 +10,7 @@ use crate::read::stored;
 use crate::read::tip::Tip;
 use state_core::history::{HistoryPageRef, page_of};
 use state_core::{Base, Error, Frame, Head, Result, RevisionId, Serial, Snapshot, State};
+use std::sync::Arc;
 
 /// The revisions of a stack at the time when this list was made, newest first. Reads the history page by page, and
 /// holds the documents of one page in memory.
@@ -19,7 +20,7 @@ pub struct Revisions {
     head: Authenticated<Head>,
     /// The latest pages; all of them once the index was read.
     pages: HistoryPages,
-    state: State,
+    state: Arc<State>,
     floor: HistoryFloor,
     /// Documents that were read and not returned yet, oldest first.
     read: Vec<Authenticated<RevisionDocument>>,
@@ -48,7 +49,7 @@ impl Revisions {
             stack: stack.clone(),
             pages: authenticate::latest_pages(&tip.head),
             head: tip.head.clone(),
-            state: tip.replayed.state.clone(),
+            state: Arc::clone(&tip.replayed.state),
             floor: tip.floor.clone(),
             read: Vec::new(),
             unread: Vec::new(),
@@ -298,7 +299,9 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             let state = if unchanged && tip.replayed.state.current() == Some(revision) {
                 &tip.replayed.state
             } else {
-                earlier = state_at(stack, &document, tip.floor.base_of(mark)).await?.state;
+                earlier = state_at(stack, tip, &document, tip.floor.base_of(mark))
+                    .await?
+                    .state;
                 &earlier
             };
             let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
@@ -317,12 +320,13 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
 /// oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
+    tip: &Tip,
     document: &Authenticated<RevisionDocument>,
     base: &Base,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
-    let frames = frames_until(stack, base, document).await?;
-    let picked = replay::at_marks(stack, base, &frames, pick).await?;
+    let frames = frames_until(stack, tip, base, document).await?;
+    let picked = replay::at_marks(stack, base, &frames, tip.loaded(), pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
     }
@@ -332,11 +336,12 @@ pub(crate) async fn at_marks<T>(
 /// The state at a revision: replayed from a base before it up to its frame.
 async fn state_at(
     stack: &StackContext,
+    tip: &Tip,
     document: &Authenticated<RevisionDocument>,
     base: &Base,
 ) -> Result<ReplayResult> {
-    let frames = frames_until(stack, base, document).await?;
-    let replayed = replay::from_base(stack, base, &frames).await?;
+    let frames = frames_until(stack, tip, base, document).await?;
+    let replayed = replay::from_base(stack, base, &frames, tip.loaded()).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }
@@ -349,12 +354,15 @@ async fn state_at(
 /// `Corrupt` if the frames don't lead to the slot and the chain digest in the document.
 async fn frames_until(
     stack: &StackContext,
+    tip: &Tip,
     base: &Base,
     document: &Authenticated<RevisionDocument>,
 ) -> Result<Vec<Frame>> {
-    let journal = stored::journal(stack, Some(base.start)).await?;
-    let frames = journal.frames.into_iter();
-    let frames: Vec<_> = frames.take_while(|frame| frame.slot() <= document.slot).collect();
+    let mut frames = match tip.frames_from(base) {
+        Some(frames) => frames.to_vec(),
+        None => stored::journal_of(stack, &tip.head, base.start).await?.frames,
+    };
+    frames.truncate(frames.partition_point(|frame| frame.slot() <= document.slot));
     match frames.last() {
         Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
         _ => Err(not_reached(stack, &document.revision)),

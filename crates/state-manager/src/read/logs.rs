@@ -8,7 +8,8 @@ use crate::context::StackContext;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionRecord;
 use crate::read::history::Revisions;
-use crate::read::open;
+use crate::read::tip::Tip;
+use crate::read::view::View;
 use state_core::backend::ObjectName;
 use state_core::journal::LogRef;
 use state_core::{
@@ -54,17 +55,31 @@ pub struct StoredLine {
     pub line: LogLine,
 }
 
-/// The last lines that match a query, oldest update first.
-pub(crate) async fn lines(stack: &StackContext, query: &LogQuery) -> Result<Vec<StoredLine>> {
-    let mut logs = Logs::of(stack, query).await?;
-    let mut found = Vec::new();
-    while let Some(lines) = logs.next().await? {
-        found.extend(lines);
+impl View {
+    /// The log lines of ended updates that match a query: oldest update first, each update's lines in the order in
+    /// which they were logged.
+    ///
+    /// # Errors
+    /// `Invalid` when `since` or `until` isn't a timestamp; `Corrupt` when a stored log is damaged.
+    pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
+        let mut logs = self.log_walk(query).await?;
+        let mut found = Vec::new();
+        while let Some(lines) = logs.next().await? {
+            found.extend(lines);
+        }
+        if let Some(limit) = query.limit {
+            found.drain(..found.len().saturating_sub(limit));
+        }
+        Ok(found)
     }
-    if let Some(limit) = query.limit {
-        found.drain(..found.len().saturating_sub(limit));
+
+    /// As [`Self::logs`], but one update at a time, so that memory holds one log only. Ignores the query's limit.
+    ///
+    /// # Errors
+    /// `Invalid` when `since` or `until` isn't a timestamp.
+    pub async fn log_walk(&self, query: &LogQuery) -> Result<Logs> {
+        Logs::of(self.context(), self.tip(), query).await
     }
-    Ok(found)
 }
 
 /// The logs of a stack's updates that match a query, oldest first.
@@ -81,11 +96,10 @@ pub struct Logs {
 }
 
 impl Logs {
-    pub(crate) async fn of(stack: &StackContext, query: &LogQuery) -> Result<Self> {
+    pub(super) async fn of(stack: &StackContext, tip: &Tip, query: &LogQuery) -> Result<Self> {
         let parsed = ParsedQuery::new(query)?;
-        let (tip, _) = open::tip(stack).await?;
         let keys = wrapped::keys_of(&tip.head);
-        let unread = logged(Revisions::of(stack, &tip), query.update).await?;
+        let unread = logged(Revisions::of(stack, tip), query.update).await?;
         Ok(Self {
             stack: stack.clone(),
             unread,

@@ -9,10 +9,15 @@ use crate::known_stacks::{KnownStacks, MemoryKnownStacks};
 use crate::read::history_floor::ATTEMPTS;
 use crate::read::name_memory::Believed;
 use crate::read::{name_memory, stored, view};
+use futures_util::future::join;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
+
+/// The number of stacks that a list reads at a time. Each one is a whole state in memory.
+const CONCURRENT_STACKS: usize = 16;
 
 /// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
@@ -175,13 +180,17 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
         expectations: Arc::default(),
         ..store.clone()
     };
-    let mut stacks = Vec::new();
-    for pointer in store.backend().names().await? {
+    let pointers = store.backend().names().await?.into_iter();
+    let listed_ref = &listed;
+    let resolved = pointers.map(|pointer| async move {
         let name = pointer.name.clone();
-        let (_, found) = resolve_from(&listed, &name, Some(pointer)).await?;
+        let (_, found) = Box::pin(resolve_from(listed_ref, &name, Some(pointer))).await?;
         // During a rename two pointers lead to the stack, which still has one name.
-        stacks.extend(found.filter(|stack| stack.name().folded() == name.folded()));
-    }
+        Ok::<_, Error>(found.filter(|stack| stack.name().folded() == name.folded()))
+    });
+    let resolved = stream::iter(resolved.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
+    let stacks: Vec<Option<StackContext>> = resolved.try_collect().await?;
+    let stacks: Vec<StackContext> = stacks.into_iter().flatten().collect();
     // A name that this client doesn't know yet isn't remembered: the user only saw it in a list.
     for stack in &stacks {
         name_memory::check(&listed, stack.name(), Some(stack.lineage())).await?;
@@ -190,9 +199,18 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     name_memory::check_absent(store, &names).await?;
     let mut summaries = Vec::new();
     let mut others = Vec::new();
-    for stack in stacks {
-        let expected = store.stack(stack.name().clone(), stack.lineage());
-        match summary(&expected).await {
+    let summarized = stacks.into_iter().map(|stack| async move {
+        // Without expectations, the stack that was looked up is the one to read: its key is unwrapped already.
+        let expected = match *store.expectations == Expectations::default() {
+            true => stack.clone(),
+            false => store.stack(stack.name().clone(), stack.lineage()),
+        };
+        let summary = Box::pin(summary(&expected)).await;
+        (stack, expected, summary)
+    });
+    let mut summarized = stream::iter(summarized.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
+    while let Some((stack, expected, summary)) = summarized.next().await {
+        match summary {
             Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. }))
                 if *expected.expectations() != Expectations::default() =>
             {
@@ -216,16 +234,17 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
 
 /// The names of all stacks, as their heads spell them.
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
-    let mut names = Vec::new();
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
     // chooses matters.
-    for pointer in store.backend().names().await? {
-        if let Some(head) = bound(store, &pointer).await?
-            && head.name().folded() == pointer.name.folded()
-        {
-            names.push(head.name().clone());
-        }
-    }
+    let pointers = store.backend().names().await?.into_iter();
+    let heads = pointers.map(|pointer| async move {
+        let head = Box::pin(bound(store, &pointer)).await?;
+        let named = head.filter(|head| head.name().folded() == pointer.name.folded());
+        Ok::<_, Error>(named.map(|head| head.name().clone()))
+    });
+    let heads = stream::iter(heads.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
+    let names: Vec<Option<StackName>> = heads.try_collect().await?;
+    let names: Vec<StackName> = names.into_iter().flatten().collect();
     name_memory::check_absent(store, &names).await?;
     Ok(names)
 }
@@ -256,9 +275,10 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
 }
 
 async fn summary(stack: &StackContext) -> Result<StackSummary> {
-    let tip = view::tip(stack).await?;
+    let status = stack.backend().lock_status(stack.lineage());
+    let (tip, status) = join(view::tip(stack), status).await;
+    let (tip, LockStatus { holder, .. }) = (tip?, status?);
     let now = stack.now();
-    let LockStatus { holder, .. } = stack.backend().lock_status(stack.lineage()).await?;
     let client_lock = tip.head.client_lock.clone();
     Ok(StackSummary {
         name: stack.name().clone(),

@@ -18,7 +18,6 @@ use crate::known_stacks::StackPin;
 use crate::read::descent;
 use crate::read::forks;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
-use crate::read::replay::{self, ReplayResult};
 use crate::read::sealing_changes;
 use crate::read::stored::{self, UncheckedJournal};
 use crate::read::tip::Tip;
@@ -137,26 +136,42 @@ async fn replayed(stack: &StackContext, journal: UncheckedJournal) -> Result<(Op
     Ok((journal, tip))
 }
 
+/// Accepts and replays a journal that was read beside the pointer of the stack's name. `pin` is from before the read.
+///
+/// # Errors
+/// As [`tip`].
+pub(super) async fn accept(
+    stack: &StackContext,
+    journal: &OpenedJournal,
+    pin: Option<&StackPin>,
+) -> Result<(Tip, Standing)> {
+    descent::require(stack, journal).await?;
+    let tip = Tip::of(stack, journal).await?;
+    let end = StateEnd::of(&tip.replayed.state);
+    let standing = compare(stack, journal, Some(&end), Some(&tip), pin).await?;
+    Ok((tip, standing))
+}
+
 /// Accepts and replays the journal that was read under a new lock.
 ///
 /// # Errors
 /// As [`tip`], and `Distrusted` if the stack was rolled back: a writer would continue a history that this client knows
 /// to be outdated.
-pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) -> Result<ReplayResult> {
+pub(crate) async fn under_lock(stack: &StackContext, journal: &OpenedJournal) -> Result<Tip> {
     descent::require(stack, journal).await?;
-    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
+    let tip = Tip::of(stack, journal).await?;
     // The lock excludes later positions, so the present pin applies.
     let pin = trust::pin(stack.store(), stack.lineage()).await?;
     match advance(
         stack,
         journal,
-        Some(&StateEnd::of(&replayed.state)),
+        Some(&StateEnd::of(&tip.replayed.state)),
         None,
         pin.as_deref(),
     )
     .await?
     {
-        None => Ok(replayed),
+        None => Ok(tip),
         Some(regression) => Err(trust::distrusted(stack, regression)),
     }
 }
@@ -233,8 +248,8 @@ async fn unpinned_end(
     if pin.is_some() || stack.known_stacks().is_none() || journal.head.proof() == Proof::Unchecked {
         return None;
     }
-    let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await;
-    replayed.ok().map(|replayed| StateEnd::of(&replayed.state))
+    let tip = Tip::of(stack, journal).await;
+    tip.ok().map(|tip| StateEnd::of(&tip.replayed.state))
 }
 
 /// Compares an authenticated journal with this client's pin from before the journal was read, updates the pin, and

@@ -4,24 +4,27 @@ use crate::context::StackContext;
 use crate::keys::authenticate::frame_object;
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
 use state_core::state::{LoadedSnapshots, replay};
 use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
-use std::collections::BTreeSet;
-use std::collections::btree_map::Entry;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The number of snapshots that are read at a time. Each one is a whole state in memory.
+const CONCURRENT_READS: usize = 4;
+
 /// A replayed state, with facts about the frames that were read for it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReplayResult {
-    pub(crate) state: State,
+    pub(crate) state: Arc<State>,
     /// The time of the state: the start of the open update, else the time of the last update end, else the time of the
     /// base snapshot.
     pub(crate) moment: Timestamp,
     /// The revisions that the frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
-    /// Digests of the stored snapshots that were read.
-    pub(crate) snapshots: BTreeSet<Digest>,
+    /// The stored snapshots that were read: that of the base, and those to which the frames reset the state.
+    pub(crate) loaded: LoadedSnapshots,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
     /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
@@ -29,8 +32,13 @@ pub(crate) struct ReplayResult {
     pub(crate) ends_with_mark: bool,
 }
 
-/// Replays `frames`, which begin right after the base.
-pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<ReplayResult> {
+/// Replays `frames`, which begin right after the base. Snapshots in `known` aren't read again.
+pub(crate) async fn from_base(
+    stack: &StackContext,
+    base: &Base,
+    frames: &[Frame],
+    known: &LoadedSnapshots,
+) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
     if base.start == Slot::ZERO && base.snapshot.is_some() {
@@ -41,14 +49,18 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
             "its base names a snapshot before the first frame of the journal",
         ));
     }
-    let (state, mut moment) = match &base.snapshot {
+    let loaded = load(stack, base.snapshot.as_ref(), frames, known).await?;
+    let snapshot = base
+        .snapshot
+        .as_ref()
+        .and_then(|reference| loaded.get(&reference.digest));
+    let (state, mut moment) = match snapshot {
         None => (State::new(lineage), Timestamp::new("")),
-        Some(reference) => {
-            let snapshot = snapshots::read(stack, reference).await?;
-            (State::from_snapshot(lineage, &snapshot)?, snapshot.generated_at)
-        }
+        Some(snapshot) => (
+            State::from_snapshot(lineage, snapshot)?,
+            snapshot.generated_at.clone(),
+        ),
     };
-    let loaded = load_rebases(stack, frames).await?;
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames {
@@ -63,22 +75,16 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
             revisions.push(document);
         }
     }
-    let snapshots = base
-        .snapshot
-        .iter()
-        .map(|reference| reference.digest)
-        .chain(loaded.keys().copied())
-        .collect();
     let state = replay(state, frames, &loaded)?;
     // An open update has no end time yet, so its start is the last time that the state contains.
     if let Some(update) = state.update() {
         moment = update.start.clone();
     }
     Ok(ReplayResult {
-        state,
+        state: Arc::new(state),
         moment,
         revisions,
-        snapshots,
+        loaded,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
@@ -90,10 +96,11 @@ pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     base: &Base,
     frames: &[Frame],
+    known: &LoadedSnapshots,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let lineage = stack.lineage();
-    let mut state = from_base(stack, base, &[]).await?.state;
+    let mut state = Arc::unwrap_or_clone(from_base(stack, base, &[], known).await?.state);
     require_link(lineage, base, frames)?;
     let mut picked = Vec::new();
     let mut from = 0;
@@ -107,7 +114,7 @@ pub(crate) async fn at_marks<T>(
         // Snapshots are loaded for the frames of one revision at a time, so that the snapshots of the whole history are
         // never in memory at once.
         let update_frames = &frames[from..=at];
-        let loaded = load_rebases(stack, update_frames).await?;
+        let loaded = load(stack, None, update_frames, known).await?;
         state = replay(state, update_frames, &loaded)?;
         from = at + 1;
         // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
@@ -118,17 +125,30 @@ pub(crate) async fn at_marks<T>(
     Ok(picked)
 }
 
-/// The snapshots to which the frames reset the state.
-async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<LoadedSnapshots> {
-    let mut loaded = LoadedSnapshots::new();
+/// The snapshot of a base, and those to which the frames reset the state.
+async fn load(
+    stack: &StackContext,
+    base: Option<&SnapshotRef>,
+    frames: &[Frame],
+    known: &LoadedSnapshots,
+) -> Result<LoadedSnapshots> {
+    let mut wanted: BTreeMap<Digest, SnapshotRef> = BTreeMap::new();
+    wanted.extend(base.map(|reference| (reference.digest, reference.clone())));
     for frame in frames {
-        for reference in rebases(stack.lineage(), frame)? {
-            if let Entry::Vacant(vacant) = loaded.entry(reference.digest) {
-                vacant.insert(Arc::new(snapshots::read(stack, &reference).await?));
-            }
-        }
+        let rebases = rebases(stack.lineage(), frame)?.into_iter();
+        wanted.extend(rebases.map(|reference| (reference.digest, reference)));
     }
-    Ok(loaded)
+    let reads: Vec<_> = wanted
+        .into_values()
+        .map(|reference| async move {
+            let snapshot = match known.get(&reference.digest) {
+                Some(snapshot) => Arc::clone(snapshot),
+                None => Arc::new(snapshots::read(stack, &reference).await?),
+            };
+            Ok((reference.digest, snapshot))
+        })
+        .collect();
+    stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
 }
 
 /// References of the snapshots to which a frame resets the state.

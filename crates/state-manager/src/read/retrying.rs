@@ -1,23 +1,24 @@
-//! Repeats a read of the tip and of the history if a collection or a checkpoint replaced the history meanwhile, so that
+//! Repeats a read of the history if a collection or a checkpoint replaced the history meanwhile, so that
 //! objects that the read needed may be deleted.
 
 use crate::context::StackContext;
 use crate::read::stored;
 use state_core::{Error, Head, Result};
 
-/// Reads the tip and, with it, a part of the history. Retries if the history was replaced meanwhile. The number of
-/// attempts needs no limit, because each retry requires another change by a writer. This is a macro, because the
-/// compiler couldn't prove that the future of a closure is `Send`.
+/// Reads a part of the history, beginning with a tip that was read before. If the history was replaced since, starts
+/// over with the present tip. The number of attempts needs no limit, because each retry requires another change by a
+/// writer. This is a macro, because the compiler couldn't prove that the future of a closure is `Send`.
 macro_rules! reading {
-    ($stack:expr, $tip:ident => $read:expr) => {
+    ($stack:expr, $first:expr, $tip:ident => $read:expr) => {{
+        let mut $tip = std::sync::Arc::clone($first);
         loop {
-            let ($tip, _) = $crate::read::open::tip($stack).await?;
             let read = async { $read }.await;
             if !$crate::read::retrying::must_start_over($stack, &read, &$tip.head).await? {
                 break read;
             }
+            $tip = std::sync::Arc::new($crate::read::open::tip($stack).await?.0);
         }
-    };
+    }};
 }
 pub(crate) use reading;
 

@@ -3,8 +3,8 @@
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
-use crate::read::history::Revisions;
-use crate::read::{open, view};
+use crate::read::history::{self, Revisions};
+use crate::read::tip::Tip;
 use state_core::moves::StackMove;
 use state_core::{
     EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
@@ -23,28 +23,23 @@ pub struct CrossedMove {
     pub entries: Vec<EntryKey>,
 }
 
-/// Returns the moves that a rollback from the state `now` to the revision `to` would revert in this stack but not in
-/// the other one, newest first.
-pub(crate) async fn crossed_moves(
+/// Returns the moves that a rollback from the tip to the revision `to` would revert in this stack but not in the other
+/// one, newest first.
+pub(super) async fn crossed_moves(
     stack: &StackContext,
-    now: &State,
+    tip: &Tip,
     to: &RevisionId,
 ) -> Result<Vec<CrossedMove>> {
-    let then = view::snapshot(stack, to).await?;
-    crossed(stack, now, to, &then).await
+    let then = history::snapshot(stack, tip, to).await?;
+    crossed(stack, tip, to, &then).await
 }
 
 /// Refuses a rollback that would revert a move in this stack but not in the other one. `then` is the content of `to`.
 ///
 /// # Errors
 /// `Conflict`, which names the newest of these moves.
-pub(crate) async fn refuse(
-    stack: &StackContext,
-    now: &State,
-    to: &RevisionId,
-    then: &Snapshot,
-) -> Result<()> {
-    let crossed = crossed(stack, now, to, then).await?;
+pub(super) async fn refuse(stack: &StackContext, tip: &Tip, to: &RevisionId, then: &Snapshot) -> Result<()> {
+    let crossed = crossed(stack, tip, to, then).await?;
     let Some(CrossedMove { moved, entries, .. }) = crossed.first() else {
         return Ok(());
     };
@@ -62,16 +57,15 @@ pub(crate) async fn refuse(
 
 async fn crossed(
     stack: &StackContext,
-    now: &State,
+    tip: &Tip,
     to: &RevisionId,
     then: &Snapshot,
 ) -> Result<Vec<CrossedMove>> {
-    let now: Vec<SharedEntry> = now.entries().cloned().collect();
+    let now: Vec<SharedEntry> = tip.replayed.state.entries().cloned().collect();
     let mut restored = only_in(&then.entries, &now);
     let mut dropped = only_in(&now, &then.entries);
     let mut crossed = Vec::new();
-    let (tip, _) = open::tip(stack).await?;
-    let mut revisions = Revisions::of(stack, &tip);
+    let mut revisions = Revisions::of(stack, tip);
     while !restored.is_empty() || !dropped.is_empty() {
         let Some(revision) = revisions.next().await? else {
             break;
@@ -86,8 +80,8 @@ async fn crossed(
             continue;
         };
         let Some(moved) = info.moved else { continue };
-        let before = content_of(stack, info.parent.as_ref()).await?;
-        let after = content_of(stack, Some(&revision.id)).await?;
+        let before = content_of(stack, tip, info.parent.as_ref()).await?;
+        let after = content_of(stack, tip, Some(&revision.id)).await?;
         let sides = before.as_ref().zip(after.as_ref());
         if sides.is_none() && revision.id <= *to {
             // The revision before the move was collected. Resources that a later forced rollback restored can't be
@@ -115,12 +109,16 @@ async fn crossed(
 }
 
 /// The content of a revision; none if it was deleted. Without a revision, the content of an empty stack.
-async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Result<Option<Snapshot>> {
+async fn content_of(
+    stack: &StackContext,
+    tip: &Tip,
+    revision: Option<&RevisionId>,
+) -> Result<Option<Snapshot>> {
     let Some(revision) = revision else {
         let nothing = State::new(stack.lineage());
         return Ok(Some(nothing.snapshot("", Timestamp::new(""))));
     };
-    match view::snapshot(stack, revision).await {
+    match history::snapshot(stack, tip, revision).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         other => other.map(Some),
     }

@@ -2,12 +2,12 @@
 //! of this client, so they are private to `read`: [`open`](super::open) makes the comparison, and other readers use
 //! them only for a stack that was opened before.
 
-use crate::context::StackContext;
-use crate::keys::authenticate::{self, OpenedHead, OpenedJournal};
+use crate::context::{StackContext, StoreContext};
+use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, UncheckedHead};
 use crate::read::history_floor::ATTEMPTS;
 use state_core::backend::{JournalView, Tail};
 use state_core::head::Collection;
-use state_core::{Base, Error, Result, Slot};
+use state_core::{Base, Error, Head, Result, Slot};
 
 /// Reads the head of a stack and authenticates it.
 pub(super) async fn head(stack: &StackContext) -> Result<OpenedHead> {
@@ -35,6 +35,16 @@ pub(super) async fn journal(stack: &StackContext, from: Option<Slot>) -> Result<
     UncheckedJournal::read(stack, from).await?.open(stack).await
 }
 
+/// Reads and authenticates the journal from slot `from` on, for a caller that has opened the stack with this head.
+/// Returns the journal with this head, or with a later one.
+pub(super) async fn journal_of(stack: &StackContext, head: &Head, from: Slot) -> Result<OpenedJournal> {
+    let view = stack.backend().read_journal_of(head, Some(from)).await?;
+    match UncheckedJournal(view).open(stack).await {
+        Err(Error::Sealed { .. } | Error::Distrusted { .. }) => journal(stack, Some(from)).await,
+        opened => opened,
+    }
+}
+
 /// Head and journal of one moment, as the store returned them.
 pub(super) struct UncheckedJournal(JournalView);
 
@@ -43,6 +53,11 @@ impl UncheckedJournal {
     pub(super) async fn read(stack: &StackContext, from: Option<Slot>) -> Result<Self> {
         let view = stack.backend().read_journal(stack.lineage(), from).await;
         view.map(Self)
+    }
+
+    /// Reads the journal that belongs to a head, from its base on.
+    pub(super) async fn of(store: &StoreContext, head: &UncheckedHead) -> Result<Self> {
+        head.read_journal(store).await.map(Self)
     }
 
     /// The base in the head. A reader compares it with a later head to detect a checkpoint during its read.

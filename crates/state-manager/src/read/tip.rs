@@ -5,12 +5,16 @@ use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::objects::document::RevisionDocument;
 use crate::read::history_floor::HistoryFloor;
 use crate::read::replay::{self, ReplayResult};
-use state_core::{Head, Result, RevisionId};
+use state_core::state::LoadedSnapshots;
+use state_core::{Base, Frame, Head, Result, RevisionId};
 
 /// Head and state of a stack at one moment.
+#[derive(Debug)]
 pub(crate) struct Tip {
     pub(crate) head: Authenticated<Head>,
     pub(crate) replayed: ReplayResult,
+    /// The journal from the base on. Queries replay earlier revisions from it without another read.
+    journal: Vec<Frame>,
     /// The revisions that the journal from the base on made, oldest first.
     pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The beginning of history when the journal was read.
@@ -20,13 +24,31 @@ pub(crate) struct Tip {
 impl Tip {
     /// Replays a journal that was read from its head's base on, or from before it.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
-        let replayed = replay::from_base(stack, &journal.head.base, journal.live()).await?;
+        let known = LoadedSnapshots::new();
+        let replayed = replay::from_base(stack, &journal.head.base, journal.live(), &known).await?;
         Ok(Self {
             revisions: journal.documents(&replayed.revisions),
             replayed,
+            journal: journal.live().to_vec(),
             floor: HistoryFloor::of(&journal.head),
             head: journal.head.clone(),
         })
+    }
+
+    /// The frames from a base on; none if this tip doesn't have them all.
+    pub(crate) fn frames_from(&self, base: &Base) -> Option<&[Frame]> {
+        let before = |frame: &Frame| frame.slot() < base.start;
+        (base.start >= self.head.base.start).then(|| &self.journal[self.journal.partition_point(before)..])
+    }
+
+    /// The snapshots that were read for this tip.
+    pub(crate) const fn loaded(&self) -> &LoadedSnapshots {
+        &self.replayed.loaded
+    }
+
+    /// The same tip with a head that the owner of the lock wrote since. The journal is still the same.
+    pub(crate) fn with_head(self, head: Authenticated<Head>) -> Self {
+        Self { head, ..self }
     }
 
     /// Whether a revision was neither deleted nor collected.

@@ -16,9 +16,11 @@ use serde::Serialize;
 use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
 use state_core::history::page_of;
+use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Head, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The result of a verification: counts of the items that were read, and the violations.
 #[derive(Clone, Debug, Serialize)]
@@ -70,7 +72,7 @@ async fn verify_once(
     *read_to = Some((journal.tail, journal.head.collection.clone()));
     let tip = Tip::of(stack, &journal).await?;
     let revisions = history::documents(stack, &tip).await?;
-    let mut read = tip.replayed.snapshots.clone();
+    let mut read: BTreeSet<Digest> = tip.loaded().keys().copied().collect();
     let mut unreferenced = Vec::new();
     if deep {
         for document in &revisions {
@@ -158,7 +160,7 @@ async fn compare_checkpoints(
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
         let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
-        let stored = replay::from_base(stack, &checkpoint, &[]).await?;
+        let stored = replay::from_base(stack, &checkpoint, &[], &LoadedSnapshots::new()).await?;
         if !means_the_same(stack, &journal.head, &expected, &stored.state).await? {
             let name = checkpoint
                 .snapshot
@@ -171,7 +173,7 @@ async fn compare_checkpoints(
                 "it does not match the journal before it",
             ));
         }
-        read.extend(stored.snapshots);
+        read.extend(stored.loaded.keys());
         from = checkpoint;
     }
     if replay_between(stack, frames, &from, Slot(u64::MAX), read).await? == *tip {
@@ -226,7 +228,7 @@ async fn replay_between(
         .filter(|frame| (from.start..to).contains(&frame.slot()))
         .cloned()
         .collect();
-    let replayed = replay::from_base(stack, from, &between).await?;
-    read.extend(replayed.snapshots);
-    Ok(replayed.state)
+    let replayed = replay::from_base(stack, from, &between, &LoadedSnapshots::new()).await?;
+    read.extend(replayed.loaded.keys());
+    Ok(Arc::unwrap_or_clone(replayed.state))
 }

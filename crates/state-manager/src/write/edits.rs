@@ -1,16 +1,13 @@
 //! Changes that make one revision each (edits, resolutions, confirmations), and the deletion of revisions.
 
-use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::objects::document::RevisionKind;
 use crate::objects::snapshots::check_size;
-use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;
 use state_core::journal::{CompletionReason, Record};
 use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
 use state_core::state::LoadedSnapshots;
-use state_core::{Entry, Error, MutationId, Result, RevisionId, State, UpdateKind};
+use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
 use std::sync::Arc;
 
 /// Changes entries by hand. `expected` is the state for which the changes were made.
@@ -115,41 +112,10 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
     if state.is_forgotten(revision) {
         return Ok(());
     }
-    let mut revisions = view::revisions(&locked.stack).await?.into_iter();
+    let mut revisions = locked.view().await?.history().await?.into_iter();
     if !revisions.any(|listed| listed.id == *revision) {
         return Ok(());
     }
     let forget = Record::Forget(revision.clone());
     locked.submit(vec![forget.into()], true).await.map(drop)
-}
-
-/// The parent of the current revision.
-///
-/// # Errors
-/// `NoCurrent` if there is no current revision; `Conflict` if it is the first one, or changed the data key or the
-/// recipients.
-pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Result<RevisionId> {
-    let object = stack.object();
-    let Some(current) = state.current() else {
-        return Err(Error::NoCurrent { object });
-    };
-    let history = view::revisions(stack).await?;
-    let made = history.into_iter().find(|revision| revision.id == *current);
-    match made.map(|revision| revision.kind) {
-        // The data key and the recipients are in the head, not in the state, so restoring a state doesn't restore them.
-        Some(RevisionKind::Update(info)) if info.kind == UpdateKind::Rekey => {
-            let what = match info.message.is_empty() {
-                true => String::new(),
-                false => format!(" ({})", info.message),
-            };
-            let reason = format!(
-                "its current revision changed the data key or the recipients{what}, which can't be undone"
-            );
-            Err(Error::conflict(object, reason))
-        }
-        Some(RevisionKind::Update(info)) => info
-            .parent
-            .ok_or_else(|| Error::conflict(object, "its current revision is the first one: nothing to undo")),
-        _ => Err(Error::not_found(format!("revision {current}"))),
-    }
 }

@@ -6,6 +6,9 @@ use crate::keys::authenticate::{Authenticated, SessionHead};
 use crate::keys::position::StackPosition;
 use crate::keys::sealing::SessionSealer;
 use crate::keys::trust;
+use crate::read::tip::Tip;
+use crate::read::view::{self, View};
+use crate::standing::Standing;
 use crate::write::log_buffer::UnsavedLogs;
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
@@ -19,7 +22,7 @@ use state_core::{
     Base, Entropy, Error, Head, PendingOperation, Result, RevisionId, Slot, State, Timestamp, UpdateId,
     UpdateInfo, UpdateKind, UpdateResult, Writer,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{RwLock, mpsc, oneshot, watch};
 
 /// A stack that this process may write to. Clones share the lock and the queue; [`LockedStack::close`] ends all of
@@ -38,11 +41,55 @@ pub(crate) struct LockedStack {
     /// Held shared while a stored snapshot isn't yet named by a record; held exclusively by a collection, which would
     /// otherwise delete that snapshot as unused.
     pub(crate) storing: Arc<RwLock<()>>,
+    /// The stack as it was read under the lock, until the first change.
+    pub(super) opened: Arc<OpenedTip>,
     pub(super) requests: mpsc::Sender<Request>,
     pub(super) published: watch::Receiver<Published>,
 }
 
+/// The stack as it was read under the lock. Queries about the history use it instead of reading the store again.
+#[derive(Debug)]
+pub(crate) struct OpenedTip {
+    tip: Mutex<Option<Arc<Tip>>>,
+    /// The end of the journal that was read.
+    tail: Tail,
+}
+
+impl OpenedTip {
+    pub(super) fn new(tip: Option<Tip>, tail: Tail) -> Self {
+        let tip = Mutex::new(tip.map(Arc::new));
+        Self { tip, tail }
+    }
+
+    /// Forgets the tip: it is about to become outdated.
+    fn forget(&self) {
+        drop(self.held().take());
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Arc<Tip>>> {
+        self.tip.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl LockedStack {
+    /// The stack after the last acknowledged batch, for queries about its history. Reads the store only if the session has
+    /// changed the stack.
+    pub(crate) async fn view(&self) -> Result<View> {
+        let tip = self.opened.held().clone();
+        // A collection changes the head and not the journal.
+        let is_present =
+            |tip: &Arc<Tip>| self.published().1 == self.opened.tail && *self.head.current() == *tip.head;
+        let Some(tip) = tip.filter(is_present) else {
+            return view::tip(&self.stack).await;
+        };
+        let standing = Standing {
+            authenticity: tip.head.proof().into(),
+            regression: None,
+        };
+        let now = self.stack.environment().clock.elapsed();
+        Ok(View::new(self.stack.clone(), tip, standing, now))
+    }
+
     /// The state after the last acknowledged batch.
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.published.borrow().state)
@@ -135,6 +182,7 @@ impl LockedStack {
     }
 
     async fn queue(&self, work: Work, loaded: LoadedSnapshots, durable: bool) -> Result<JobReply> {
+        self.opened.forget();
         let (reply, answer) = oneshot::channel();
         let job = Job {
             work,
@@ -214,6 +262,7 @@ impl LockedStack {
         self.remember_end(&head, tail).await;
         let change = |head: &mut Head| {
             head.watermark = Some(watermark);
+            head.closed = true;
             Ok(())
         };
         let marked = self.swap_head(&change).await?;

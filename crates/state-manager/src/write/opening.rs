@@ -3,7 +3,7 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, OpenedHead, OpenedJournal, SessionHead};
+use crate::keys::authenticate::{self, Authenticated, OpenedHead, OpenedJournal, SessionHead};
 use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
 use crate::keys::sealing::SessionSealer;
@@ -11,9 +11,10 @@ use crate::keys::trust;
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
 use crate::read::replay::ReplayResult;
+use crate::read::tip::Tip;
 use crate::read::{open, view};
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
-use crate::write::locked_stack::{LockedStack, watermark_at};
+use crate::write::locked_stack::{LockedStack, OpenedTip, watermark_at};
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
@@ -31,9 +32,20 @@ pub(crate) async fn acquire(
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
+    let head = open::head_alone(stack).await?;
+    acquire_after(stack, operation, break_epoch, &head).await
+}
+
+/// As [`acquire`], for a caller that has just read the head.
+pub(crate) async fn acquire_after(
+    stack: &StackContext,
+    operation: &str,
+    break_epoch: Option<Epoch>,
+    head: &Authenticated<Head>,
+) -> Result<LockedStack> {
     // The client lock is checked before the acquisition: a client that may not write must not raise the epoch or break
     // a lock.
-    client_lock::gate(stack, &open::head_alone(stack).await?)?;
+    client_lock::gate(stack, head)?;
     let (writer, journal) = acquire_writer(stack, operation, break_epoch).await?;
     // The check is repeated under the writer lock: another client may have set a client lock between the read above and
     // the acquisition.
@@ -98,6 +110,8 @@ struct SessionStart {
     revisions: Vec<RevisionDocument>,
     /// Size in bytes of the journal from the head's base on, which decides when the next checkpoint is due.
     journal_bytes: u64,
+    /// The stack as it was read under the lock; none for a session that continues another one.
+    opened: Option<Tip>,
     /// The outputs of the current revision, if the previous writer left them unpublished.
     unpublished: Option<(Publication, Serial, StackOutputs)>,
 }
@@ -146,6 +160,7 @@ impl SessionStart {
             head: self.head,
             logs: Arc::default(),
             storing: Arc::default(),
+            opened: Arc::new(OpenedTip::new(self.opened, self.tail)),
         };
         (locked, queue)
     }
@@ -189,6 +204,7 @@ pub(crate) fn continue_under(
         tail,
         revisions: Vec::new(),
         journal_bytes: 0,
+        opened: None,
         unpublished: None,
     };
     let (locked, queue) = start.into_session(&before.stack);
@@ -204,7 +220,8 @@ async fn check(
     journal: &OpenedJournal,
 ) -> Result<SessionStart> {
     // This check precedes the first write of this function: a stack that was rolled back must not get a data key.
-    let replayed = open::under_lock(stack, journal).await?;
+    let tip = open::under_lock(stack, journal).await?;
+    let replayed = &tip.replayed;
     let session = SessionHead::new(stack.object(), journal.opened_head());
     // An interrupted rename is finished before the stack gets its first key, because that key signs the pointer of the
     // stack's name. It is finished before the queue starts, because no job may run while the stack has two possible
@@ -222,7 +239,7 @@ async fn check(
     }
     let seal = SessionSealer::new(opened.head.policy, opened.key.clone());
     let unpublished = match Publication::of(&opened.head) {
-        Some(publication) => unpublished(stack, &replayed)
+        Some(publication) => unpublished(stack, replayed)
             .await?
             .map(|(serial, outputs)| (publication, serial, outputs)),
         None => None,
@@ -230,11 +247,12 @@ async fn check(
     Ok(SessionStart {
         writer,
         seal,
-        head: Arc::new(SessionHead::new(stack.object(), opened)),
-        state: replayed.state,
+        state: State::clone(&replayed.state),
         tail: journal.tail,
-        revisions: replayed.revisions,
+        revisions: replayed.revisions.clone(),
         journal_bytes: replayed.journal_bytes,
+        opened: Some(tip.with_head(opened.head.clone())),
+        head: Arc::new(SessionHead::new(stack.object(), opened)),
         unpublished,
     })
 }
@@ -294,5 +312,8 @@ async fn unpublished(
     if there.contains(&name) {
         return Ok(None);
     }
-    Ok(Some((current.serial(), view::root_outputs(stack).await?)))
+    Ok(Some((
+        current.serial(),
+        view::tip(stack).await?.root_outputs().await?,
+    )))
 }

@@ -4,7 +4,6 @@ use crate::compute::compute;
 use crate::intent::UpdateRequest;
 use crate::keys::reveal::reveal;
 use crate::objects::snapshots::{self as stored, check_size};
-use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, with_update_end};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
 use state_core::mutation::{Resolution, Resolve};
@@ -140,7 +139,7 @@ async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
             "the deployment has {unknown} pending {noun} unknown to the stack: resolve them in the stack it was exported from"
         ));
     }
-    let current = match view::snapshot_meta(&locked.stack).await {
+    let current = match locked.view().await?.snapshot_meta().await {
         Err(error) if error.kind() == ErrorKind::NoCurrent => return Ok(()),
         other => other?,
     };
@@ -181,10 +180,8 @@ pub(crate) async fn rollback(
         let reason = format!("{pending} {noun} pending: resolve them first");
         return Err(Error::conflict(locked.stack.object(), reason));
     }
-    let snapshot = view::snapshot(&locked.stack, to).await?;
-    if !request.forced {
-        rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
-    }
+    let view = locked.view().await?;
+    let snapshot = view.restorable(to, request.forced).await?;
     // The revision may be plain or sealed with an earlier key. Its values are opened here, and `replace` seals them
     // with the present key.
     let mut snapshot = reveal(&locked.stack, &locked.head.current(), snapshot).await?;

@@ -227,8 +227,12 @@ async fn remote_objects_are_read_concurrently_and_once() {
         gets <= read + 8,
         "{gets} reads of {read} items: each may be read once, the head a few times"
     );
-    let one_by_one = READ_LATENCY * u32::try_from(gets).unwrap();
-    assert!(took * 5 < one_by_one, "{took:?}, one by one {one_by_one:?}");
+    // Name, head, key, compaction, and then the logs, at least eight at a time.
+    let most = READ_LATENCY * 10;
+    assert!(
+        took <= most,
+        "{gets} reads took {took:?}, at most {most:?} are allowed"
+    );
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn rollback_across_a_move_is_refused_unless_forced() {
         .zip([&done.source, &done.destination])
     {
         let session = stack.lock("rollback").await.unwrap();
-        let crossed = stack.crossed_moves(&session.state(), first).await.unwrap();
+        let crossed = session.view().await.unwrap().crossed_moves(first).await.unwrap();
         assert_eq!(crossed.len(), 1);
         assert_eq!(
             (&crossed[0].revision, &crossed[0].entries),
@@ -58,8 +58,11 @@ async fn rollback_is_allowed_after_resources_moved_back() {
     let firsts = firsts(&pair).await;
     let session = pair.source.lock("rollback").await.unwrap();
     assert_eq!(
-        pair.source
-            .crossed_moves(&session.state(), &firsts[0])
+        session
+            .view()
+            .await
+            .unwrap()
+            .crossed_moves(&firsts[0])
             .await
             .unwrap(),
         vec![]
@@ -84,9 +87,11 @@ async fn rollback_to_a_forced_rollback_reports_moved_resources() {
     };
     let doubled = session.rollback(forced, &first).await.unwrap();
     session.undo(String::new()).await.unwrap();
-    let again = pair
-        .source
-        .crossed_moves(&session.state(), &doubled)
+    let again = session
+        .view()
+        .await
+        .unwrap()
+        .crossed_moves(&doubled)
         .await
         .unwrap();
     assert_eq!(again[0].entries, [key("a"), key("b")]);

@@ -81,10 +81,10 @@ impl<'a> Deploy<'a> {
 
     /// Shows the plan for a stack that doesn't exist yet and asks for confirmation, so that nothing is created if the user
     /// refuses. Returns the outcome if planning fails.
-    pub(super) async fn ask(&mut self, name: &StackName) -> Result<Option<Outcome>, CliError> {
+    pub(super) async fn ask(&mut self, stack: &Stack) -> Result<Option<Outcome>, CliError> {
         self.listener = Some(Listener::start(&self.interrupt, |_| {})?);
-        let mut seen = self.plan_unlocked(name).await?;
-        let (object, untouched) = (object(name), untouched(&[]));
+        let mut seen = self.plan_unlocked(stack).await?;
+        let (object, untouched) = (object(stack.name()), untouched(&[]));
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
         }
@@ -108,22 +108,22 @@ impl<'a> Deploy<'a> {
     }
 
     /// Plans against the recorded state, without a lock and without writing anything.
-    pub(super) async fn preview(&self, name: &StackName) -> Result<Outcome, CliError> {
+    pub(super) async fn preview(&self, stack: &Stack) -> Result<Outcome, CliError> {
         let _listener = Listener::start(&self.interrupt, |_| {})?;
-        self.plan_unlocked(name).await
+        self.plan_unlocked(stack).await
     }
 
-    async fn plan_unlocked(&self, name: &StackName) -> Result<Outcome, CliError> {
-        let stack = self.context.store.find(&self.stacks, name).await?;
+    async fn plan_unlocked(&self, stack: &Stack) -> Result<Outcome, CliError> {
+        let name = stack.name();
         // The lock status is read before the state: a holder that ends between the two reads may have begun operations that
         // the state shows as pending, and must still be reported.
         let holder = stack.lock_holder().await?;
-        let basis = Basis::tip(&stack).await?;
+        let basis = Basis::tip(stack).await?;
         self.require_owner(name, basis.state())?;
         let update_open = basis.state().update().is_some();
         self.flags.decisions(basis.state())?;
         let approvals = Approvals::of_stack(&self.context.store, &self.stacks, stack.lineage())?;
-        let plan = self.plan(&stack, basis, self.run(&approvals)?).await?;
+        let plan = self.plan(basis, self.run(&approvals)?).await?;
         let refused = approvals.of_run.refused();
         if !refused.is_empty() && !plan.report().succeeded() {
             return Err(approvals::refusal(&object(name), &refused, untouched(&[])));
@@ -144,14 +144,13 @@ impl<'a> Deploy<'a> {
     }
 
     /// Takes the lock, then plans, asks for confirmation and applies the plan.
-    pub(super) async fn run_locked(mut self, name: &StackName) -> Result<Outcome, CliError> {
-        let stack = self.context.store.find(&self.stacks, name).await?;
+    pub(super) async fn run_locked(mut self, stack: &Stack) -> Result<Outcome, CliError> {
         let live = Arc::new(LiveProgress::start(self.context));
         let display = Arc::clone(&live);
         // Listen before the lock is taken: from then on, a signal must not end the process without releasing the lock.
         // The assignment drops the earlier listener only after the new one is installed, so that no signal is lost.
         self.listener = Some(Listener::start(&self.interrupt, move |text| display.say(text))?);
-        let session = self.lock(&stack).await?;
+        let session = self.lock(stack).await?;
         let work = async |session: &Session| self.perform(session, &live).await;
         let (mut done, warnings) = store::run_and_close(session, work).await?;
         done.warnings.extend(warnings);
@@ -240,7 +239,7 @@ impl<'a> Deploy<'a> {
         let mut run = self.run(approvals)?;
         run.observer = heard.clone();
         run.decisions = decisions;
-        if let Some(source) = self.source(stack).await? {
+        if let Some(source) = self.source(stack, Some(session)).await? {
             self.engine.declare(&run, &source);
         }
         loop {
@@ -272,7 +271,7 @@ impl<'a> Deploy<'a> {
                 next: live.clone(),
             });
             run.settled = Some(settling.clone());
-            let plan = self.plan(session.stack(), Basis::locked(session), run).await?;
+            let plan = self.plan(Basis::locked(session), run).await?;
             if self.interrupt.is_stopping() || !self.approve(&object, approvals, untouched).await? {
                 break plan;
             }
@@ -315,12 +314,12 @@ impl<'a> Deploy<'a> {
     }
 
     /// Plans the steps for a state.
-    async fn plan(&self, stack: &Stack, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
+    async fn plan(&self, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
         let entries = basis.state().entries();
         let mut known: BTreeSet<Address> = entries.map(|entry| entry.address.clone()).collect();
         let operation = match self.goal {
             Goal::Refresh(_) | Goal::Destroy(_) => {
-                if let Some(source) = self.source(stack).await? {
+                if let Some(source) = self.source(basis.stack(), basis.session()).await? {
                     self.engine.declare(&run, &source);
                 }
                 match self.goal {
@@ -329,7 +328,7 @@ impl<'a> Deploy<'a> {
                 }
             }
             Goal::Update(document) => {
-                let source = self.source_of(document, stack).await?;
+                let source = self.source_of(document, basis.stack(), basis.session()).await?;
                 known.extend(source.addresses().cloned());
                 Operation::Update(Box::new(source))
             }
@@ -340,17 +339,26 @@ impl<'a> Deploy<'a> {
     }
 
     /// The program that the user named, if there is one.
-    async fn source(&self, stack: &Stack) -> Result<Option<ListSource>, CliError> {
+    async fn source(&self, stack: &Stack, session: Option<&Session>) -> Result<Option<ListSource>, CliError> {
         match self.goal.document() {
             None => Ok(None),
-            Some(document) => self.source_of(document, stack).await.map(Some),
+            Some(document) => self.source_of(document, stack, session).await.map(Some),
         }
     }
 
-    async fn source_of(&self, document: &Document, stack: &Stack) -> Result<ListSource, CliError> {
+    async fn source_of(
+        &self,
+        document: &Document,
+        stack: &Stack,
+        session: Option<&Session>,
+    ) -> Result<ListSource, CliError> {
+        let crypter = match session {
+            Some(session) => session.crypter().await,
+            None => stack.crypter().await,
+        };
         // Without an identity that decrypts the data key, only encrypted configuration values are missing: the program
         // reports which ones.
-        let crypter = match stack.crypter().await {
+        let crypter = match crypter {
             Err(error) if error.kind() == ErrorKind::Sealed => None,
             other => Some(other?),
         };

@@ -7,9 +7,10 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::settings::quoted;
+use crate::store;
 use crate::target::DEFAULT_STACK;
 use state_core::{StackName, StackOwner, State};
-use state_manager::{Stack, Stacks};
+use state_manager::{Lookup, Stack, Stacks};
 
 /// The name under which a program is recorded in its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,13 @@ fn described(title: &str) -> String {
     }
 }
 
+/// The stack that a deployment works on.
+pub(super) enum Choice {
+    Existing(Box<Stack>),
+    /// The name of the stack to create.
+    Missing(StackName),
+}
+
 /// The stack of a program: the one that the user named, the one with the program's name, or the only stack of the store
 /// if this program made it. The stack may be missing if the store has no stacks, or if the user named it.
 ///
@@ -54,31 +62,43 @@ pub(super) async fn choose(
     context: &Context,
     stacks: &Stacks,
     program: &ProgramName,
-) -> Result<StackName, CliError> {
-    if let Some(name) = &context.settings.stack {
-        return Ok(name.clone());
-    }
-    let own = program.stack()?;
+) -> Result<Choice, CliError> {
+    let named = context.settings.stack.clone();
+    let is_named = named.is_some();
+    let own = named.map_or_else(|| program.stack(), Ok)?;
     // Asked by name and not by the list: a name that this client knows must not count as free because the store hides it.
-    if stacks.get(&own).await?.is_some() {
-        return Ok(own);
+    if let Lookup::Found(stack) = stacks.find_to_lock(Some(&own)).await? {
+        context.store.log_use(&format!("stack {}", stack.name()));
+        return Ok(Choice::Existing(Box::new(stack)));
+    }
+    if is_named {
+        return Ok(Choice::Missing(own));
     }
     let mut names = stacks.names().await?;
     names.sort();
     match &*names {
-        [] => Ok(own),
-        [only] if is_made_by(stacks, only, program).await? => Ok(only.clone()),
+        [] => Ok(Choice::Missing(own)),
+        [only] => match made_by(stacks, only, program).await? {
+            Some(stack) => Ok(Choice::Existing(Box::new(stack))),
+            None => Err(no_own_stack(&own, &names)),
+        },
         others => Err(no_own_stack(&own, others)),
     }
 }
 
-async fn is_made_by(stacks: &Stacks, name: &StackName, program: &ProgramName) -> Result<bool, CliError> {
-    let Some(stack) = stacks.get(name).await? else {
-        return Ok(false);
+/// The stack with this name, if the program made it.
+async fn made_by(
+    stacks: &Stacks,
+    name: &StackName,
+    program: &ProgramName,
+) -> Result<Option<Stack>, CliError> {
+    let Lookup::Found(view) = stacks.view(Some(name)).await? else {
+        return Ok(None);
     };
-    let owner = stack.tip().await?.state.owner();
     // A program without a name can't be distinguished from others, so only a name proves that the program made the stack.
-    Ok(!program.title.is_empty() && owner == StackOwner::Program(program.title.clone()))
+    let is_own =
+        !program.title.is_empty() && view.state.owner() == StackOwner::Program(program.title.clone());
+    Ok(is_own.then(|| view.stack()))
 }
 
 fn no_own_stack(own: &StackName, others: &[StackName]) -> CliError {
@@ -106,8 +126,10 @@ pub(super) async fn existing(
     program: Option<&ProgramName>,
 ) -> Result<Stack, CliError> {
     if let Some(program) = program {
-        let name = choose(context, stacks, program).await?;
-        return context.store.find(stacks, &name).await;
+        return match choose(context, stacks, program).await? {
+            Choice::Existing(stack) => Ok(*stack),
+            Choice::Missing(name) => Err(store::no_stack(stacks, &name).await),
+        };
     }
     context.store.chosen(stacks).await
 }

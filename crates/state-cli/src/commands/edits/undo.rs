@@ -33,15 +33,14 @@ pub(crate) struct Args {
 /// Runs the command `undo` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
-        let state = session.state();
-        let before = session.before_current().await.map_err(|error| match error {
+        let view = session.view().await?;
+        let before = view.before_current().await.map_err(|error| match error {
             Error::Conflict { .. } => CliError::from(error).with_hint(HINT),
             other => other.into(),
         })?;
         // Both states are opened: a value that was sealed since stays sealed, also in the preview.
-        let stored = state.snapshot(session.stack().name().to_string(), context.now());
-        let now = opened(session.stack(), stored).await?;
-        let mut then = opened(session.stack(), session.stack().get(&before).await?).await?;
+        let now = opened(&view, view.snapshot()).await?;
+        let mut then = opened(&view, view.get(&before).await?).await?;
         keep_marks(&now, &mut then, KeptMarks::All);
         let done = EditReport::prepared(session, preview::changes(now.entries.iter(), then.entries.iter()));
         preview::show(context, &done.changes);
@@ -51,11 +50,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
                 .announce(|page| page.line("the stack's outputs also change"));
         }
         let object = format!("stack {}", session.stack().name().short());
-        let crossed = rollback_guard::inspect(context, session.stack(), &state, &before).await?;
+        let crossed = rollback_guard::inspect(context, &view, &before).await?;
         rollback_guard::refuse(&object, &crossed, args.force)?;
         let question = format!("Restore {object} to revision {before}?");
         context.prompt.confirm(&object, &question)?;
-        let undone = state.current().map(ToString::to_string).unwrap_or_default();
+        let undone = view.state.current().map(ToString::to_string).unwrap_or_default();
         let request = UpdateRequest {
             forced: !crossed.is_empty(),
             ..args

@@ -8,7 +8,7 @@ use crate::marks::{StackStatus, count, first};
 use crate::render::{Page, Style};
 use serde::Serialize;
 use state_core::{Error, RevisionId, Snapshot};
-use state_manager::Stack;
+use state_manager::View;
 use std::collections::BTreeMap;
 
 /// How many places the text names.
@@ -75,11 +75,11 @@ struct Scan {
 impl Scan {
     async fn add(
         &mut self,
-        stack: &Stack,
+        view: &View,
         revision: Option<RevisionId>,
         stored: Snapshot,
     ) -> Result<(), CliError> {
-        let (open, unopened) = stack.reveal_if_possible(stored.clone()).await?;
+        let (open, unopened) = view.reveal_if_possible(stored.clone()).await?;
         self.unopened.extend(unopened);
         for (place, finding) in findings::examine(&stored, &open).findings {
             let known = self.found.entry((finding.readers, place));
@@ -93,19 +93,19 @@ impl Scan {
 
 /// Runs the command `secret scan` and returns its report.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
-    let view = stack.tip().await?;
+    let view = context.store.open_view().await?;
     let status = StackStatus::of(&view);
     let mut scan = Scan::default();
-    scan.add(&stack, status.revision.clone(), view.snapshot()).await?;
+    scan.add(&view, status.revision.clone(), view.snapshot()).await?;
     if args.all {
-        let others = stack.list().await?;
-        for revision in others
-            .into_iter()
+        let newest_first = view.history().await?.into_iter();
+        for revision in newest_first
+            .rev()
+            .map(|revision| revision.id)
             .filter(|revision| Some(revision) != status.revision.as_ref())
         {
-            let stored = stack.get(&revision).await?;
-            scan.add(&stack, Some(revision), stored).await?;
+            let stored = view.get(&revision).await?;
+            scan.add(&view, Some(revision), stored).await?;
         }
     }
     let found = scan
@@ -119,7 +119,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         });
     let report = ScanReport {
         status,
-        recipients: stack.recipients().await?.of_stack,
+        recipients: view.recipients().of_stack,
         scanned: scan.scanned,
         unopened: scan.unopened.len(),
         findings: found.collect(),

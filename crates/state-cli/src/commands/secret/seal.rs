@@ -5,7 +5,6 @@ use super::readable::ReadableSecrets;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::{count, first};
-use crate::reading::opened;
 use crate::render::Page;
 use serde::Serialize;
 use state_core::head::SealingPolicy;
@@ -161,7 +160,7 @@ async fn forget_history(stack: &Stack, args: &Args) -> Result<(), CliError> {
 async fn seal(context: &Context, args: &Args, session: &Session, object: &str) -> Result<Sealing, CliError> {
     let state = session.state();
     let stored = state.snapshot(session.stack().name().to_string(), context.now());
-    let open = opened(session.stack(), stored.clone()).await?;
+    let (open, _) = session.stack().reveal_if_possible(stored.clone()).await?;
     let examination = findings::examine(&stored, &open);
     let places = chosen(args, &stored, &open, &examination, object)?;
     if places.is_empty() {
@@ -187,7 +186,7 @@ async fn seal(context: &Context, args: &Args, session: &Session, object: &str) -
     let stored = session
         .state()
         .snapshot(session.stack().name().to_string(), context.now());
-    let open = opened(session.stack(), stored.clone()).await?;
+    let (open, _) = session.stack().reveal_if_possible(stored.clone()).await?;
     Ok(Sealing {
         revision: Some(revision),
         places,

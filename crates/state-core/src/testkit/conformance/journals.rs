@@ -231,3 +231,49 @@ pub async fn journal_that_ends_before_its_watermark_is_corrupt(bench: &Bench<'_>
         "acquiring a stack with a journal that ends before its watermark",
     )
 }
+
+/// The head's mark of a closed journal lets readers end at the watermark. It hides no frame that was acknowledged, and
+/// a takeover clears it.
+pub async fn closed_journal_hides_no_acknowledged_frame(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    let (_, tail) = append_some(bench, &held, 3).await?;
+    let watermark = Watermark {
+        slot: Slot(tail.next.get() - 1),
+        chain: tail.chain,
+    };
+    held.writer
+        .swap_head(bench.nonce(), &|head| {
+            head.watermark = Some(watermark);
+            head.closed = true;
+            Ok(())
+        })
+        .await?;
+    let closed = bench.backend.read_journal(lineage, None).await?;
+    ensure_whole(&closed)?;
+    ensure(closed.tail == tail, "a reader of a closed journal misses frames")?;
+    // A backend may refuse frames after the close. Otherwise its readers must see them.
+    let end = match bench.append(&held, tail, b"late").await {
+        Ok((_, end)) => end,
+        Err(_) => tail,
+    };
+    let late = bench.backend.read_journal(lineage, None).await?;
+    ensure(
+        late.tail == end,
+        "a frame after the close was acknowledged, and readers miss it",
+    )?;
+    held.writer.release().await?;
+    let next = bench.acquire(lineage, "bert").await?;
+    let (_, end) = bench.append(&next, next.tail, b"next").await?;
+    let view = bench.backend.read_journal(lineage, None).await?;
+    ensure_whole(&view)?;
+    ensure(
+        view.tail == end,
+        "a takeover of a closed journal hides the next frames",
+    )?;
+    ensure(
+        !view.head.closed,
+        "a takeover leaves the mark of a closed journal",
+    )?;
+    Ok(next.writer.release().await?)
+}

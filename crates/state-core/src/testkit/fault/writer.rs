@@ -80,6 +80,10 @@ impl Writer for FaultyWriter {
         call!(self.Check, inner.check())
     }
 
+    async fn check_held(&self) -> Result<()> {
+        call!(self.Check, inner.check_held())
+    }
+
     async fn release(&self) -> Result<()> {
         call!(self.Release, inner.release())
     }

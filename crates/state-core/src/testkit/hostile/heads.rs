@@ -161,13 +161,14 @@ pub(super) const HEADS: &[HeadForgery] = &[
         }
     }),
     ("compaction", |head, _| {
-        head.compaction = Some(Compaction {
+        head.compactions = vec![Compaction {
             start: Slot::ZERO,
             end: Slot(64),
             digest: Digest::of(MARKER.as_bytes()),
             length: 64,
-        });
+        }];
     }),
+    ("closed journal", |head, _| head.closed = !head.closed),
 ];
 
 /// Changes the key document of a head, if the stack is sealed.

@@ -11,7 +11,7 @@
 //! pointer at any moment. Pointers of names that the stack gave up aren't tagged again, because the head already says
 //! that it gave them up.
 
-use super::{UncheckedHead, open_head};
+use super::{OpenedHead, UncheckedHead, open_head};
 use crate::context::{StackContext, StoreContext};
 use crate::keys::wrapped;
 use state_core::backend::{NamePointer, NameTarget};
@@ -64,6 +64,22 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
         return Err(refused(&pointer.name, reason));
     }
     Ok(is_bound.then_some(stack))
+}
+
+/// Whether a pointer leads to an opened stack under the name that its head has. False for a stack that was removed or is
+/// being renamed: [`named`] decides about those.
+///
+/// # Errors
+/// `Distrusted` if the pointer wasn't written by a holder of the stack's key.
+pub(crate) fn leads_to(pointer: &NamePointer, opened: &OpenedHead) -> Result<bool> {
+    let head = &opened.head;
+    let is_bound = pointer.lineage() == Some(head.lineage)
+        && !head.removed
+        && head.name.folded() == pointer.name.folded();
+    match &opened.key {
+        Some(key) if is_bound => require_tag(pointer, &**key).map(|()| true),
+        _ => Ok(is_bound),
+    }
 }
 
 /// Whether a head announces a rename that this pointer completes.
