@@ -227,7 +227,8 @@ impl Caller {
             self.require_approval(target, id, inputs, CommandCall::Read)?;
         }
         // A read must not run after the lease ended: another session may be changing the object, and the read would
-        // return a half-changed one. After a forced unlock it may, but its result can't be recorded. `check` and `diff` only compare values, so they need no lock.
+        // return a half-changed one. After a forced unlock it may, but its result can't be recorded. `check` and `diff`
+        // only compare values, so they need no lock.
         if what == READ {
             self.check_lock().await?;
         }

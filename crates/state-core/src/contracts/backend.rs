@@ -286,8 +286,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
 
     /// Swaps the head: reads it again, requires this writer's epoch, applies the change, and sets the nonce. Ignores
     /// changes to the epoch, generation, lineage, compactions and nonce, which only the backend sets. A change may mark
-    /// the journal as closed; the writer then appends nothing more. A change may mark
-    /// the head as removed, so that the mark is signed before [`Writer::remove`] takes effect. It can't clear the mark.
+    /// the journal as closed; the writer then appends nothing more. A change may mark the head as removed, so that the
+    /// mark is signed before [`Writer::remove`] takes effect. It can't clear the mark.
     ///
     /// # Errors
     /// `Fenced` if another writer has raised the epoch. If the change returns an error, returns this error and leaves

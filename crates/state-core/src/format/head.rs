@@ -156,8 +156,8 @@ impl Head {
     }
 
     /// Signs the head with a tag under the data key. The tag doesn't cover epoch, generation, compactions, the mark of a
-    /// closed journal and the nonce, because a takeover changes them without a key. The epochs of data frames are authenticated by the MAC of each
-    /// frame.
+    /// closed journal and the nonce, because a takeover changes them without a key. The epochs of data frames are
+    /// authenticated by the MAC of each frame.
     pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -180,7 +180,8 @@ impl Head {
     }
 
     /// Whether two heads are equal except for the fields that a backend changes by itself: epoch, generation,
-    /// compactions, the mark of a closed journal and the nonce. While a writer holds the lock, only that writer may change the other fields.
+    /// compactions, the mark of a closed journal and the nonce. While a writer holds the lock, only that writer may change
+    /// the other fields.
     pub fn has_content_of(&self, other: &Self) -> bool {
         let with_backend_fields = Self {
             epoch: other.epoch,
