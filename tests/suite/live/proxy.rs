@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Delay of each request. It must be longer than the pauses of a client between requests that it sends concurrently, also on a
-/// machine that is busy with other tests.
+/// Delay of each request. It must be longer than the pauses of a client between requests that it sends concurrently, also
+/// on a machine that is busy with other tests.
 const DELAY: Duration = Duration::from_millis(400);
 
 /// A running proxy. It runs until the test process exits.
