@@ -242,14 +242,10 @@ impl Stacks {
     /// As [`Stacks::names`] and [`Stacks::get`].
     pub async fn find_to_lock(&self, name: Option<&StackName>) -> Result<Lookup<Stack>> {
         let found = Box::pin(lookup::stack(&self.context, wanted(name))).await?;
-        Ok(match found {
-            Lookup::Found(found) => Lookup::Found(match found.head {
-                Some((head, at)) => Stack::found(found.stack, head, at),
-                None => Stack::of(found.stack),
-            }),
-            Lookup::None => Lookup::None,
-            Lookup::Several(names) => Lookup::Several(names),
-        })
+        Ok(found.map(|found| match found.head {
+            Some((head, at)) => Stack::found(found.stack, head, at),
+            None => Stack::of(found.stack),
+        }))
     }
 
     /// The head of the stack with this name, without checking whether this client trusts it; none if the stack doesn't

@@ -47,7 +47,18 @@ pub enum Lookup<T> {
     Several(Vec<StackName>),
 }
 
-/// A stack that was found to be locked.
+impl<T> Lookup<T> {
+    /// The same result with another value for the stack.
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Lookup<U> {
+        match self {
+            Self::None => Lookup::None,
+            Self::Found(found) => Lookup::Found(change(found)),
+            Self::Several(names) => Lookup::Several(names),
+        }
+    }
+}
+
+/// A stack that was found for a caller that locks it.
 pub(crate) struct FoundStack {
     pub(crate) stack: StackContext,
     /// The head with which the name was checked, and the time of the client's clock before the head was read. None if the
@@ -78,11 +89,8 @@ pub(crate) async fn stack(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lo
         Err(error) if is_final(&error) => return Err(error),
         Ok(None) | Err(_) => {}
     }
-    Ok(match general(store, wanted).await? {
-        Lookup::Found(stack) => Lookup::Found(FoundStack { stack, head: None }),
-        Lookup::None => Lookup::None,
-        Lookup::Several(names) => Lookup::Several(names),
-    })
+    let found = general(store, wanted).await?;
+    Ok(found.map(|stack| FoundStack { stack, head: None }))
 }
 
 /// Whether another way of reading would fail in the same way, after the store was asked as patiently again.
