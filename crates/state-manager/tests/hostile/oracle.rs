@@ -68,7 +68,7 @@ impl Oracle {
                 .extend(shown.into_iter().flat_map(|shown| shown.revisions));
         }
         for command in Command::ALL {
-            for stage in &scenario.stages {
+            for stage in scenario.stages.iter().chain(&scenario.moments) {
                 oracle.learn_run(scenario, stage, command, false).await;
             }
             oracle

@@ -62,6 +62,9 @@ pub(crate) struct Scenario {
     pub(crate) lineage: Lineage,
     /// The store after each stage of its life, oldest first.
     pub(crate) stages: Vec<Disk>,
+    /// The store within updates between the stages: one was begun, and its writer crashed and lost the lock. A client
+    /// without memory can be shown these moments by the head of the stage before and a journal that is cut off.
+    pub(crate) moments: Vec<Disk>,
     /// The last stage, with an update in which a writer crashed.
     pub(crate) crashed: Disk,
     pub(crate) keys: Arc<CachedKeys>,
@@ -96,6 +99,7 @@ impl Scenario {
             kind,
             lineage: Lineage::from_bits([0; 16]),
             stages: Vec::new(),
+            moments: Vec::new(),
             crashed: Disk::new(kind),
             keys: Arc::new(keys(&[&own, &reader])),
             pins: Vec::new(),
@@ -116,6 +120,7 @@ impl Scenario {
         stack
             .add_recipients("recipients add", &[former.recipient().to_owned()])
             .await?;
+        scenario.moments.push(scenario.within(&disk, "built-1").await?);
         let session = stack.lock("build").await?;
         update(&session, "built-1").await?;
         session.close().await?;
@@ -132,20 +137,33 @@ impl Scenario {
         publish(&session).await?;
         session.close().await?;
         scenario.stages.push(disk.copy());
+        scenario.moments.push(scenario.within(&disk, "built-2").await?);
         let session = stack.lock("build").await?;
         update(&session, "built-2").await?;
         session.close().await?;
         scenario.stages.push(disk.copy());
         scenario.pins = scenario.remembered(&[stack.lineage(), other.lineage()]).await?;
         scenario.crashed = disk.copy();
-        scenario.crash().await?;
+        scenario.crash(&scenario.crashed, "crashed").await?;
         scenario.catalogue = scenario.catalogue_of(&former, other.lineage()).await?;
         Ok(scenario)
     }
 
-    /// Makes a writer crash on the store `crashed`: its update stays open, with a pending operation.
-    async fn crash(&self) -> Result<()> {
-        let stacks = self.stacks(self.crashed.under(&Attacker::default()).await?, 3);
+    /// A copy of the store within the update that creates the resource `tag`, without the lock of its writer.
+    async fn within(&self, disk: &Disk, tag: &str) -> Result<Disk> {
+        let moment = disk.copy();
+        self.crash(&moment, tag).await?;
+        let stacks = self.stacks(moment.under(&Attacker::default()).await?, 4);
+        let stack = stacks.get(&name()).await?;
+        let stack = stack.ok_or_else(|| Error::not_found("the stack"))?;
+        let epoch = stack.lock_status().await?.epoch;
+        stack.break_lock("build", epoch).await?.close().await?;
+        Ok(moment)
+    }
+
+    /// Makes a writer crash: its update, which creates the resource `tag`, stays open with a pending operation.
+    async fn crash(&self, disk: &Disk, tag: &str) -> Result<()> {
+        let stacks = self.stacks(disk.under(&Attacker::default()).await?, 3);
         let stack = stacks.get(&name()).await?;
         let session = stack.ok_or_else(|| Error::not_found("the stack"))?;
         let session = session.lock("build").await?;
@@ -153,7 +171,7 @@ impl Scenario {
             .start_update(UpdateRequest::new(UpdateKind::Update))
             .await?;
         // The dropped mutation stays pending, as after a crash.
-        drop(update.begin(Intent::create(entry("crashed")?)).await?);
+        drop(update.begin(Intent::create(entry(tag)?)).await?);
         Ok(())
     }
 
