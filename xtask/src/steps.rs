@@ -92,10 +92,7 @@ pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
         command.args(arguments).envs(servers.exports.iter().cloned());
         run(command.envs([log.variable()]))
     };
-    let outcome = run_tests(&["--workspace"]).and_then(|()| {
-        // The run above doesn't enable all features of these two packages.
-        run_tests(&["-p", "state-encrypt", "-p", "state-formats", "--all-features"])
-    });
+    let outcome = run_tests(&["--workspace"]);
     // The example is a workspace of its own, so that SQLite's C code isn't a dependency of this one.
     let folder = target();
     let outcome = outcome.and_then(|()| {
@@ -105,4 +102,41 @@ pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
     // Report skips even if tests failed.
     let skips = log.report(policy);
     outcome.and(skips)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use crate::process::{cargo, stdout};
+
+    fn names(values: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+        values.into_iter().collect()
+    }
+
+    /// A test behind a feature that no package enables would silently not be compiled.
+    #[test]
+    fn run_of_all_tests_enables_every_feature() {
+        let metadata = stdout(&mut cargo(["metadata", "--format-version", "1"])).unwrap();
+        let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+        let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+        for member in metadata["workspace_members"].as_array().unwrap() {
+            let find = |list: &[Value]| list.iter().find(|item| item["id"] == *member).unwrap().clone();
+            let declared = find(metadata["packages"].as_array().unwrap())["features"].clone();
+            let enabled = find(nodes)["features"].clone();
+            assert_eq!(
+                names(declared.as_object().unwrap().keys().cloned()),
+                names(
+                    enabled
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .map(|name| name.as_str().unwrap().to_owned())
+                ),
+                "{member}: enable the missing features in tests/Cargo.toml"
+            );
+        }
+    }
 }
