@@ -15,11 +15,11 @@ use std::process::{Command, Stdio};
 /// Number of entries in the state on which the commands run.
 const ENTRIES: usize = 100_000;
 
-/// Number of entries in the imported state of Terraform, which has about 200 MB.
-const IMPORTED: usize = 250_000;
+/// Number of entries in the imported state of Terraform, which has about 100 MB.
+const IMPORTED: usize = 125_000;
 
-/// Number of resources in the imported deployment of Pulumi, which has about 200 MB.
-const PULUMI: usize = 130_000;
+/// Number of resources in the imported deployment of Pulumi, which has about 100 MB.
+const PULUMI: usize = 65_000;
 
 /// Maximum memory of a command, in tenths of the stored size.
 const TENTHS: u64 = 25;

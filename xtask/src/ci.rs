@@ -2,8 +2,9 @@
 //!
 //! A budget is in seconds, on two cores, with an empty target folder and all dependencies downloaded. The first step
 //! that needs a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target
-//! folder a run takes about half of the time. A step that exceeds its budget fails the run after the remaining steps
-//! have run. Then make the step faster, or move its slow part to `cargo xtask nightly`.
+//! folder a run takes about half of the time. Machines differ: a budget is at least a quarter above what the step takes
+//! on a common one. A step that exceeds its budget fails the run after the remaining steps have run. Then make the step
+//! faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::process::{Failure, now};
 use crate::skips::SkipPolicy;
 use crate::{docs, layers, shape, steps};
 
-/// Upper limit of the sum of all budgets.
+/// Upper limit of the sum of all budgets: for an empty target folder, and with the margin.
 #[cfg(test)]
-const LIMIT: Duration = Duration::from_secs(40 * 60);
+const LIMIT: Duration = Duration::from_secs(50 * 60);
 
 /// A check, which can also be run alone: `cargo xtask <name>`.
 pub(crate) struct Step {
@@ -77,7 +78,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 1_860,
+        budget: 2_200,
         run: steps::test,
     },
 ];
