@@ -150,7 +150,7 @@ fn azurite_passes_backend_conformance() {
 
 #[test]
 fn gcs_mock_passes_backend_conformance() {
-    let mock = gcs_mock::Mock::start();
+    let mock = gcs_mock::Mock::start(gcs_mock::Manner::Smooth);
     conforms(&mock.url("states"));
     matches_its_declared_guarantees(&mock.url("states"));
 }

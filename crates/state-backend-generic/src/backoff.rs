@@ -15,7 +15,8 @@ pub struct Backoff<'a> {
 }
 
 impl<'a> Backoff<'a> {
-    pub(crate) fn new(clock: &'a dyn Clock, timeout: Duration) -> Self {
+    /// The pauses of a step that begins now and ends after `timeout`.
+    pub fn new(clock: &'a dyn Clock, timeout: Duration) -> Self {
         Self {
             clock,
             until: clock.elapsed().saturating_add(timeout),

@@ -37,6 +37,9 @@ const TIMEOUT: &str = "1 hour";
 /// The shortest lease in seconds. It is renewed four times, and GCS allows one write per second to an object.
 const SHORTEST_LEASE: u64 = 8;
 
+/// The longest patience in seconds.
+const LONGEST_PATIENCE: u64 = 600;
+
 /// Returns the backend types of the object stores in this build.
 ///
 /// # Errors
@@ -83,6 +86,14 @@ impl StoreKind {
             )
             .with_default(FieldValue::Integer(60)),
         );
+        fields.push(
+            FieldType::new(
+                "patience",
+                FieldKind::Integer,
+                "seconds for which a request is repeated while the store is busy or gives no answer",
+            )
+            .with_default(FieldValue::Integer(30)),
+        );
         let (scheme, bucket, connect) = (self.scheme, self.bucket, self.connect);
         let open = move |request: OpenRequest| {
             let name = text(&request.configuration, bucket).unwrap_or_default();
@@ -122,6 +133,16 @@ fn open(
         _ => {
             let longest = LONGEST_LEASE.as_secs();
             let reason = format!("`lease` must be {SHORTEST_LEASE} to {longest} seconds");
+            return Err(invalid(&reason));
+        }
+    }
+    let patience = request.configuration.integer("patience").unwrap_or(30);
+    match u64::try_from(patience) {
+        Ok(seconds) if (1..=LONGEST_PATIENCE).contains(&seconds) => {
+            options.retry_timeout = Duration::from_secs(seconds);
+        }
+        _ => {
+            let reason = format!("`patience` must be 1 to {LONGEST_PATIENCE} seconds");
             return Err(invalid(&reason));
         }
     }

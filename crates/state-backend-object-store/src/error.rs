@@ -53,6 +53,12 @@ impl RequestFailure {
         )
     }
 
+    /// Whether the same request may succeed later: the store was busy, refused the rate of writes to one object, or gave
+    /// no answer.
+    pub(crate) fn is_unclear(&self) -> bool {
+        !self.is_contested() && self.refusal("").is_none()
+    }
+
     /// Returns the error if the store definitely refused the request, and would refuse it again.
     pub(crate) fn refusal(&self, object: &str) -> Option<Error> {
         let error = match self {

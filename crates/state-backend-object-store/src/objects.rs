@@ -15,7 +15,7 @@ use object_store::{
     GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     UpdateVersion,
 };
-use state_backend_generic::protocol::{SettledStore, Stack};
+use state_backend_generic::protocol::{Backoff, SettledStore, Stack};
 use state_backend_generic::{KeyValueStore, ListedKey, RequestError, Settings, Value, Version};
 use state_core::Result;
 use state_core::backend::ObjectName;
@@ -158,13 +158,18 @@ impl Objects {
     /// Writes an object unconditionally. For objects of which only the time of the last write matters.
     pub(crate) async fn touch(&self, key: &str, bytes: Bytes) -> Result<ObjectMeta> {
         let path = self.path(key);
-        let touched = async {
-            self.put(&path, bytes, PutMode::Overwrite).await?;
-            self.ask(0, self.store.head(&path)).await
-        };
-        touched
-            .await
-            .map_err(|failure: RequestFailure| failure.unavailable(&self.shown(key)))
+        let mut backoff = Backoff::new(&*self.options.clock, self.options.retry_timeout);
+        loop {
+            match self.touch_once(&path, bytes.clone()).await {
+                Err(failure) if failure.is_unclear() && backoff.wait().await => {}
+                touched => return touched.map_err(|failure| failure.unavailable(&self.shown(key))),
+            }
+        }
+    }
+
+    async fn touch_once(&self, path: &Path, bytes: Bytes) -> Result<ObjectMeta, RequestFailure> {
+        self.put(path, bytes, PutMode::Overwrite).await?;
+        self.ask(0, self.store.head(path)).await
     }
 
     async fn list_once(&self, folder: &Path, after: Option<&Path>) -> Result<Vec<ListedKey>, RequestFailure> {

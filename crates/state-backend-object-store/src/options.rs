@@ -27,7 +27,8 @@ pub struct Options {
     pub margin: Duration,
     /// Time limit of one request, plus one second for each MiB that it transfers. Default: 10 seconds.
     pub request_timeout: Duration,
-    /// Time limit of one operation, with all retries and reads that settle its outcome. Default: 30 seconds.
+    /// Time limit of one operation, with all retries and reads that settle its outcome. A store that limits the rate of
+    /// writes to one object is waited for within it, too. Default: 30 seconds.
     pub retry_timeout: Duration,
     /// Maximum number of concurrent requests of one operation. Default: 16.
     pub concurrency: usize,

@@ -17,7 +17,7 @@ mod tests;
 
 use crate::error::RequestFailure;
 use crate::etags::UnquotedEtags;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, select, try_join, try_join5};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use place::{ProbeAbort, ProbeFolder};
@@ -36,9 +36,9 @@ const CLEARING: Duration = Duration::from_secs(30);
 pub struct ProbeDepth {
     /// Number of concurrent creators of one object.
     pub creators: usize,
-    /// Number of rounds of concurrent creation.
+    /// Number of rounds of concurrent creation, and of concurrent replacement.
     pub rounds: usize,
-    /// Number of concurrent writers that replace one object.
+    /// Number of concurrent writers that replace one version of an object.
     pub writers: usize,
     /// Number of objects that reads and lists must show.
     pub objects: usize,
@@ -59,7 +59,11 @@ impl ProbeDepth {
         limit: Duration::from_secs(180),
     };
 
-    /// The depth before the first write to a store that was never probed: some hundred requests.
+    /// The depth before the first write to a store that was never probed: about a hundred requests.
+    ///
+    /// A store that ignores conditions is always found. One that lets two writers win in one race of ten is found in
+    /// 1 − 0.9⁴, about a third of the probes, because there are four races; with [`ProbeDepth::FULL`] it is found in
+    /// 1 − 0.9¹⁰, about two thirds.
     pub const SHORT: Self = Self {
         creators: 16,
         rounds: 2,
@@ -147,26 +151,34 @@ async fn run_checks(
     })
 }
 
-/// Runs the checks in order, since later checks need the guarantees of earlier ones. Returns whether the endpoint
-/// accepts ETags only without quotes.
+/// Runs the checks. Those that need the result of an earlier one run after it, the others at the same time, because a
+/// new store can be used only after the last of them. Returns whether the endpoint accepts ETags only without quotes.
 async fn findings_of(
     place: &ProbeFolder<'_>,
     depth: ProbeDepth,
     findings: &mut Vec<Finding>,
 ) -> std::result::Result<bool, ProbeAbort> {
-    findings.push(visibility::reads(place, depth.objects).await?);
-    findings.push(creates::one_winner(place, depth.creators, depth.rounds).await?);
-    let unquoted = etags::goes_back_unquoted(place).await?;
+    let (reads, creates, lists, times, unquoted) = try_join5(
+        visibility::reads(place, depth.objects),
+        creates::one_winner(place, depth.creators, depth.rounds),
+        visibility::lists(place, depth.objects),
+        visibility::times(place),
+        etags::goes_back_unquoted(place),
+    )
+    .await?;
+    findings.extend([reads, creates].into_iter().chain(lists).chain([times]));
     let place = if unquoted {
         findings.push(etags::quirk());
         &place.over(|store| Arc::new(UnquotedEtags::new(store)))
     } else {
         place
     };
-    findings.push(swaps::conditions(place).await?);
-    findings.push(swaps::no_lost_update(place, depth.writers).await?);
-    findings.extend(visibility::lists(place, depth.objects).await?);
-    findings.push(visibility::times(place).await?);
+    let (conditions, swaps) = try_join(
+        swaps::conditions(place),
+        swaps::one_winner(place, depth.writers, depth.rounds),
+    )
+    .await?;
+    findings.extend([conditions, swaps]);
     if depth.differences {
         findings.push(visibility::deletions_of_nothing(place).await?);
         findings.push(etags::in_lists(place).await?);

@@ -1,7 +1,8 @@
 //! `doctor` accepts conforming servers, and refuses a server that ignores conditional requests.
 
-use super::gcs_mock::Mock;
+use super::gcs_mock::{Manner, Mock};
 use super::{run, server, servers, statectl, unique_url};
+use state_tests::large::terraform_state;
 
 /// The default access key id of s3rver, which is also its default secret key.
 const S3RVER: &str = "S3RVER";
@@ -46,9 +47,36 @@ fn doctor_passes_conforming_servers() {
 
 #[test]
 fn doctor_passes_the_gcs_mock() {
-    let mock = Mock::start();
+    let mock = Mock::start(Manner::Smooth);
     examined(&mock.url("states"));
     assert_eq!(mock.objects(), 0, "doctor must leave no objects");
+}
+
+#[test]
+fn store_with_limited_writes_is_waited_for() {
+    let mock = Mock::start(Manner::Strained);
+    let url = mock.url("states");
+    examined(&url);
+    assert_eq!(mock.objects(), 0, "doctor must leave no objects");
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("terraform.tfstate");
+    std::fs::write(&state, terraform_state(100)).expect("a file");
+    let state = state.to_str().expect("a path of plain text");
+    let on_store = |arguments: &[&str]| {
+        let mut command = statectl(&["--backend", &url]);
+        command.env("STATECTL_POLICY", "plaintext").args(arguments);
+        run(&mut command).exits(0)
+    };
+    on_store(&["init"]);
+    on_store(&["import", state]);
+    let before = on_store(&["list"]).out;
+    let first = before.lines().next().expect("a resource").to_owned();
+    on_store(&["taint", &first, "--yes"]);
+    on_store(&["untaint", &first, "--yes"]);
+    on_store(&["undo", "--yes"]);
+    assert_eq!(on_store(&["list"]).out, before);
+    on_store(&["verify", "--deep"]);
+    assert!(mock.refused() > 0, "the limit was never met");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Stores that can't be used: `statectl` reports each failure within a time limit, with its own exit code, a hint and
 //! no secrets.
 
+use super::gcs_mock::{Manner, Mock};
 use super::{CommandOutput, run, server, statectl, unique_url};
 use crate::store::environment;
 use std::io::{Read, Write};
@@ -193,7 +194,7 @@ fn missing_credentials_error_names_the_variables() {
 /// Errors that Google's servers document. Only a mock returns them here.
 #[test]
 fn gcs_mock_errors_are_classified() {
-    let mock = super::gcs_mock::Mock::start();
+    let mock = Mock::start(Manner::Smooth);
     let missing = mock.url("no-such-bucket");
     for command in ["list", "init"] {
         refused(

@@ -1,5 +1,5 @@
 //! The number of requests and of rounds of a command on an object store. Neither depends on the number of sessions since
-//! the last checkpoint.
+//! the last checkpoint. The first use of a store, with its probe, has limits too.
 
 use super::proxy::{CountingProxy, Measured};
 use super::{run, servers, statectl, unique_url};
@@ -62,6 +62,9 @@ impl Client {
     }
 }
 
+/// The highest number of requests and rounds of the first use of a store, with the probe.
+const FIRST_USE: (usize, usize) = (150, 25);
+
 #[test]
 fn requests_do_not_depend_on_the_number_of_sessions() {
     std::thread::scope(|scope| {
@@ -71,14 +74,29 @@ fn requests_do_not_depend_on_the_number_of_sessions() {
     });
 }
 
-fn measure(server: &str) {
+#[test]
+fn store_is_probed_and_made_in_at_most_25_rounds() {
+    for server in servers() {
+        let (proxy, client) = counted(&server);
+        let measured = proxy.measure(|| client.run(&["init"]));
+        let (requests, rounds) = FIRST_USE;
+        require(&measured, &format!("init on {server}"), requests, rounds);
+    }
+}
+
+/// A client of a new store on this server, behind a proxy.
+fn counted(server: &str) -> (CountingProxy, Client) {
     let (before, rest) = server
         .split_once("endpoint=http://")
         .expect("the server is named by its endpoint");
     let (address, rest) = rest.split_at(rest.find(['/', '&']).unwrap_or(rest.len()));
     let proxy = CountingProxy::start(address);
     let server = format!("{before}endpoint=http://{}{rest}", proxy.address());
-    let client = Client::new(unique_url(&server));
+    (proxy, Client::new(unique_url(&server)))
+}
+
+fn measure(server: &str) {
+    let (proxy, client) = counted(server);
     client.run(&["up", "--yes"]);
     let mut sessions = 0;
     for wanted in SESSIONS {

@@ -86,6 +86,8 @@ fn invalid_configuration_is_refused_without_a_request() {
         ("lease", "1"),
         ("lease", "-60"),
         ("lease", "3601"),
+        ("patience", "0"),
+        ("patience", "601"),
         ("prefix", "a//b"),
         ("path-style", "perhaps"),
     ] {

@@ -8,6 +8,7 @@ use object_store::path::Path;
 use object_store::{
     Error as StoreError, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion,
 };
+use state_backend_generic::protocol::Backoff;
 use state_core::backend::Finding;
 use state_core::{Clock, Nonce};
 use std::sync::Arc;
@@ -16,11 +17,17 @@ use std::time::Duration;
 /// Number of concurrent deletions.
 const DELETIONS: usize = 16;
 
-/// Number of attempts at a read before the store counts as unavailable.
-const READS: usize = 6;
+/// How long a request is repeated before the store counts as unavailable. Servers under load drop requests, and the
+/// probe itself is a load. Some stores allow one write per second to an object.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Pause before the second attempt at a read; each further pause is twice as long. All pauses together take 1.6 s.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Number of concurrent requests of one check. More would measure the server's connection limit.
+const REQUESTS: usize = 100;
+
+/// The number of races between this number of clients that may run at the same time, at least one.
+pub(super) fn races_at_once(clients: usize) -> usize {
+    (REQUESTS / clients.max(1)).max(1)
+}
 
 /// Why the remaining checks can't run.
 pub(super) enum ProbeAbort {
@@ -36,9 +43,9 @@ impl From<RequestFailure> for ProbeAbort {
     }
 }
 
-impl From<StoreError> for ProbeAbort {
-    fn from(error: StoreError) -> Self {
-        Self::RequestFailure(error.into())
+impl From<Finding> for ProbeAbort {
+    fn from(finding: Finding) -> Self {
+        Self::Unsupported(finding)
     }
 }
 
@@ -49,7 +56,7 @@ pub(super) enum WriteOutcome {
     /// The condition wasn't met, possibly because an earlier attempt of the client succeeded.
     Refused,
     /// The outcome is unknown.
-    Unknown,
+    Unknown(RequestFailure),
 }
 
 /// An object as it was read, with its version.
@@ -93,18 +100,23 @@ impl<'a> ProbeFolder<'a> {
             .fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    pub(super) async fn read(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
-        let mut pause = FIRST_PAUSE;
-        for _ in 1..READS {
-            match self.read_once(path).await {
-                // Servers under load drop requests, and the probe itself creates load: give them time.
-                Err(failure) if failure.refusal("").is_none() => {}
-                other => return other,
+    /// Repeats a request while its outcome is unclear and [`PATIENCE`] lasts.
+    async fn repeated<T, E, F>(&self, mut request: impl FnMut() -> F) -> Result<T, RequestFailure>
+    where
+        F: Future<Output = Result<T, E>>,
+        RequestFailure: From<E>,
+    {
+        let mut backoff = Backoff::new(self.clock, PATIENCE);
+        loop {
+            match request().await.map_err(RequestFailure::from) {
+                Err(failure) if failure.is_unclear() && backoff.wait().await => {}
+                answer => return answer,
             }
-            self.clock.sleep(pause).await;
-            pause *= 2;
         }
-        self.read_once(path).await
+    }
+
+    pub(super) async fn read(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
+        self.repeated(|| self.read_once(path)).await
     }
 
     async fn read_once(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
@@ -123,20 +135,21 @@ impl<'a> ProbeFolder<'a> {
     }
 
     pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, RequestFailure> {
-        Ok(self.store.head(path).await?)
+        self.repeated(|| self.store.head(path)).await
     }
 
     /// Writes an object unconditionally.
     pub(super) async fn put(&self, path: &Path, bytes: impl Into<Bytes>) -> Result<(), RequestFailure> {
-        self.store.put(path, bytes.into().into()).await?;
-        Ok(())
+        let bytes: Bytes = bytes.into();
+        let put = || self.store.put(path, bytes.clone().into());
+        self.repeated(put).await.map(drop)
     }
 
-    /// Creates an object, unless it exists.
+    /// Sends one request to create an object, unless it exists.
     ///
     /// # Errors
     /// Only if every further attempt would fail as well.
-    pub(super) async fn create(
+    pub(super) async fn try_create(
         &self,
         path: &Path,
         bytes: impl Into<Bytes>,
@@ -146,24 +159,70 @@ impl<'a> ProbeFolder<'a> {
         judged(answer.map(drop), "create-if-absent")
     }
 
-    /// Replaces an object if it has the expected version. Errors are as for [`ProbeFolder::create`].
+    /// Creates an object, unless it exists. Repeats the request until the store decides. It is then refused if an
+    /// earlier attempt took effect.
+    ///
+    /// # Errors
+    /// If the store refuses the request, or doesn't decide within [`PATIENCE`].
+    pub(super) async fn create(
+        &self,
+        path: &Path,
+        bytes: impl Into<Bytes>,
+    ) -> Result<WriteOutcome, ProbeAbort> {
+        let bytes: Bytes = bytes.into();
+        self.decided(|| self.try_create(path, bytes.clone())).await
+    }
+
+    /// Replaces an object if it has the expected version. Repetitions and errors are as for [`ProbeFolder::create`].
     pub(super) async fn swap(
         &self,
         path: &Path,
         bytes: impl Into<Bytes>,
         from: &UpdateVersion,
     ) -> Result<WriteOutcome, ProbeAbort> {
-        let swap = PutOptions::from(PutMode::Update(from.clone()));
-        let answer = self.store.put_opts(path, bytes.into().into(), swap).await;
-        judged(answer.map(drop), "compare-and-swap")
+        let bytes: Bytes = bytes.into();
+        let once = || async {
+            let swap = PutOptions::from(PutMode::Update(from.clone()));
+            let answer = self.store.put_opts(path, bytes.clone().into(), swap).await;
+            judged(answer.map(drop), "compare-and-swap")
+        };
+        self.decided(once).await
     }
 
+    /// Repeats a conditional write until its outcome is known.
+    async fn decided<F>(&self, mut write: impl FnMut() -> F) -> Result<WriteOutcome, ProbeAbort>
+    where
+        F: Future<Output = Result<WriteOutcome, ProbeAbort>>,
+    {
+        let mut backoff = Backoff::new(self.clock, PATIENCE);
+        loop {
+            match write().await? {
+                WriteOutcome::Unknown(failure) => {
+                    if !backoff.wait().await {
+                        return Err(failure.into());
+                    }
+                }
+                decided => return Ok(decided),
+            }
+        }
+    }
+
+    /// Deletes an object. A missing object counts as deleted: an earlier attempt may have taken effect.
     pub(super) async fn delete(&self, path: &Path) -> Result<(), RequestFailure> {
-        Ok(self.store.delete(path).await?)
+        match self.delete_existing(path).await {
+            Err(failure) if failure.is_missing() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Deletes an object. Whether a missing object is an error depends on the store.
+    pub(super) async fn delete_existing(&self, path: &Path) -> Result<(), RequestFailure> {
+        self.repeated(|| self.store.delete(path)).await
     }
 
     pub(super) async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, RequestFailure> {
-        Ok(self.store.list(Some(folder)).try_collect().await?)
+        self.repeated(|| self.store.list(Some(folder)).try_collect())
+            .await
     }
 
     pub(super) async fn list_behind(
@@ -171,8 +230,8 @@ impl<'a> ProbeFolder<'a> {
         folder: &Path,
         offset: &Path,
     ) -> Result<Vec<ObjectMeta>, RequestFailure> {
-        let listed = self.store.list_with_offset(Some(folder), offset);
-        Ok(listed.try_collect().await?)
+        let list = || self.store.list_with_offset(Some(folder), offset).try_collect();
+        self.repeated(list).await
     }
 
     /// Returns the finding for objects that may be left in the folder.
@@ -189,12 +248,8 @@ impl<'a> ProbeFolder<'a> {
             Err(failure) if failure.is_missing() => return None,
             Err(failure) => return left(failure.to_string()),
         };
-        let deletions = futures_util::stream::iter(listed).map(|meta| async move {
-            match self.delete(&meta.location).await {
-                Err(failure) if !failure.is_missing() => Err(failure),
-                _ => Ok(()),
-            }
-        });
+        let deletions =
+            futures_util::stream::iter(listed).map(|meta| async move { self.delete(&meta.location).await });
         let done: Vec<_> = deletions.buffer_unordered(DELETIONS).collect().await;
         let failed: Vec<RequestFailure> = done.into_iter().filter_map(Result::err).collect();
         match failed.first() {
@@ -223,6 +278,6 @@ fn judged(answer: object_store::Result<()>, check: &'static str) -> Result<Write
     } else if failure.refusal("").is_some() {
         Err(ProbeAbort::RequestFailure(failure))
     } else {
-        Ok(WriteOutcome::Unknown)
+        Ok(WriteOutcome::Unknown(failure))
     }
 }

@@ -1,17 +1,13 @@
-//! Checks that an object is replaced only if the request names its current version.
+//! Checks that an object is replaced only if the request names its current version, and by one writer.
 
-use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
-use bytes::Bytes;
-use futures_util::future::try_join_all;
-use object_store::path::Path;
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome, races_at_once};
+use futures_util::future::{try_join, try_join_all};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::Finding;
 
 const CHECK: &str = "compare-and-swap";
 
 const LOST: &str = "a writer may overwrite another writer's change: heads, leases and names aren't safe";
-
-/// Each writer makes this number of attempts multiplied by the number of writers.
-const TRIES: usize = 6;
 
 /// Checks with one writer: an existing object can't be created again. A swap is accepted with the current version, and
 /// refused with a stale version or for a missing object.
@@ -19,11 +15,13 @@ pub(super) async fn conditions(place: &ProbeFolder<'_>) -> Result<Finding, Probe
     const CHECK: &str = "conditions";
     let path = place.path("conditions/object");
     place.put(&path, "one").await?;
-    if matches!(place.create(&path, "two").await?, WriteOutcome::Done) {
+    let read = async { Ok(place.read(&path).await?) };
+    let (created, first) = try_join(place.create(&path, "two"), read).await?;
+    if matches!(created, WriteOutcome::Done) {
         let found = "an existing object was created again";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
-    let Some(first) = place.read(&path).await? else {
+    let Some(first) = first else {
         return Ok(Finding::broken(
             CHECK,
             "an object that was written is missing",
@@ -45,18 +43,14 @@ pub(super) async fn conditions(place: &ProbeFolder<'_>) -> Result<Finding, Probe
             return Ok(Finding::broken(CHECK, found, "nothing can be replaced safely"));
         }
     }
-    if matches!(
-        place.swap(&path, "three", &first.version).await?,
-        WriteOutcome::Done
-    ) {
+    let gone = place.path("conditions/gone");
+    let stale = place.swap(&path, "three", &first.version);
+    let (stale, missing) = try_join(stale, place.swap(&gone, "four", &first.version)).await?;
+    if matches!(stale, WriteOutcome::Done) {
         let found = "a stale version was accepted as a condition";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
-    let gone = place.path("conditions/gone");
-    if matches!(
-        place.swap(&gone, "four", &first.version).await?,
-        WriteOutcome::Done
-    ) {
+    if matches!(missing, WriteOutcome::Done) {
         let found = "a missing object was replaced";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
@@ -66,64 +60,62 @@ pub(super) async fn conditions(place: &ProbeFolder<'_>) -> Result<Finding, Probe
     ))
 }
 
-/// Lets many writers add a line each to one object, and checks that no acknowledged line is missing.
-pub(super) async fn no_lost_update(place: &ProbeFolder<'_>, writers: usize) -> Result<Finding, ProbeAbort> {
-    let path = place.path("swaps/object");
-    place.put(&path, "\n").await?;
-    let added = try_join_all((0..writers).map(|writer| add(place, &path, writer, writers))).await?;
-    let acknowledged: Vec<usize> = (0..writers).filter(|writer| added[*writer]).collect();
-    let there = place.read(&path).await?;
-    let there = there.map(|seen| seen.bytes).unwrap_or_default();
-    let lost = acknowledged
-        .iter()
-        .filter(|writer| !has(&there, **writer))
-        .count();
-    Ok(if lost > 0 {
-        let found = format!("{lost} of {} updates were lost", acknowledged.len());
-        Finding::broken(CHECK, found, LOST)
-    } else if acknowledged.is_empty() {
-        Finding::broken(
-            CHECK,
-            format!("none of {writers} writers succeeded"),
-            "nothing can be replaced safely",
-        )
-    } else {
-        Finding::holds(
-            CHECK,
-            format!(
-                "{} updates by {writers} concurrent writers, none lost",
-                acknowledged.len()
-            ),
-        )
-    })
-}
-
-/// Adds a line; returns whether it was acknowledged, or seen in the object after a lost answer.
-async fn add(
+/// Lets many writers replace the same version of an object at the same time, in several rounds. Exactly one of them may
+/// succeed in each round. A round has an object of its own and writes it twice, because some stores allow one write per
+/// second to an object.
+pub(super) async fn one_winner(
     place: &ProbeFolder<'_>,
-    path: &Path,
-    writer: usize,
     writers: usize,
-) -> Result<bool, ProbeAbort> {
-    for _ in 0..TRIES * writers {
-        let Some(seen) = place.read(path).await? else {
-            return Ok(false);
-        };
-        if has(&seen.bytes, writer) {
-            return Ok(true);
-        }
-        let mut longer = seen.bytes.to_vec();
-        longer.extend_from_slice(format!("{writer}\n").as_bytes());
-        if let WriteOutcome::Done = place.swap(path, longer, &seen.version).await? {
-            return Ok(true);
-        }
+    rounds: usize,
+) -> Result<Finding, ProbeAbort> {
+    let races = (0..rounds).map(|round| race(place, writers, round));
+    let races = stream::iter(races).buffered(races_at_once(writers));
+    let rounds: Vec<Round> = races.try_collect().await?;
+    let bad = rounds.iter().filter(|round| round.is_wrong).count();
+    let most = rounds.iter().map(|round| round.winners).max().unwrap_or_default();
+    let all = rounds.len();
+    if bad > 0 {
+        let found =
+            format!("{bad} of {all} rounds had several winners, or a wrong one: up to {most} of {writers}");
+        return Ok(Finding::broken(CHECK, found, LOST));
     }
-    Ok(false)
+    if rounds.iter().any(|round| round.is_unchanged) {
+        let found = format!("none of {writers} writers succeeded");
+        return Ok(Finding::broken(CHECK, found, "nothing can be replaced safely"));
+    }
+    Ok(Finding::holds(
+        CHECK,
+        format!("one winner of {writers} concurrent writers in each of {all} rounds"),
+    ))
 }
 
-fn has(bytes: &Bytes, writer: usize) -> bool {
-    let line = writer.to_string();
-    bytes
-        .split(|byte| *byte == b'\n')
-        .any(|found| found == line.as_bytes())
+/// The result of one round.
+struct Round {
+    winners: usize,
+    /// Whether there are several winners, or the object holds the bytes of another writer.
+    is_wrong: bool,
+    is_unchanged: bool,
+}
+
+async fn race(place: &ProbeFolder<'_>, writers: usize, round: usize) -> Result<Round, ProbeAbort> {
+    const BEFORE: &str = "before";
+    let path = place.path(&format!("swaps/{round}"));
+    place.put(&path, BEFORE).await?;
+    let Some(before) = place.read(&path).await? else {
+        return Err(Finding::broken(CHECK, "an object that was written is missing", LOST).into());
+    };
+    let swaps = (0..writers).map(|writer| place.swap(&path, writer.to_string(), &before.version));
+    let answers = try_join_all(swaps).await?;
+    let is_done = |answer: &WriteOutcome| matches!(answer, WriteOutcome::Done);
+    let winner = answers.iter().position(is_done).map(|writer| writer.to_string());
+    let winners = answers.iter().filter(|answer| is_done(answer)).count();
+    let after = place.read(&path).await?.map(|seen| seen.bytes);
+    let after = after.unwrap_or_default();
+    // Without an acknowledged winner, the winner's answer was lost, and the object shows who it was.
+    let is_winners = winner.as_ref().is_none_or(|winner| winner.as_bytes() == after);
+    Ok(Round {
+        winners,
+        is_wrong: winners > 1 || !is_winners,
+        is_unchanged: after == BEFORE,
+    })
 }

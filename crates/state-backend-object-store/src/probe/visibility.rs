@@ -1,45 +1,43 @@
 //! Checks that reads and lists show every write and deletion at once.
 
 use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
+use futures_util::future::try_join_all;
 use object_store::path::Path;
 use state_core::backend::Finding;
 use std::collections::BTreeSet;
 
+/// Checks that reads show each write and deletion of some objects, all at once.
 pub(super) async fn reads(place: &ProbeFolder<'_>, objects: usize) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "reads";
-    let stale = |found: String| {
-        Finding::broken(
-            CHECK,
-            found,
-            "a new owner may not see what was acknowledged before it took over",
-        )
-    };
-    for number in 0..objects {
-        let path = place.path(&format!("reads/{number}"));
-        // Read the missing object first: a store may cache that it doesn't exist.
-        let nothing = place.read(&path).await?;
-        if nothing.is_some() {
-            return Ok(stale("an object existed that no process wrote".to_owned()));
-        }
-        for content in ["first", "second"] {
-            place.put(&path, content).await?;
-            let seen = place.read(&path).await?;
-            if seen.is_none_or(|seen| seen.bytes != content) {
-                return Ok(stale(format!("a read after the {content} write didn't show it")));
-            }
-        }
-        place.delete(&path).await?;
-        if place.read(&path).await?.is_some() {
-            return Ok(stale(
-                "a read after a deletion still showed the object".to_owned(),
-            ));
-        }
+    let seen = try_join_all((0..objects).map(|number| stale_read(place, number))).await?;
+    if let Some(stale) = seen.into_iter().flatten().next() {
+        let meaning = "a new owner may not see what was acknowledged before it took over";
+        return Ok(Finding::broken(CHECK, stale, meaning));
     }
     let found = format!(
         "{} writes and {objects} deletions, each seen at once",
         2 * objects
     );
     Ok(Finding::holds(CHECK, found))
+}
+
+/// Writes an object twice and deletes it, with a read after each step. Returns what a read showed wrongly.
+async fn stale_read(place: &ProbeFolder<'_>, number: usize) -> Result<Option<String>, ProbeAbort> {
+    let path = place.path(&format!("reads/{number}"));
+    // Read the missing object first: a store may cache that it doesn't exist.
+    if place.read(&path).await?.is_some() {
+        return Ok(Some("an object existed that no process wrote".to_owned()));
+    }
+    for content in ["first", "second"] {
+        place.put(&path, content).await?;
+        let seen = place.read(&path).await?;
+        if seen.is_none_or(|seen| seen.bytes != content) {
+            return Ok(Some(format!("a read after the {content} write didn't show it")));
+        }
+    }
+    place.delete(&path).await?;
+    let is_left = place.read(&path).await?.is_some();
+    Ok(is_left.then(|| "a read after a deletion still showed the object".to_owned()))
 }
 
 pub(super) async fn lists(place: &ProbeFolder<'_>, objects: usize) -> Result<Vec<Finding>, ProbeAbort> {
@@ -138,7 +136,7 @@ pub(super) async fn times(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort
 pub(super) async fn deletions_of_nothing(place: &ProbeFolder<'_>) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "deletions";
     let path = place.path("deletions/nothing");
-    match place.delete(&path).await {
+    match place.delete_existing(&path).await {
         Ok(()) => Ok(Finding::holds(CHECK, "deleting a missing object succeeds")),
         Err(failure) if failure.is_missing() => Ok(Finding::noted(
             CHECK,
