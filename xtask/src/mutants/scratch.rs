@@ -59,10 +59,8 @@ impl Scratch {
     pub(super) fn apply(&self, mutant: &Mutant) -> Result<(), Failure> {
         let path = self.folder.join("logs/applied.patch");
         fs::write(&path, &mutant.patch).map_err(|error| failed(&path, &error))?;
-        let mut command = Command::new("git");
+        let mut command = git_apply(&path);
         command
-            .args(["apply", "--recount"])
-            .arg(&path)
             .current_dir(self.tree())
             // The copy may lie inside a repository, and git would then resolve the patched paths from that root.
             .env("GIT_CEILING_DIRECTORIES", &self.folder);
@@ -72,6 +70,13 @@ impl Scratch {
             ))
         })
     }
+}
+
+/// The command that applies a patch. The line numbers of a patch needn't be right.
+fn git_apply(patch: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.args(["apply", "--recount"]).arg(patch);
+    command
 }
 
 /// Returns the files that git tracks or would track, as paths from the root.
@@ -127,8 +132,9 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{copy_changed, files_below, tracked_files};
-    use crate::process::root;
+    use super::{copy_changed, files_below, git_apply, tracked_files};
+    use crate::mutants::patch::Mutant;
+    use crate::process::{root, stdout};
     use std::fs;
     use std::path::{Path, PathBuf};
 
@@ -154,6 +160,19 @@ mod tests {
         files.sort();
         assert_eq!(files, [PathBuf::from("deep/to"), PathBuf::from("from")]);
         fs::remove_dir_all(&folder).expect("it was made here");
+    }
+
+    /// A change of the code that a patch plants its bug in would otherwise be noticed only by the next nightly run.
+    #[test]
+    fn every_patch_applies_to_the_present_code() {
+        let mutants = Mutant::all(&root()).expect("the patches are well-formed");
+        assert!(!mutants.is_empty());
+        for mutant in mutants {
+            let path = root().join(format!("tests/mutants/{}.patch", mutant.name));
+            let mut check = git_apply(&path);
+            let checked = stdout(check.arg("--check").current_dir(root()));
+            assert!(checked.is_ok(), "{}: {:?}", mutant.name, checked.err());
+        }
     }
 
     #[test]
