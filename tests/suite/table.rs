@@ -1,11 +1,20 @@
-//! Checks that every test named in `tests/README.md` exists.
+//! Checks that every test named in `tests/README.md` and in the threat model exists.
 
 use std::path::Path;
 
 #[test]
 fn every_test_named_in_the_readme_exists() {
+    every_named_test_exists("tests/README.md");
+}
+
+#[test]
+fn every_test_named_in_the_threat_model_exists() {
+    every_named_test_exists("docs/threat-model.md");
+}
+
+fn every_named_test_exists(document: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let table = std::fs::read_to_string(root.join("tests/README.md")).unwrap();
+    let table = std::fs::read_to_string(root.join(document)).unwrap();
     let named: Vec<_> = table
         .split('`')
         .skip(1)
