@@ -14,7 +14,7 @@ fn every_test_named_in_the_threat_model_exists() {
 
 fn every_named_test_exists(document: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let table = std::fs::read_to_string(root.join(document)).unwrap();
+    let table = std::fs::read_to_string(root.join(document)).expect("the document is readable");
     let named: Vec<_> = table
         .split('`')
         .skip(1)
