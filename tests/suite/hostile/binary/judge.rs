@@ -235,7 +235,10 @@ impl Judge {
             _ => allowed.any(|allowed| *allowed == answer),
         };
         if !is_allowed {
-            broken.push(format!("no honest run answers {answer:?}"));
+            let last = learned.documents.last();
+            broken.push(format!(
+                "no honest run answers {answer:?}; on the last stage it answers {last:?}"
+            ));
         }
     }
 
