@@ -70,22 +70,25 @@ impl LeaseTerms for ObjectLeases {
     /// Whether the lease stayed unchanged for its duration and a margin. A running holder renews it several times in
     /// that time, which changes its bytes.
     async fn is_over(&self, lineage: Lineage, lease: &Lease, found: &Value, mark: Nonce) -> bool {
-        let now = self.now();
+        let read = self.now();
         let known = self.watch.of(lineage).filter(|seen| seen.lease == found.bytes);
         let seen = match known {
             Some(seen) => seen,
             None => {
+                let age = self.age(lineage, found, mark).await;
                 let seen = Observation {
                     // A changed lease starts a new observation.
                     lease: found.bytes.clone(),
-                    since: now,
-                    age: self.age(lineage, found, mark).await.unwrap_or_default(),
+                    // The store may let the question for its time wait, and the age includes that wait. It must not count
+                    // twice, or a lease that is still in force would be taken over.
+                    since: if age.is_some() { self.now() } else { read },
+                    age: age.unwrap_or_default(),
                 };
                 self.watch.keep(lineage, seen.clone());
                 seen
             }
         };
-        let silent = now.saturating_sub(seen.since).saturating_add(seen.age);
+        let silent = self.now().saturating_sub(seen.since).saturating_add(seen.age);
         // The duration comes from another process; the limit keeps a bad value from locking the stack for ever.
         let lasts = Duration::from_millis(lease.milliseconds).min(LONGEST_LEASE);
         silent >= lasts.saturating_add(self.objects.options.margin)
