@@ -53,8 +53,8 @@ impl RequestFailure {
         )
     }
 
-    /// Whether the same request may succeed later: the store was busy, refused the rate of writes to one object, or gave
-    /// no answer.
+    /// Whether the same request may succeed later: the store was busy, limits the rate of writes to one object, or didn't
+    /// answer in time.
     pub(crate) fn is_unclear(&self) -> bool {
         !self.is_contested() && self.refusal("").is_none()
     }

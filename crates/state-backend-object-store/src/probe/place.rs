@@ -273,6 +273,15 @@ fn judged(answer: object_store::Result<()>, check: &'static str) -> Result<Write
         return Err(ProbeAbort::Unsupported(Finding::broken(check, found, meaning)));
     }
     let failure = RequestFailure::from(error);
+    // The client reports these answers like those of a busy server, but no repetition changes them.
+    let text = failure.to_string();
+    if ["501 Not Implemented", "405 Method Not Allowed"]
+        .iter()
+        .any(|status| text.contains(status))
+    {
+        let meaning = "the store refuses conditional writes: two writers would overwrite each other";
+        return Err(ProbeAbort::Unsupported(Finding::broken(check, text, meaning)));
+    }
     if failure.is_contested() && failure.refusal("").is_none() {
         Ok(WriteOutcome::Refused)
     } else if failure.refusal("").is_some() {

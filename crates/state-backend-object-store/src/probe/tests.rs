@@ -28,6 +28,8 @@ enum Fault {
     WantsBareEtags,
     NeverMatches,
     HasNoUpdate,
+    /// The server answers 501 to conditions.
+    RefusesConditions,
     ListsNothing,
     Denies,
     /// The first five reads fail, as those of a server under load.
@@ -74,6 +76,12 @@ impl ObjectStore for Faulty {
                     operation: "put".to_owned(),
                     implementer: "it".to_owned(),
                 });
+            }
+            (Fault::RefusesConditions, PutMode::Update(_)) => {
+                let source =
+                    "Server returned non-2xx status code: 501 Not Implemented: A header isn't implemented"
+                        .into();
+                return Err(StoreError::Generic { store: "S3", source });
             }
             (Fault::WantsBareEtags, PutMode::Update(version)) => {
                 let etag = version.e_tag.take().unwrap_or_default();
@@ -172,6 +180,7 @@ async fn short_probe_finds_every_broken_guarantee() {
         (Fault::IgnoresMatch, "conditions"),
         (Fault::NeverMatches, "conditions"),
         (Fault::HasNoUpdate, "compare-and-swap"),
+        (Fault::RefusesConditions, "compare-and-swap"),
         (Fault::ListsNothing, "lists"),
     ] {
         let proof = proved(Arc::new(Faulty(InMemory::new(), fault)), ProbeDepth::SHORT)
