@@ -65,13 +65,13 @@ impl ProbeDepth {
     /// The depth before the first write to a store that was never probed: about a hundred requests.
     ///
     /// A store that ignores conditions is always found. One that lets two clients win in one race of ten is found in
-    /// 1 − 0.9ⁿ of the probes with n races: if replacements are at fault, in 47 % with six races (98 % with the 40 of
+    /// 1 − 0.9ⁿ of the probes with n races: if replacements are at fault, in 41 % with five races (98 % with the 40 of
     /// [`ProbeDepth::FULL`]); if creations are, in 19 % with two (41 % with the five of `FULL`).
     pub const SHORT: Self = Self {
         creators: 16,
         rounds: 2,
-        writers: 4,
-        races: 6,
+        writers: 3,
+        races: 5,
         objects: 3,
         differences: false,
         limit: Duration::from_secs(60),
