@@ -5,7 +5,7 @@
 //! | file | purpose |
 //! |---|---|
 //! | `wrapped` | reads, writes and unwraps stored keys |
-//! | `authenticate` | decides which head, journal and history this client accepts |
+//! | `authenticate` | decides which stored values this client accepts, and gives them their proof |
 //! | `proof` | how a client knows who wrote a value |
 //! | `pinned_key` | compares the key of a head with the pin of this client |
 //! | `position` | the position of a stack, compared with a pinned one |

@@ -118,6 +118,7 @@ pub use known_stacks::{
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
 pub use objects::document::{Revision, RevisionKind};
+pub use objects::spooled_result::SpooledResult;
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;
 pub use read::logs::{LogQuery, Logs, StoredLine};
@@ -138,7 +139,7 @@ pub use transfer::moves::MoveReport;
 pub use transfer::settling::MoveSettlement;
 pub use update::{Mutation, Update};
 pub use write::naming::Removal;
-pub use write::spool::{SpoolOutcome, SpooledResult};
+pub use write::spool::SpoolOutcome;
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

@@ -220,7 +220,7 @@ impl Plan {
         let store = stack.backend().collectable()?;
         let mut plan = Self::default();
         plan.keep(survey, &survey.tip.floor);
-        if let Some(earlier) = &survey.tip.floor.0 {
+        if let Some(earlier) = &survey.tip.head.collection {
             let stored_items = store.stored_items(stack.lineage(), earlier.base.start).await?;
             let stored_items = survey.unused_after(stored_items, &HistoryCut::again(earlier));
             if !stored_items.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {

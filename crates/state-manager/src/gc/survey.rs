@@ -7,7 +7,7 @@ use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::{history_index, history_page, snapshots};
 use crate::read::open::{self, Extent};
-use crate::read::replay::{self, checkpoints, rebases};
+use crate::read::replay;
 use crate::read::tip::Tip;
 use state_core::backend::{ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
@@ -30,7 +30,7 @@ pub(super) struct Survey {
     pages: Vec<(HistoryPageRef, Vec<RevisionId>)>,
     /// The bases (snapshots from which the journal can be replayed) at or after the floor that the head or an
     /// authenticated frame names, by the slot at which replay begins.
-    bases: BTreeMap<Slot, Base>,
+    bases: BTreeMap<Slot, Authenticated<Base>>,
     /// The stored snapshots that frames refer to, each with the slot of the frame. The last field is the detached
     /// revision (stored without becoming the current one) whose content the snapshot is. It is `None` if replay resets
     /// the state to the snapshot.
@@ -89,7 +89,7 @@ impl Survey {
             ));
             documents.extend(read);
         }
-        documents.extend(tip.revisions.iter().cloned());
+        documents.extend(tip.revisions().iter().cloned());
         documents.retain(|document| tip.lists(&document.revision));
         let mut survey = Self {
             bases: BTreeMap::new(),
@@ -100,28 +100,24 @@ impl Survey {
             journal,
         };
         let head = &survey.journal.head;
-        let mut candidates = vec![survey.tip.floor.beginning(stack.lineage()), head.base.clone()];
-        for frame in &survey.journal.frames {
-            let object = frame_object(stack.lineage(), frame);
-            for reference in rebases(stack.lineage(), frame)? {
+        let base = head.part(|head| &head.base).cloned();
+        let mut candidates = vec![survey.tip.floor.beginning.clone(), base];
+        for frame in survey.journal.frames().each() {
+            for reference in authenticate::rebases(stack.lineage(), frame)? {
                 survey.needed.push((frame.slot(), reference.object(), None));
             }
-            candidates.extend(checkpoints(stack.lineage(), frame)?);
-            match RevisionDocument::of_frame(&object, frame)? {
-                Some(RevisionDocument {
-                    revision,
-                    made: RevisionRecord::DetachedRevision(stored),
-                    ..
-                }) => {
-                    let object = stored.snapshot.object();
-                    survey.needed.push((frame.slot(), object, Some(revision)));
-                }
-                Some(RevisionDocument {
-                    made: RevisionRecord::UpdateEnd(mark),
-                    ..
-                }) => candidates.push(mark.base),
-                None => {}
+            candidates.extend(authenticate::checkpoints(stack.lineage(), frame)?);
+            let Some(document) = authenticate::document(stack.lineage(), frame)? else {
+                continue;
+            };
+            if let Some(stored) = document.detached_snapshot() {
+                let revision = document.revision.clone();
+                survey
+                    .needed
+                    .push((frame.slot(), stored.object(), Some(revision)));
             }
+            let base = document.part_if(RevisionDocument::base);
+            candidates.extend(base.map(Authenticated::cloned));
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
         // A record after the floor may name a base before the floor. A collection may have deleted the snapshot of such
@@ -147,7 +143,7 @@ impl Survey {
             Some(first) if behind > 0 => (first.revision.serial(), start, chain),
             // No revision would be dropped, so history keeps its present beginning.
             _ => {
-                let beginning = self.tip.floor.beginning(self.journal.head.lineage);
+                let beginning = &self.tip.floor.beginning;
                 (self.tip.floor.serial(), beginning.start, beginning.chain)
             }
         };
@@ -182,7 +178,7 @@ impl Survey {
                 Some((frame.slot(), Fence::decode(&object, frame.payload())?.chain))
             }
         };
-        let beginning = self.tip.floor.beginning(self.journal.head.lineage);
+        let beginning = &self.tip.floor.beginning;
         let borders = [Some((beginning.start, beginning.chain)), fence, base];
         Ok(borders
             .into_iter()
@@ -199,16 +195,14 @@ impl Survey {
         writer: &dyn Writer,
         cut: &HistoryCut,
     ) -> Result<Base> {
-        let beginning = self.tip.floor.beginning(stack.lineage());
         let nearest = self.bases.range(..=cut.start).next_back();
-        let nearest = nearest.map_or(beginning, |(_, base)| base.clone());
+        let nearest = nearest.map_or(&self.tip.floor.beginning, |(_, base)| base);
         if nearest.start == cut.start {
-            return Ok(nearest);
+            return Ok(Base::clone(nearest));
         }
-        let frames = &self.journal.frames;
-        let between = frames.partition_point(|frame| frame.slot() < nearest.start)
-            ..frames.partition_point(|frame| frame.slot() < cut.start);
-        let led_to = replay::from_base(stack, &nearest, &frames[between], self.tip.loaded()).await?;
+        let between = self.journal.frames().starting_at(nearest.start);
+        let between = between.ending_before(cut.start);
+        let led_to = replay::from_base(stack, nearest.part(|base| base), between, self.tip.loaded()).await?;
         // The snapshot is dated by the replayed records, not by the clock, so that a repeated run writes identical
         // bytes.
         let mut snapshot = led_to
@@ -229,7 +223,7 @@ impl Survey {
         let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
         let exists = |object| existing.contains(&StoredItemName::Object(object));
         let paged = self.pages.iter().flat_map(|(_, revisions)| revisions);
-        let live = self.tip.revisions.iter().map(|document| &document.revision);
+        let live = self.tip.revisions().iter().map(|document| &document.revision);
         let logged = live.filter(|revision| {
             let serial = revision.serial();
             exists(ObjectName::Log(serial)) || exists(ObjectName::Outputs(serial))

@@ -1,4 +1,4 @@
-//! Turns stored heads and journals into values that the crate's logic accepts. No other module can make an
+//! Turns what a store returned into values that the crate's logic accepts. No other module can make an
 //! [`Authenticated`] value. `read::open` is the only way to a stack: it reads heads and journals, has them
 //! authenticated here, and compares the result with what the client expects and remembers.
 //!
@@ -7,75 +7,48 @@
 //!                                       │
 //!                 tag under the data key, pinned key, chain and tags of the frames
 //! ```
+//!
+//! | file | authenticates |
+//! |---|---|
+//! | this one | heads, and journals with their heads |
+//! | `frames` | what the records of an authenticated frame name |
+//! | `history` | the frames before the base, the pages of the history and their documents |
+//! | `name` | name pointers |
+//! | `named_objects` | snapshots and logs, by their digests |
+//! | `outputs` | published outputs |
+//! | `spooled` | spooled results of providers |
+//! | `session_head` | the head of a locked stack, before each swap |
+//! | `value` | the type |
 
+mod frames;
 mod history;
 mod name;
+mod named_objects;
+mod outputs;
 mod session_head;
+mod spooled;
+mod value;
 
+pub(crate) use frames::{beginning, checkpoints, document, rebases};
 pub(crate) use history::{
     HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
 };
-pub(crate) use name::{leads_to, named};
+pub(crate) use name::{ResolvedName, UncheckedName, leading_to, named};
+pub(crate) use named_objects::{detached, log, snapshot};
+pub(crate) use outputs::outputs;
 pub(crate) use session_head::SessionHead;
+pub(crate) use spooled::spooled;
+pub(crate) use value::{Authenticated, Sealed};
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::position::{AuthenticatedEnd, StackPosition};
 use crate::keys::proof::Proof;
 use crate::keys::{pinned_key, wrapped};
-use crate::objects::document::RevisionDocument;
-use state_core::backend::{JournalView, NamePointer, Tail};
+use state_core::backend::{JournalView, Tail};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
 use state_core::{Error, Frame, Head, Lineage, Nonce, Result, RevisionId, Serial, Slot, StackName};
-use std::ops::Deref;
 use std::sync::Arc;
-
-/// A value that was read from a store, and how this client knows who wrote it.
-#[derive(Clone, Debug)]
-pub(crate) struct Authenticated<T> {
-    value: T,
-    proof: Proof,
-}
-
-impl<T> Authenticated<T> {
-    pub(crate) const fn proof(&self) -> Proof {
-        self.proof
-    }
-
-    pub(crate) fn into_value(self) -> T {
-        self.value
-    }
-}
-
-impl<T> Deref for Authenticated<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-/// A value with a MAC under the stack's data key, and that key. Functions that sign or wrap with the key take this
-/// type, so they can't be called for a stack without a key.
-#[derive(Clone, Debug)]
-pub(crate) struct Sealed<T> {
-    value: T,
-    key: Arc<dyn StackKey>,
-}
-
-impl<T> Sealed<T> {
-    pub(crate) fn key(&self) -> &dyn StackKey {
-        &*self.key
-    }
-}
-
-impl<T> Deref for Sealed<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
 
 /// A head as the store returned it. Until it is authenticated, callers can read only which stack it describes, and
 /// whether that stack is being renamed or was removed.
@@ -96,8 +69,9 @@ impl UncheckedHead {
     }
 
     /// Whether the head announces a rename that this pointer completes.
-    pub(crate) fn is_moving_to(&self, pointer: &NamePointer) -> bool {
-        name::is_moving_to(&self.0, pointer)
+    pub(crate) fn is_moving_to(&self, pointer: &UncheckedName) -> bool {
+        let moving = self.0.moving_to.as_ref();
+        moving.is_some_and(|to| to.nonce == pointer.nonce() && to.name.folded() == pointer.name().folded())
     }
 
     /// The context of the stack that the head describes.
@@ -181,7 +155,7 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
         stack.keyring().note_authenticated(&head);
     }
     Ok(OpenedHead {
-        head: Authenticated { value: head, proof },
+        head: Authenticated::new(head, proof),
         key,
     })
 }
@@ -194,9 +168,9 @@ pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Res
         authenticate_frames(&head, &frames, &**key)?;
     }
     Ok(OpenedJournal {
+        frames: Authenticated::new(frames, head.proof()),
         head,
         key,
-        frames,
         tail,
     })
 }
@@ -207,28 +181,30 @@ pub(crate) struct OpenedJournal {
     pub(crate) head: Authenticated<Head>,
     /// The data key, if an available identity opens it.
     pub(crate) key: Option<Arc<dyn StackKey>>,
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Authenticated<Vec<Frame>>,
     pub(crate) tail: Tail,
 }
 
 impl OpenedJournal {
-    /// The frames at or after the start of the head's base, from which the current state is replayed.
-    pub(crate) fn live(&self) -> &[Frame] {
-        let before = self
-            .frames
-            .partition_point(|frame| frame.slot() < self.head.base.start);
-        &self.frames[before..]
+    /// All frames that were read.
+    pub(crate) fn frames(&self) -> Authenticated<&[Frame]> {
+        self.frames.part(Vec::as_slice)
     }
 
-    /// Returns the documents in `made` that describe a frame of this journal, with the proof of the journal.
-    pub(crate) fn documents(&self, made: &[RevisionDocument]) -> Vec<Authenticated<RevisionDocument>> {
-        let is_of_frame = |document: &&RevisionDocument| {
-            let at = self.frames.binary_search_by_key(&document.slot, Frame::slot);
-            at.is_ok_and(|at| *self.frames[at].chain() == document.chain)
-        };
-        let documents = made.iter().filter(is_of_frame).cloned();
-        let proof = self.head.proof();
-        documents.map(|value| Authenticated { value, proof }).collect()
+    /// The frames at or after the start of the head's base, from which the current state is replayed.
+    pub(crate) fn live(&self) -> Authenticated<&[Frame]> {
+        self.frames().starting_at(self.head.base.start)
+    }
+
+    /// The same journal without the frames before a slot.
+    pub(crate) fn without_frames_before(self, slot: Slot) -> Self {
+        let proof = self.frames.proof();
+        let mut frames = self.frames.into_value();
+        frames.retain(|frame| frame.slot() >= slot);
+        Self {
+            frames: Authenticated::new(frames, proof),
+            ..self
+        }
     }
 
     /// Returns a copy of the head and the key, with which a session begins.
@@ -265,7 +241,7 @@ impl OpenedJournal {
     pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
         let authenticated = match self.head.proof() {
             Proof::Mac(_) => Some(AuthenticatedEnd::of(&self.head, &self.frames)),
-            Proof::Plain | Proof::Unchecked => None,
+            Proof::Plain | Proof::Published(_) | Proof::Unchecked => None,
         };
         StackPosition {
             authenticated,

@@ -2,8 +2,8 @@
 //! history store these documents.
 
 use serde::{Deserialize, Serialize};
-use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
-use state_core::{Digest, Result, RevisionId, Slot, UpdateInfo};
+use state_core::journal::{DetachedRevision, Frame, FrameKind, LogRef, Record, UpdateEnd, decode_records};
+use state_core::{Base, Digest, Result, RevisionId, Slot, SnapshotRef, UpdateInfo};
 
 /// A committed point of a stack's history, which users can list, read and roll back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,30 @@ impl RevisionDocument {
             chain: *frame.chain(),
             made,
         })
+    }
+
+    /// The base from which the state at the revision can be replayed; none for a detached revision.
+    pub(crate) fn base(&self) -> Option<&Base> {
+        match &self.made {
+            RevisionRecord::UpdateEnd(mark) => Some(&mark.base),
+            RevisionRecord::DetachedRevision(_) => None,
+        }
+    }
+
+    /// The log of the update that made the revision, if there is one.
+    pub(crate) fn log(&self) -> Option<&LogRef> {
+        match &self.made {
+            RevisionRecord::UpdateEnd(mark) => mark.log.as_ref(),
+            RevisionRecord::DetachedRevision(_) => None,
+        }
+    }
+
+    /// The snapshot of a detached revision; none for other revisions.
+    pub(crate) fn detached_snapshot(&self) -> Option<&SnapshotRef> {
+        match &self.made {
+            RevisionRecord::UpdateEnd(_) => None,
+            RevisionRecord::DetachedRevision(stored) => Some(&stored.snapshot),
+        }
     }
 
     /// Length of the document in bytes, as a page stores it.

@@ -2,7 +2,6 @@
 //! and in a record.
 
 use crate::compute::compute;
-use crate::context::StackContext;
 use bytes::Bytes;
 use state_core::digest::Digester;
 use state_core::json::{Document, Limits};
@@ -99,22 +98,11 @@ pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Sl
     Ok(packed.reference)
 }
 
-/// Reads a stored snapshot and checks it against its reference.
+/// Decodes a stored snapshot and checks it against its reference. Takes time proportional to its size.
 ///
 /// # Errors
-/// `Corrupt` if the snapshot is missing, or doesn't match its reference.
-pub(crate) async fn read(stack: &StackContext, reference: &SnapshotRef) -> Result<Snapshot> {
-    let (name, lineage) = (reference.object(), stack.lineage());
-    let object = format!("stack {lineage}: {name}");
-    let packed = match stack.backend().read(lineage, &name).await {
-        Err(Error::NotFound { .. }) => return Err(damaged(&object, "it is missing")),
-        read => read?,
-    };
-    let reference = reference.clone();
-    compute(move || unpack(&object, &packed, &reference)).await?
-}
-
-fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapshot> {
+/// `Corrupt` if the snapshot doesn't match its reference.
+pub(crate) fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapshot> {
     if reference.length > MAX_LENGTH {
         return Err(damaged(object, "it claims to be larger than 4 GiB"));
     }

@@ -12,7 +12,7 @@
 //! ```
 
 use crate::context::StackContext;
-use crate::objects::document::{Revision, RevisionKind, RevisionRecord};
+use crate::objects::document::{Revision, RevisionKind};
 use crate::read::history::{self, Revisions};
 use crate::read::tip::Tip;
 use serde::Serialize;
@@ -163,14 +163,13 @@ pub(super) async fn blame(
         if at.is_some_and(|at| id > *at) {
             continue;
         }
-        if let RevisionRecord::UpdateEnd(mark) = &document.made {
+        if let Some(base) = revisions.base_of(&document) {
             while known.last().is_some_and(|(other, _)| *other > id) {
                 known.pop();
             }
             if known.last().is_none_or(|(other, _)| *other != id) {
                 let pick = |state: &State| same_object(state, &walk.entry).cloned();
-                let base = revisions.base_of(mark);
-                known = history::at_marks(stack, tip, &document, base, pick).await?;
+                known = history::at_marks(stack, tip, &document, &base, pick).await?;
             }
             let before = known.pop().and_then(|(_, before)| before);
             walk.back_to(before, made_by.as_ref());

@@ -1,7 +1,7 @@
 //! Checks that a stack's history contains the revision that a caller expects.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{OpenedJournal, frame_object};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::read::history_floor::whole_journal;
 use state_core::{Error, Frame, Result, RevisionId};
@@ -16,7 +16,7 @@ pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Re
     let Some(expected) = &stack.expectations().revision else {
         return Ok(());
     };
-    if makes(stack, &journal.frames, expected)? {
+    if makes(stack, journal.frames(), expected)? {
         return Ok(());
     }
     let whole = whole_journal(stack).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Re
         let reason = format!("its journal changed while revision {expected} was looked up; try again");
         return Err(Error::conflict(stack.object(), reason));
     }
-    if makes(stack, &whole.frames, expected)? {
+    if makes(stack, whole.frames(), expected)? {
         return Ok(());
     }
     let collected = whole.head.collection.as_ref();
@@ -42,9 +42,9 @@ pub(crate) async fn require(stack: &StackContext, journal: &OpenedJournal) -> Re
 }
 
 /// Whether one of the frames makes this revision the current one.
-fn makes(stack: &StackContext, frames: &[Frame], revision: &RevisionId) -> Result<bool> {
-    for frame in frames {
-        let document = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)?;
+fn makes(stack: &StackContext, frames: Authenticated<&[Frame]>, revision: &RevisionId) -> Result<bool> {
+    for frame in frames.each() {
+        let document = authenticate::document(stack.lineage(), frame)?;
         let is_current = |document: &RevisionDocument| matches!(document.made, RevisionRecord::UpdateEnd(_));
         if document.is_some_and(|document| document.revision == *revision && is_current(&document)) {
             return Ok(true);

@@ -3,7 +3,6 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated, HistoryPages};
 use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor, whole_journal};
 use crate::read::replay::{self, ReplayResult};
 use crate::read::stored;
@@ -56,7 +55,7 @@ impl Revisions {
             before: None,
         };
         revisions.list_pages();
-        revisions.take(tip.revisions.clone());
+        revisions.take(tip.revisions().to_vec());
         revisions
     }
 
@@ -177,14 +176,14 @@ impl Revisions {
         self.read = documents;
     }
 
-    /// The base from which the state at this update end can be replayed.
-    pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::UpdateEnd) -> &'a Base {
-        self.floor.base_of(mark)
+    /// The base from which the state at a revision can be replayed; none for a detached revision.
+    pub(crate) fn base_of(&self, document: &Authenticated<RevisionDocument>) -> Option<Authenticated<Base>> {
+        self.floor.base_of(document)
     }
 
     /// The first serial of the history after the last collection; none if nothing was collected.
     pub fn collected_before(&self) -> Option<state_core::Serial> {
-        self.floor.0.as_ref().map(|collection| collection.serial)
+        self.floor.collected_before
     }
 
     /// The current revision when the list was made.
@@ -257,7 +256,7 @@ pub(crate) async fn document(
     if !tip.lists(revision) {
         return Err(Error::not_found(object()));
     }
-    let mut live = tip.revisions.iter();
+    let mut live = tip.revisions().iter();
     if let Some(document) = live.find(|live| live.revision == *revision) {
         return Ok(document.clone());
     }
@@ -291,26 +290,26 @@ pub(crate) async fn document(
 /// The content of a revision.
 pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
     let document = document(stack, tip, revision).await?;
-    match &document.made {
-        RevisionRecord::UpdateEnd(mark) => {
+    let base = tip.floor.base_of(&document);
+    match (&document.made, base) {
+        (RevisionRecord::UpdateEnd(mark), Some(base)) => {
             let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
             // Shortcut: if the tip is the revision itself, its state needs no second replay.
             let earlier;
             let state = if unchanged && tip.replayed.state.current() == Some(revision) {
                 &tip.replayed.state
             } else {
-                earlier = state_at(stack, tip, &document, tip.floor.base_of(mark))
-                    .await?
-                    .state;
+                earlier = state_at(stack, tip, &document, &base).await?.state;
                 &earlier
             };
             let mut snapshot = state.snapshot(stack.name().to_string(), replay::moment(mark).clone());
             snapshot.serial = Some(mark.serial);
             Ok(snapshot)
         }
-        RevisionRecord::DetachedRevision(stored) => {
-            let mut snapshot = snapshots::read(stack, &stored.snapshot).await?;
-            snapshot.serial = Some(stored.serial);
+        _ => {
+            let snapshot = authenticate::detached(stack, &document).await?;
+            let mut snapshot = snapshot.into_value();
+            snapshot.serial = Some(document.revision.serial());
             Ok(snapshot)
         }
     }
@@ -322,11 +321,12 @@ pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     tip: &Tip,
     document: &Authenticated<RevisionDocument>,
-    base: &Base,
+    base: &Authenticated<Base>,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let frames = frames_until(stack, tip, base, document).await?;
-    let picked = replay::at_marks(stack, base, &frames, tip.loaded(), pick).await?;
+    let frames = frames.part(Vec::as_slice);
+    let picked = replay::at_marks(stack, base.part(|base| base), frames, tip.loaded(), pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
     }
@@ -338,10 +338,11 @@ async fn state_at(
     stack: &StackContext,
     tip: &Tip,
     document: &Authenticated<RevisionDocument>,
-    base: &Base,
+    base: &Authenticated<Base>,
 ) -> Result<ReplayResult> {
     let frames = frames_until(stack, tip, base, document).await?;
-    let replayed = replay::from_base(stack, base, &frames, tip.loaded()).await?;
+    let frames = frames.part(Vec::as_slice);
+    let replayed = replay::from_base(stack, base.part(|base| base), frames, tip.loaded()).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }
@@ -357,12 +358,15 @@ async fn frames_until(
     tip: &Tip,
     base: &Base,
     document: &Authenticated<RevisionDocument>,
-) -> Result<Vec<Frame>> {
-    let mut frames = match tip.frames_from(base) {
+) -> Result<Authenticated<Vec<Frame>>> {
+    let frames = match tip.frames_from(base) {
         Some(frames) => frames.to_vec(),
         None => stored::journal_of(stack, &tip.head, base.start).await?.frames,
     };
-    frames.truncate(frames.partition_point(|frame| frame.slot() <= document.slot));
+    let frames = frames
+        .part(Vec::as_slice)
+        .ending_before(document.slot.next())
+        .to_vec();
     match frames.last() {
         Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
         _ => Err(not_reached(stack, &document.revision)),

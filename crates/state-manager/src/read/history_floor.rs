@@ -2,29 +2,34 @@
 //! readers stop seeing the collected revisions at once, before their bytes are deleted.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{Authenticated, OpenedJournal};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
+use crate::objects::document::RevisionDocument;
 use crate::read::stored;
-use state_core::head::Collection;
-use state_core::journal::UpdateEnd;
-use state_core::{Base, Error, Head, Lineage, Result, Serial, Slot};
+use state_core::{Base, Error, Head, Result, Serial};
 
 /// Number of attempts of a reader when a checkpoint or a collection changes the store during its read.
 pub(crate) const ATTEMPTS: usize = 8;
 
-/// The collected part of a history, as the head describes it; none if nothing was collected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct HistoryFloor(pub(crate) Option<Collection>);
+/// The beginning of the remaining history, as the head describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct HistoryFloor {
+    /// The serial at which the remaining history begins; none if nothing was collected.
+    pub(crate) collected_before: Option<Serial>,
+    /// The base from which the whole remaining history can be replayed.
+    pub(crate) beginning: Authenticated<Base>,
+}
 
 impl HistoryFloor {
     pub(crate) fn of(head: &Authenticated<Head>) -> Self {
-        Self(head.collection.clone())
+        Self {
+            collected_before: head.collection.as_ref().map(|collection| collection.serial),
+            beginning: authenticate::beginning(head),
+        }
     }
 
     /// The serial at which the remaining history begins; zero if nothing was collected.
     pub(crate) fn serial(&self) -> Serial {
-        self.0
-            .as_ref()
-            .map_or(Serial::ZERO, |collection| collection.serial)
+        self.collected_before.unwrap_or(Serial::ZERO)
     }
 
     /// Whether a revision with this serial was collected.
@@ -37,21 +42,14 @@ impl HistoryFloor {
         Error::collected(object, format_args!("serial {}", self.serial()))
     }
 
-    /// The base from which the state at an update end can be replayed: the base in the record, or the floor's base if
-    /// the former was collected.
-    pub(crate) fn base_of<'a>(&'a self, mark: &'a UpdateEnd) -> &'a Base {
-        match &self.0 {
-            Some(collection) if mark.base.start < collection.base.start => &collection.base,
-            _ => &mark.base,
-        }
-    }
-
-    /// The base from which the whole remaining history can be replayed.
-    pub(crate) fn beginning(&self, lineage: Lineage) -> Base {
-        match &self.0 {
-            Some(collection) => collection.base.clone(),
-            None => Base::empty(lineage),
-        }
+    /// The base from which the state at a revision can be replayed: the base in its document, or the floor's base if
+    /// the former was collected. None for a detached revision.
+    pub(crate) fn base_of(&self, document: &Authenticated<RevisionDocument>) -> Option<Authenticated<Base>> {
+        let base = document.part_if(RevisionDocument::base)?;
+        Some(match base.start < self.beginning.start {
+            true => self.beginning.clone(),
+            false => base.cloned(),
+        })
     }
 }
 
@@ -71,14 +69,9 @@ pub(super) async fn whole_journal(stack: &StackContext) -> Result<OpenedJournal>
             }
             // The floor may have risen during the read. Frames before the new floor are intact, but no longer part of
             // history.
-            Ok(mut journal) => {
-                let floor = journal
-                    .head
-                    .collection
-                    .as_ref()
-                    .map_or(Slot::ZERO, |c| c.base.start);
-                journal.frames.retain(|frame| frame.slot() >= floor);
-                return Ok(journal);
+            Ok(journal) => {
+                let floor = HistoryFloor::of(&journal.head).beginning.start;
+                return Ok(journal.without_frames_before(floor));
             }
             other => return other,
         }

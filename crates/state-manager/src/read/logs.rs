@@ -3,26 +3,18 @@
 //! A log counts only because the record that ended its update names it by digest; a file that no revision names is
 //! ignored.
 
-use crate::compute::compute;
 use crate::context::StackContext;
+use crate::keys::authenticate::{self, Authenticated};
 use crate::keys::wrapped;
-use crate::objects::document::RevisionRecord;
+use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::objects::logs::context;
 use crate::read::history::Revisions;
 use crate::read::tip::Tip;
 use crate::read::view::View;
-use state_core::backend::ObjectName;
 use state_core::journal::LogRef;
-use state_core::{
-    Address, Crypter, Error, ErrorKind, KeyId, LogLevel, LogLine, Result, Serial, Timestamp, sealed,
-};
+use state_core::{Address, Crypter, Error, KeyId, LogLevel, LogLine, Result, Serial, Timestamp, sealed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Maximum size in bytes of the lines in one update's log.
-pub(crate) const MAX_LOG: usize = 32 << 20;
-
-/// Maximum size in bytes of a stored log, uncompressed. Readers refuse a larger one before they allocate memory.
-const MAX_STORED: usize = MAX_LOG + (1 << 20);
 
 /// Replacement for a message that stays sealed.
 const SEALED: &str = "(sealed)";
@@ -121,14 +113,9 @@ impl Logs {
         let Some(LoggedUpdate { update, log, end }) = self.unread.pop() else {
             return Ok(None);
         };
-        let (name, lineage) = (ObjectName::Log(update), self.stack.lineage());
-        let mut lines = match self.stack.backend().read(lineage, &name).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => vec![missing(end)],
-            read => {
-                let bytes = read?;
-                let object = format!("stack {lineage}: {name}");
-                compute(move || unpack(&object, &bytes, &log)).await??
-            }
+        let mut lines = match authenticate::log(&self.stack, update, log).await? {
+            Some(lines) => lines.into_value(),
+            None => vec![missing(end)],
         };
         lines.retain(|line| self.parsed.takes(line));
         if !self.keys.is_empty() {
@@ -167,7 +154,7 @@ impl Logs {
 #[derive(Debug)]
 struct LoggedUpdate {
     update: Serial,
-    log: LogRef,
+    log: Authenticated<LogRef>,
     /// Time of the update's end.
     end: Timestamp,
 }
@@ -193,13 +180,13 @@ async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<Vec<Lo
             return Ok(logged);
         }
         if let RevisionRecord::UpdateEnd(mark) = &document.made
-            && let Some(log) = mark.log
+            && let Some(log) = document.part_if(RevisionDocument::log)
             && only.is_none_or(|only| only == serial)
         {
             let end = mark.update.end.as_ref().unwrap_or(&mark.update.start).clone();
             logged.push(LoggedUpdate {
                 update: serial,
-                log,
+                log: log.cloned(),
                 end,
             });
         }
@@ -266,30 +253,4 @@ fn is_below(wanted: &str, address: &str) -> bool {
     address
         .strip_prefix(wanted)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/', '[']))
-}
-
-/// The context to which a sealed message is bound: a message copied to another line doesn't open.
-pub(crate) fn context(line: &LogLine) -> String {
-    let address = line.address.as_ref().map_or("", Address::as_str);
-    format!("log {} {address}", line.time.as_str())
-}
-
-fn unpack(object: &str, packed: &[u8], log: &LogRef) -> Result<Vec<LogLine>> {
-    let damaged = |offset, reason| Error::corrupt(object, offset, reason);
-    if LogRef::of(packed) != *log {
-        return Err(damaged(
-            0,
-            "its content doesn't match the digest in the history: it was changed, or belongs to another revision",
-        ));
-    }
-    let lines = zstd::bulk::decompress(packed, MAX_STORED)
-        .map_err(|_| damaged(0, "it can't be decompressed or is too large"))?;
-    let mut offset = 0;
-    let mut read = Vec::new();
-    for line in lines.split_inclusive(|&b| b == b'\n') {
-        let parsed = serde_json::from_slice(line).map_err(|_| damaged(offset, "a line is not a log line"))?;
-        read.push(parsed);
-        offset += line.len() as u64;
-    }
-    Ok(read)
 }

@@ -13,7 +13,7 @@
 //! that vanished, damage, races with writers) is decided by `names` and `open`, which read again whatever they need.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{self, Authenticated, OpenedHead, UncheckedHead};
+use crate::keys::authenticate::{self, Authenticated, OpenedHead, UncheckedHead, UncheckedName};
 use crate::keys::trust;
 use crate::known_stacks::StackPin;
 use crate::read::name_memory::{self, Believed};
@@ -21,7 +21,6 @@ use crate::read::stored::UncheckedJournal;
 use crate::read::view::View;
 use crate::read::{names, open, view};
 use futures_util::future::{Either, join, select};
-use state_core::backend::NamePointer;
 use state_core::{Error, ErrorKind, Head, Lineage, Result, StackName};
 use std::pin::pin;
 use std::sync::Arc;
@@ -151,7 +150,7 @@ async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option
         pin, stack, read_at, ..
     } = fetched;
     let journal = journal.open(&stack).await?;
-    if !accepts(&stack, wanted, &pointer, &journal.opened_head()).await? {
+    if !accepts(&stack, wanted, pointer, &journal.opened_head()).await? {
         return Ok(None);
     }
     let (tip, standing) = open::accept(&stack, &journal, pin.as_deref()).await?;
@@ -173,7 +172,7 @@ async fn stack_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<Optio
         stack, head, read_at, ..
     } = fetched;
     let opened = authenticate::open_head(&stack, head.into_untrusted()).await?;
-    if !accepts(&stack, wanted, &pointer, &opened).await? {
+    if !accepts(&stack, wanted, pointer, &opened).await? {
         return Ok(None);
     }
     Ok(Some(FoundStack {
@@ -188,7 +187,7 @@ async fn beside_pointer<T>(
     store: &StoreContext,
     wanted: Wanted<'_>,
     fetch: impl AsyncFn(Lineage) -> Result<T>,
-) -> Result<Option<(NamePointer, T)>> {
+) -> Result<Option<(UncheckedName, T)>> {
     let remembered = remembered(store, wanted).await?;
     let early = async {
         match remembered {
@@ -222,12 +221,12 @@ async fn beside_pointer<T>(
 async fn accepts(
     stack: &StackContext,
     wanted: Wanted<'_>,
-    pointer: &NamePointer,
+    pointer: UncheckedName,
     opened: &OpenedHead,
 ) -> Result<bool> {
-    if !authenticate::leads_to(pointer, opened)? {
+    let Some(pointer) = authenticate::leading_to(opened, pointer)? else {
         return Ok(false);
-    }
+    };
     let name = match wanted {
         Wanted::Named(name) => name,
         Wanted::Only => &pointer.name,
@@ -253,18 +252,18 @@ async fn remembered(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option<L
 }
 
 /// The pointer of the wanted name; none if there is none, or if a list of the names isn't enough to choose the stack.
-async fn pointer(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option<NamePointer>> {
+async fn pointer(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option<UncheckedName>> {
     if let Wanted::Named(name) = wanted {
-        return store.backend().read_name(name).await;
+        return UncheckedName::read(store.backend(), name).await;
     }
-    let mut listed = store.backend().names().await?;
+    let mut listed = UncheckedName::list(store.backend()).await?;
     let Some(only) = listed.pop().filter(|_| listed.is_empty()) else {
         return Ok(None);
     };
     if let Some(known) = store.known_stacks() {
         // A name that this client remembers and that isn't listed must be explained.
         let names = known.names().await?;
-        if names.iter().any(|name| name.folded() != only.name.folded()) {
+        if names.iter().any(|name| name.folded() != only.name().folded()) {
             return Ok(None);
         }
     }

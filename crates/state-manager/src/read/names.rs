@@ -3,7 +3,7 @@
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
 use crate::expectations::Expectations;
-use crate::keys::authenticate::{self, UncheckedHead};
+use crate::keys::authenticate::{self, ResolvedName, UncheckedHead, UncheckedName};
 use crate::keys::trust;
 use crate::known_stacks::{KnownStacks, MemoryKnownStacks};
 use crate::read::history_floor::ATTEMPTS;
@@ -12,7 +12,7 @@ use crate::read::{name_memory, stored, view};
 use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
-use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
+use state_core::backend::{ClientLock, Holder, LockStatus};
 use state_core::{Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
 /// head that turns out to be an older one must not replace the remembered name.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    let Some(found) = resolve(store, name).await?.1 else {
+    let Some(found) = resolve(store, name).await?.and_then(|name| name.stack) else {
         name_memory::follow(store, name, None).await?;
         return Ok(None);
     };
@@ -61,16 +61,13 @@ pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Optio
     Ok(Some(found))
 }
 
-/// The pointer of a name, and the stack to which it leads. Both are authenticated as far as this client has the stack's
-/// key.
+/// The pointer of a name, and the stack to which it leads; none if the name has no pointer. Both are authenticated as
+/// far as this client has the stack's key.
 ///
 /// # Errors
 /// `Distrusted` when a pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
-pub(crate) async fn resolve(
-    store: &StoreContext,
-    name: &StackName,
-) -> Result<(Option<NamePointer>, Option<StackContext>)> {
-    let pointer = store.backend().read_name(name).await?;
+pub(crate) async fn resolve(store: &StoreContext, name: &StackName) -> Result<Option<ResolvedName>> {
+    let pointer = UncheckedName::read(store.backend(), name).await?;
     resolve_from(store, name, pointer).await
 }
 
@@ -78,29 +75,29 @@ pub(crate) async fn resolve(
 async fn resolve_from(
     store: &StoreContext,
     name: &StackName,
-    mut pointer: Option<NamePointer>,
-) -> Result<(Option<NamePointer>, Option<StackContext>)> {
+    mut pointer: Option<UncheckedName>,
+) -> Result<Option<ResolvedName>> {
     for _ in 1..ATTEMPTS {
         let Some(found) = &pointer else {
-            return Ok((None, None));
+            return Ok(None);
         };
         let pin = trust::pin(store, found.subject()).await?;
         let refused = match authenticate::named(store, found).await {
-            Ok(named) => return Ok((pointer, named)),
+            Ok(named) => return Ok(Some(named)),
             Err(error) if error.kind() == ErrorKind::Distrusted => error,
             Err(error) => return Err(error),
         };
         // The head was read after the pointer: a rename, a removal or a new key may have come between the two. Or another
         // process of this client pinned a later head than the one that was read.
-        let again = store.backend().read_name(name).await?;
+        let again = UncheckedName::read(store.backend(), name).await?;
         if again == pointer && trust::pin(store, found.subject()).await? == pin {
             return Err(refused);
         }
         pointer = again;
     }
     match &pointer {
-        Some(found) => Ok((pointer.clone(), authenticate::named(store, found).await?)),
-        None => Ok((None, None)),
+        Some(found) => authenticate::named(store, found).await.map(Some),
+        None => Ok(None),
     }
 }
 
@@ -112,7 +109,7 @@ pub(crate) async fn require(store: &StoreContext, name: &StackName) -> Result<St
 
 /// The head of the stack with this name, whether or not this client accepts the stack.
 pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result<Option<UncheckedHead>> {
-    match store.backend().read_name(name).await? {
+    match UncheckedName::read(store.backend(), name).await? {
         Some(pointer) => bound(store, &pointer).await,
         None => Ok(None),
     }
@@ -180,11 +177,12 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
         expectations: Arc::default(),
         ..store.clone()
     };
-    let pointers = store.backend().names().await?.into_iter();
+    let pointers = UncheckedName::list(store.backend()).await?.into_iter();
     let listed_ref = &listed;
     let resolved = pointers.map(|pointer| async move {
-        let name = pointer.name.clone();
-        let (_, found) = Box::pin(resolve_from(listed_ref, &name, Some(pointer))).await?;
+        let name = pointer.name().clone();
+        let found = Box::pin(resolve_from(listed_ref, &name, Some(pointer))).await?;
+        let found = found.and_then(|name| name.stack);
         // During a rename two pointers lead to the stack, which still has one name.
         Ok::<_, Error>(found.filter(|stack| stack.name().folded() == name.folded()))
     });
@@ -236,10 +234,10 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
 pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
     // The pointers aren't authenticated: that would open the key of every stack, and only the stack that the caller
     // chooses matters.
-    let pointers = store.backend().names().await?.into_iter();
+    let pointers = UncheckedName::list(store.backend()).await?.into_iter();
     let heads = pointers.map(|pointer| async move {
         let head = Box::pin(bound(store, &pointer)).await?;
-        let named = head.filter(|head| head.name().folded() == pointer.name.folded());
+        let named = head.filter(|head| head.name().folded() == pointer.name().folded());
         Ok::<_, Error>(named.map(|head| head.name().clone()))
     });
     let heads = stream::iter(heads.collect::<Vec<_>>()).buffered(CONCURRENT_STACKS);
@@ -251,7 +249,7 @@ pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
 
 /// The head to which a name pointer leads, without a check of the pointer; none if the stack was removed or has another
 /// name. A pointer alone is not sufficient, because a rename swaps pointer and head in two steps.
-async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<UncheckedHead>> {
+async fn bound(store: &StoreContext, pointer: &UncheckedName) -> Result<Option<UncheckedHead>> {
     let Some(lineage) = pointer.lineage() else {
         return Ok(None);
     };
@@ -265,11 +263,11 @@ async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Unc
     })?;
     if head.is_removed() {
         // Anyone with write access can set the mark, so on a sealed stack the head's tag must be valid.
-        let stack = store.stack(pointer.name.clone(), lineage);
+        let stack = store.stack(pointer.name().clone(), lineage);
         stored::head(&stack).await?;
         return Ok(None);
     }
-    let is_named = head.name().folded() == pointer.name.folded();
+    let is_named = head.name().folded() == pointer.name().folded();
     let is_bound = is_named || head.is_moving_to(pointer);
     Ok(is_bound.then_some(head))
 }

@@ -5,8 +5,8 @@
 //! Outputs of earlier revisions are not needed any more.
 
 use crate::context::StoreContext;
+use crate::keys::authenticate::{self, Authenticated, UncheckedName};
 use crate::known_stacks::{KnownStacks, OutputsPin};
-use state_core::backend::{ObjectKind, ObjectName};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
 use state_core::{Error, Lineage, Result, Serial, StackName};
@@ -35,7 +35,7 @@ pub(crate) async fn published_outputs(
     name: &StackName,
 ) -> Result<Option<PublishedOutputs>> {
     let object = || format!("stack {}", name.short());
-    let pointer = store.backend().read_name(name).await?;
+    let pointer = UncheckedName::read(store.backend(), name).await?;
     let lineage = pointer.and_then(|pointer| pointer.lineage());
     if let Some(known_stacks) = store.known_stacks() {
         require_same_stack(known_stacks, name, lineage).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn published_outputs(
     let Some(lineage) = lineage else {
         return Err(Error::not_found(object()));
     };
-    let opened = match latest(store, lineage, &object()).await {
+    let opened = match authenticate::outputs(store, lineage, &object()).await {
         Ok(Some(opened)) => opened,
         missing => {
             let cause = missing.as_ref().err().map(Error::to_string);
@@ -81,31 +81,8 @@ pub(crate) async fn published_outputs(
     Ok(Some(PublishedOutputs {
         lineage,
         serial: opened.serial,
-        outputs: opened.outputs,
+        outputs: opened.into_value().outputs,
     }))
-}
-
-/// The latest outputs document of a stack; none if there is none.
-async fn latest(store: &StoreContext, lineage: Lineage, object: &str) -> Result<Option<OpenedOutputs>> {
-    let documents = store.backend().list(lineage, ObjectKind::Outputs).await?;
-    let Some(latest) = documents.last() else {
-        return Ok(None);
-    };
-    let Some(provider) = &store.keys else {
-        let reason = "its outputs are sealed, and no identity is available to open them";
-        return Err(Error::sealed(object, reason));
-    };
-    let document = store.backend().read(lineage, latest).await?;
-    let opened = provider.open_outputs(lineage, &document)?;
-    if ObjectName::Outputs(opened.serial) != *latest {
-        // An attacker could store an old document under a newer name; the serial inside the document is sealed.
-        let reason = format!(
-            "{latest} contains the outputs of serial {}: the store was altered",
-            opened.serial
-        );
-        return Err(Error::sealed(object, reason));
-    }
-    Ok(Some(opened))
 }
 
 /// Requires that the name leads to the stack whose outputs this client last read under this name. Refuses another stack
@@ -142,7 +119,7 @@ async fn require_same_stack(
 async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,
-    opened: &OpenedOutputs,
+    opened: &Authenticated<OpenedOutputs>,
 ) -> Result<Result<(), String>> {
     loop {
         let before = known_stacks.seen(lineage).await?;

@@ -1,11 +1,10 @@
 //! Turns stored bytes into a state: loads the base snapshot and replays the frames after it.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::frame_object;
+use crate::keys::authenticate::{self, Authenticated, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
+use state_core::journal::{Frame, FrameKind, ParsedFrame, UpdateEnd};
 use state_core::state::{LoadedSnapshots, replay};
 use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ pub(crate) struct ReplayResult {
     /// base snapshot.
     pub(crate) moment: Timestamp,
     /// The revisions that the frames made.
-    pub(crate) revisions: Vec<RevisionDocument>,
+    pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The stored snapshots that were read: that of the base, and those to which the frames reset the state.
     pub(crate) loaded: LoadedSnapshots,
     /// Total size of the frames in bytes.
@@ -35,12 +34,12 @@ pub(crate) struct ReplayResult {
 /// Replays `frames`, which begin right after the base. Snapshots in `known` aren't read again.
 pub(crate) async fn from_base(
     stack: &StackContext,
-    base: &Base,
-    frames: &[Frame],
+    base: Authenticated<&Base>,
+    frames: Authenticated<&[Frame]>,
     known: &LoadedSnapshots,
 ) -> Result<ReplayResult> {
     let lineage = stack.lineage();
-    require_link(lineage, base, frames)?;
+    require_link(lineage, &base, &frames)?;
     if base.start == Slot::ZERO && base.snapshot.is_some() {
         // Each snapshot describes frames, and no frame precedes the first slot.
         return Err(Error::corrupt(
@@ -49,7 +48,8 @@ pub(crate) async fn from_base(
             "its base names a snapshot before the first frame of the journal",
         ));
     }
-    let loaded = load(stack, base.snapshot.as_ref(), frames, known).await?;
+    let named = base.part_if(|base| base.snapshot.as_ref());
+    let loaded = load(stack, named, frames, known).await?;
     let snapshot = base
         .snapshot
         .as_ref()
@@ -63,11 +63,11 @@ pub(crate) async fn from_base(
     };
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
-    for frame in frames {
+    for frame in frames.each() {
         // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
         // This line precedes the check for an update end: in a frame with both, the update end is the last record.
-        ends_with_mark &= !holds(frame, br#"{"end":"#);
-        if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
+        ends_with_mark &= !holds(&frame, br#"{"end":"#);
+        if let Some(document) = authenticate::document(lineage, frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
                 ends_with_mark = true;
                 moment = self::moment(mark).clone();
@@ -75,7 +75,7 @@ pub(crate) async fn from_base(
             revisions.push(document);
         }
     }
-    let state = replay(state, frames, &loaded)?;
+    let state = replay(state, frames.iter(), &loaded)?;
     // An open update has no end time yet, so its start is the last time that the state contains.
     if let Some(update) = state.update() {
         moment = update.start.clone();
@@ -90,22 +90,32 @@ pub(crate) async fn from_base(
     })
 }
 
+/// The state of a base. A snapshot in `known` isn't read again.
+pub(crate) async fn at_base(
+    stack: &StackContext,
+    base: Authenticated<&Base>,
+    known: &LoadedSnapshots,
+) -> Result<ReplayResult> {
+    let no_frames: Authenticated<&[Frame]> = base.part(|_| &[][..]);
+    from_base(stack, base, no_frames, known).await
+}
+
 /// Replays `frames`, which begin right after the base, and calls `pick` on the state at each update end. Returns the
 /// results, oldest first. Holds one state in memory.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
-    base: &Base,
-    frames: &[Frame],
+    base: Authenticated<&Base>,
+    frames: Authenticated<&[Frame]>,
     known: &LoadedSnapshots,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let lineage = stack.lineage();
-    let mut state = Arc::unwrap_or_clone(from_base(stack, base, &[], known).await?.state);
-    require_link(lineage, base, frames)?;
+    let mut state = Arc::unwrap_or_clone(at_base(stack, base, known).await?.state);
+    require_link(lineage, &base, &frames)?;
     let mut picked = Vec::new();
-    let mut from = 0;
-    for (at, frame) in frames.iter().enumerate() {
-        let document = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)?;
+    let mut from = base.start;
+    for frame in frames.each() {
+        let document = authenticate::document(lineage, frame)?;
         let Some(document) =
             document.filter(|document| matches!(document.made, RevisionRecord::UpdateEnd(_)))
         else {
@@ -113,13 +123,14 @@ pub(crate) async fn at_marks<T>(
         };
         // Snapshots are loaded for the frames of one revision at a time, so that the snapshots of the whole history are
         // never in memory at once.
-        let update_frames = &frames[from..=at];
+        let next = frame.slot().next();
+        let update_frames = frames.starting_at(from).ending_before(next);
         let loaded = load(stack, None, update_frames, known).await?;
-        state = replay(state, update_frames, &loaded)?;
-        from = at + 1;
+        state = replay(state, update_frames.iter(), &loaded)?;
+        from = next;
         // Always true in an intact journal. The caller reports an error if its revision is missing from the results.
         if state.current() == Some(&document.revision) {
-            picked.push((document.revision, pick(&state)));
+            picked.push((document.revision.clone(), pick(&state)));
         }
     }
     Ok(picked)
@@ -128,14 +139,14 @@ pub(crate) async fn at_marks<T>(
 /// The snapshot of a base, and those to which the frames reset the state.
 async fn load(
     stack: &StackContext,
-    base: Option<&SnapshotRef>,
-    frames: &[Frame],
+    base: Option<Authenticated<&SnapshotRef>>,
+    frames: Authenticated<&[Frame]>,
     known: &LoadedSnapshots,
 ) -> Result<LoadedSnapshots> {
-    let mut wanted: BTreeMap<Digest, SnapshotRef> = BTreeMap::new();
-    wanted.extend(base.map(|reference| (reference.digest, reference.clone())));
-    for frame in frames {
-        let rebases = rebases(stack.lineage(), frame)?.into_iter();
+    let mut wanted: BTreeMap<Digest, Authenticated<SnapshotRef>> = BTreeMap::new();
+    wanted.extend(base.map(|reference| (reference.digest, reference.cloned())));
+    for frame in frames.each() {
+        let rebases = authenticate::rebases(stack.lineage(), frame)?.into_iter();
         wanted.extend(rebases.map(|reference| (reference.digest, reference)));
     }
     let reads: Vec<_> = wanted
@@ -143,45 +154,12 @@ async fn load(
         .map(|reference| async move {
             let snapshot = match known.get(&reference.digest) {
                 Some(snapshot) => Arc::clone(snapshot),
-                None => Arc::new(snapshots::read(stack, &reference).await?),
+                None => Arc::new(authenticate::snapshot(stack, &reference).await?.into_value()),
             };
             Ok((reference.digest, snapshot))
         })
         .collect();
     stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
-}
-
-/// References of the snapshots to which a frame resets the state.
-pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
-    let records = records(lineage, frame, br#"{"reset-base":"#)?.into_iter();
-    let snapshots = records.filter_map(|record| match record {
-        Record::ResetBase(rebase) => Some(rebase.snapshot),
-        _ => None,
-    });
-    Ok(snapshots.collect())
-}
-
-/// The bases of the checkpoints that a frame records.
-pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> {
-    let records = records(lineage, frame, br#"{"checkpoint":"#)?.into_iter();
-    let bases = records.filter_map(|record| match record {
-        Record::Checkpoint(note) => Some(note.base),
-        _ => None,
-    });
-    Ok(bases.collect())
-}
-
-/// The records of a frame whose lines begin with these bytes. Other lines aren't parsed, which saves most of the work.
-fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Record>> {
-    let mut found = Vec::new();
-    if frame.kind() == FrameKind::Data {
-        // Each record is encoded as an object with its kind as the first key, so the first bytes of a line identify it.
-        let lines = frame.payload().split_inclusive(|&b| b == b'\n');
-        for line in lines.filter(|line| line.starts_with(beginning)) {
-            found.extend(decode_records(&frame_object(lineage, frame), line)?);
-        }
-    }
-    Ok(found)
 }
 
 /// The end time of an update, or its start time if no end was recorded.

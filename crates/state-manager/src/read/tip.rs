@@ -14,9 +14,7 @@ pub(crate) struct Tip {
     pub(crate) head: Authenticated<Head>,
     pub(crate) replayed: ReplayResult,
     /// The journal from the base on. Queries replay earlier revisions from it without another read.
-    journal: Vec<Frame>,
-    /// The revisions that the journal from the base on made, oldest first.
-    pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
+    journal: Authenticated<Vec<Frame>>,
     /// The beginning of history when the journal was read.
     pub(crate) floor: HistoryFloor,
 }
@@ -25,9 +23,9 @@ impl Tip {
     /// Replays a journal that was read from its head's base on, or from before it.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
         let known = LoadedSnapshots::new();
-        let replayed = replay::from_base(stack, &journal.head.base, journal.live(), &known).await?;
+        let base = journal.head.part(|head| &head.base);
+        let replayed = replay::from_base(stack, base, journal.live(), &known).await?;
         Ok(Self {
-            revisions: journal.documents(&replayed.revisions),
             replayed,
             journal: journal.live().to_vec(),
             floor: HistoryFloor::of(&journal.head),
@@ -36,9 +34,14 @@ impl Tip {
     }
 
     /// The frames from a base on; none if this tip doesn't have them all.
-    pub(crate) fn frames_from(&self, base: &Base) -> Option<&[Frame]> {
-        let before = |frame: &Frame| frame.slot() < base.start;
-        (base.start >= self.head.base.start).then(|| &self.journal[self.journal.partition_point(before)..])
+    pub(crate) fn frames_from(&self, base: &Base) -> Option<Authenticated<&[Frame]>> {
+        let is_here = base.start >= self.head.base.start;
+        is_here.then(|| self.journal.part(Vec::as_slice).starting_at(base.start))
+    }
+
+    /// The revisions that the journal from the base on made, oldest first.
+    pub(crate) fn revisions(&self) -> &[Authenticated<RevisionDocument>] {
+        &self.replayed.revisions
     }
 
     /// The snapshots that were read for this tip.

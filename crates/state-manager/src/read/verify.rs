@@ -2,10 +2,9 @@
 
 use crate::compute::compute;
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal, frame_object};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
 use crate::keys::reveal::reveal;
-use crate::objects::document::{RevisionDocument, RevisionRecord};
-use crate::objects::snapshots;
+use crate::objects::document::RevisionDocument;
 use crate::read::history;
 use crate::read::history_floor::ATTEMPTS;
 use crate::read::open::{self, Extent};
@@ -76,13 +75,13 @@ async fn verify_once(
     let mut unreferenced = Vec::new();
     if deep {
         for document in &revisions {
-            if let RevisionRecord::DetachedRevision(stored) = &document.made {
-                snapshots::read(stack, &stored.snapshot).await?;
-                read.insert(stored.snapshot.digest);
+            if let Some(stored) = document.detached_snapshot() {
+                authenticate::detached(stack, document).await?;
+                read.insert(stored.digest);
             }
         }
         authenticate::check_earlier_frames(stack, &journal).await?;
-        let from = tip.floor.beginning(stack.lineage());
+        let from = tip.floor.beginning.clone();
         compare_documents(stack, &journal, &tip, &revisions)?;
         compare_checkpoints(stack, &journal, from, &tip.replayed.state, &mut read).await?;
         unreferenced = unreferenced_pages(stack, &tip).await?;
@@ -113,9 +112,9 @@ fn compare_documents(
         Err(Error::corrupt(object, 0, reason))
     };
     let mut made = BTreeMap::new();
-    for frame in &journal.frames {
-        if let Some(document) = RevisionDocument::of_frame(&frame_object(stack.lineage(), frame), frame)? {
-            made.insert(document.revision.clone(), document);
+    for frame in journal.frames().each() {
+        if let Some(document) = authenticate::document(stack.lineage(), frame)? {
+            made.insert(document.revision.clone(), document.into_value());
         }
     }
     for document in revisions {
@@ -142,17 +141,17 @@ async fn unreferenced_pages(stack: &StackContext, tip: &Tip) -> Result<Vec<Strin
 async fn compare_checkpoints(
     stack: &StackContext,
     journal: &OpenedJournal,
-    mut from: Base,
+    mut from: Authenticated<Base>,
     tip: &State,
     read: &mut BTreeSet<Digest>,
 ) -> Result<()> {
-    let (frames, base) = (&journal.frames, &journal.head.base);
-    let mut checkpoints: BTreeMap<Slot, Base> = BTreeMap::new();
-    for frame in frames {
-        let noted = replay::checkpoints(stack.lineage(), frame)?.into_iter();
+    let (frames, base) = (journal.frames(), journal.head.part(|head| &head.base));
+    let mut checkpoints: BTreeMap<Slot, Authenticated<Base>> = BTreeMap::new();
+    for frame in frames.each() {
+        let noted = authenticate::checkpoints(stack.lineage(), frame)?.into_iter();
         checkpoints.extend(noted.map(|base| (base.start, base)));
     }
-    checkpoints.insert(base.start, base.clone());
+    checkpoints.insert(base.start, base.cloned());
     // A checkpoint record may name a checkpoint from before the beginning of history, whose snapshot was collected.
     let begins = from.start;
     for checkpoint in checkpoints
@@ -160,7 +159,7 @@ async fn compare_checkpoints(
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
         let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
-        let stored = replay::from_base(stack, &checkpoint, &[], &LoadedSnapshots::new()).await?;
+        let stored = replay::at_base(stack, checkpoint.part(|base| base), &LoadedSnapshots::new()).await?;
         if !means_the_same(stack, &journal.head, &expected, &stored.state).await? {
             let name = checkpoint
                 .snapshot
@@ -218,17 +217,13 @@ async fn means_the_same(
 /// The state at a slot, replayed from a base.
 async fn replay_between(
     stack: &StackContext,
-    frames: &[Frame],
-    from: &Base,
+    frames: Authenticated<&[Frame]>,
+    from: &Authenticated<Base>,
     to: Slot,
     read: &mut BTreeSet<Digest>,
 ) -> Result<State> {
-    let between: Vec<Frame> = frames
-        .iter()
-        .filter(|frame| (from.start..to).contains(&frame.slot()))
-        .cloned()
-        .collect();
-    let replayed = replay::from_base(stack, from, &between, &LoadedSnapshots::new()).await?;
+    let between = frames.starting_at(from.start).ending_before(to);
+    let replayed = replay::from_base(stack, from.part(|base| base), between, &LoadedSnapshots::new()).await?;
     read.extend(replayed.loaded.keys());
     Ok(Arc::unwrap_or_clone(replayed.state))
 }

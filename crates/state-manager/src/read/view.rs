@@ -272,7 +272,7 @@ impl View {
         let stack = &self.stack;
         reading!(stack, &self.tip, tip => {
             let revisions = history::page(stack, &tip, None, usize::MAX).await?;
-            let begins = tip.floor.0.as_ref().map(|collection| collection.serial);
+            let begins = tip.floor.collected_before;
             Ok(RevisionList::new(revisions, begins))
         })
     }

@@ -7,7 +7,7 @@
 //! Sealed values stay sealed, so no key is needed. If the key is available, head and journal are authenticated.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead};
+use crate::keys::authenticate::{self, HistoryPages, OpenedJournal, UncheckedHead, UncheckedName};
 use crate::read::history_floor::HistoryFloor;
 use crate::read::open::{self, Extent};
 use crate::read::{name_memory, names};
@@ -49,7 +49,8 @@ struct StackContents {
 pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<CopyReport> {
     let name = source.name().clone();
     let object = source.object();
-    if let Some(there) = names::resolve(store, &name).await?.1
+    let there = names::resolve(store, &name).await?;
+    if let Some(there) = there.and_then(|there| there.stack)
         && there.lineage() != source.lineage()
     {
         return Err(Error::conflict(
@@ -118,20 +119,21 @@ async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<St
 /// Binds the name to the copy. From here on the copy can be found.
 async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn StackKey>) -> Result<()> {
     let (name, lineage) = (source.name(), source.lineage());
-    let known = store.backend().read_name(name).await?;
-    if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
+    let known = UncheckedName::read(store.backend(), name).await?;
+    if known.as_ref().and_then(UncheckedName::lineage) == Some(lineage) {
         return Ok(());
     }
     let mut pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
     if key.is_none()
-        && let Some(original) = source.backend().read_name(name).await?
+        && let Some(original) = UncheckedName::read(source.backend(), name).await?
         && original.lineage() == Some(lineage)
     {
         // Without the key this client can't sign a new pointer, so it copies the original, whose tag is valid in any
         // store.
-        pointer = original;
+        pointer = original.into_copy();
     }
-    naming::swap_pointer(store.backend(), known, pointer, key).await
+    let before = known.map(|known| known.nonce());
+    naming::swap_pointer(store.backend(), before, pointer, key).await
 }
 
 /// Reads the whole stack. With `to`, also writes each object to that backend. The objects are listed after the journal
@@ -142,7 +144,7 @@ async fn read(stack: &StackContext, to: Option<&dyn Backend>) -> Result<StackCon
     let journal = open::journal(stack, Extent::Whole)
         .await?
         .require_current(stack)?;
-    let beginning = HistoryFloor::of(&journal.head).beginning(lineage);
+    let beginning = HistoryFloor::of(&journal.head).beginning;
     let pages = authenticate::pages(stack, &journal.head).await?;
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {

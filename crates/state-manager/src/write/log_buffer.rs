@@ -1,6 +1,6 @@
 //! Buffer for the log of an open update. Lines are sealed one by one and stored when the update ends.
 
-use crate::read::logs::{MAX_LOG, context};
+use crate::objects::logs::{MAX_LOG, context};
 use bytes::Bytes;
 use state_core::backend::ObjectName;
 use state_core::sealing::StackKey;

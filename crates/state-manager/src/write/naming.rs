@@ -1,14 +1,14 @@
 //! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
-use crate::keys::authenticate::SessionHead;
+use crate::keys::authenticate::{SessionHead, UncheckedName};
 use crate::known_stacks::StackPin;
 use crate::read::{name_memory, names};
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{PendingRename, SealingPolicy, Watermark};
 use state_core::sealing::StackKey;
-use state_core::{Backend, Error, Head, Lineage, Result, StackName, Writer};
+use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName, Writer};
 
 /// The outcome of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) async fn create(
     store
         .expectations
         .refuse_creation(&format!("stack {}", name.short()))?;
-    let (known, taken_by) = names::resolve(store, name).await?;
-    if let Some(named) = taken_by {
+    let known = names::resolve(store, name).await?;
+    if let Some(named) = known.as_ref().and_then(|known| known.stack.as_ref()) {
         // A foreign stack under a known name is no ordinary conflict: the caller must learn that the name was
         // redirected.
         name_memory::check(store, name, Some(named.lineage())).await?;
@@ -48,7 +48,8 @@ pub(crate) async fn create(
     // The pointer has no tag yet: the first session makes the key, and signs the pointer before the head names that
     // key.
     let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
-    swap_pointer(store.backend(), known, pointer, None).await?;
+    let before = known.map(|known| known.pointer.nonce);
+    swap_pointer(store.backend(), before, pointer, None).await?;
     names::remember(store, name, Some(lineage)).await;
     if let Some(known_stacks) = store.known_stacks() {
         // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
@@ -59,17 +60,17 @@ pub(crate) async fn create(
     Ok(store.stack(name.clone(), lineage))
 }
 
-/// Replaces the pointer of a name if it is still the one that was read. Signs the new one if the stack has a key.
+/// Replaces the pointer of a name if its nonce is still `before`; none means that there was no pointer. Signs the new
+/// pointer if the stack has a key.
 pub(crate) async fn swap_pointer(
     backend: &dyn Backend,
-    known: Option<NamePointer>,
+    before: Option<Nonce>,
     mut pointer: NamePointer,
     key: Option<&dyn StackKey>,
 ) -> Result<()> {
     if let Some(key) = key {
         pointer.sign(key);
     }
-    let before = known.map(|known| known.nonce);
     // The nonce of the pointer that was read makes this a compare-and-swap: of two clients that create or rename to the
     // same name, one gets a conflict.
     backend.swap_name(&pointer.name, before, &pointer).await
@@ -112,11 +113,11 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     locked.remember_end(&marked, locked.published().1).await;
     locked.writer.remove(store.nonce()).await?;
     let lineage = locked.stack.lineage();
-    let known = store.backend().read_name(name).await?;
+    let known = UncheckedName::read(store.backend(), name).await?;
     // If the pointer leads to another stack, another client has given the name to a new stack meanwhile.
-    if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
+    if let Some(ours) = known.filter(|known| known.lineage() == Some(lineage)) {
         let tombstone = NamePointer::new(name.clone(), NameTarget::Removed(lineage), store.nonce());
-        swap_pointer(store.backend(), known, tombstone, locked.seal.key()).await?;
+        swap_pointer(store.backend(), Some(ours.nonce()), tombstone, locked.seal.key()).await?;
     }
     names::remember(store, name, None).await;
     Ok(Removal::Removed)
@@ -125,8 +126,8 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
 /// Gives a locked stack a new name.
 pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackName) -> Result<()> {
     let stack = &locked.stack;
-    let (known, taken_by) = names::resolve(store, to).await?;
-    if let Some(named) = taken_by
+    let known = names::resolve(store, to).await?;
+    if let Some(named) = known.as_ref().and_then(|known| known.stack.as_ref())
         && named.lineage() != stack.lineage()
     {
         return Err(taken(named.name()));
@@ -149,7 +150,8 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         .await?;
     let target = NameTarget::Lineage(stack.lineage());
     let pointer = NamePointer::new(to.clone(), target, moving.nonce);
-    if let Err(error) = swap_pointer(store.backend(), known, pointer, locked.seal.key()).await {
+    let before = known.map(|known| known.pointer.nonce);
+    if let Err(error) = swap_pointer(store.backend(), before, pointer, locked.seal.key()).await {
         if matches!(error, Error::Conflict { .. }) {
             // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
             // announcement stays and the next owner decides by the pointer's nonce.
@@ -176,12 +178,8 @@ pub(crate) async fn finish_rename(
     let Some(moving) = &head.moving_to else {
         return Ok(());
     };
-    let target = stack.backend().read_name(&moving.name).await?;
-    // The nonce decides, not the lineage: if only the spelling changes, the old pointer has this lineage too.
-    let is_ours = |pointer: &NamePointer| {
-        pointer.nonce == moving.nonce && session.key().is_none_or(|key| pointer.is_authentic(key))
-    };
-    if target.is_some_and(|pointer| is_ours(&pointer)) {
+    let target = UncheckedName::read(stack.backend(), &moving.name).await?;
+    if target.is_some_and(|pointer| pointer.completes(moving, session.key())) {
         return commit_rename(stack, writer, session, &head.name, &moving.name, end).await;
     }
     session
@@ -215,18 +213,15 @@ async fn commit_rename(
     if from.folded() == to.folded() {
         return Ok(());
     }
-    let old = stack.backend().read_name(from).await?;
+    let old = UncheckedName::read(stack.backend(), from).await?;
     // The old pointer no longer binds after the head swap: another client may have given the name to a new stack.
-    let ours = old
-        .as_ref()
-        .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));
-    if ours {
+    if let Some(ours) = old.filter(|pointer| pointer.lineage() == Some(stack.lineage())) {
         let target = NameTarget::MovedTo {
             lineage: stack.lineage(),
             name: to.clone(),
         };
         let tombstone = NamePointer::new(from.clone(), target, stack.nonce());
-        swap_pointer(stack.backend(), old, tombstone, session.key()).await?;
+        swap_pointer(stack.backend(), Some(ours.nonce()), tombstone, session.key()).await?;
     }
     Ok(())
 }

@@ -249,7 +249,11 @@ async fn check(
         seal,
         state: State::clone(&replayed.state),
         tail: journal.tail,
-        revisions: replayed.revisions.clone(),
+        revisions: replayed
+            .revisions
+            .iter()
+            .map(|document| RevisionDocument::clone(document))
+            .collect(),
         journal_bytes: replayed.journal_bytes,
         opened: Some(tip.with_head(opened.head.clone())),
         head: Arc::new(SessionHead::new(stack.object(), opened)),

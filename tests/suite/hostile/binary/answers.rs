@@ -1,9 +1,10 @@
 //! The answers of the program and of an in-process reader, in a form in which those of two runs can be compared.
 
+use super::commands::RENAMED;
 use super::scenario::{MALLORY, STACK};
 use serde_json::Value;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Error, KeyId, Result, RevisionId, Snapshot, StackName, sealed};
+use state_core::{Error, KeyId, Result, RevisionId, Snapshot, sealed};
 use state_manager::{Authenticity, Stacks};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,10 +92,15 @@ pub(super) struct Resources {
     pub(super) outputs: String,
 }
 
-/// Reads tip and history of the stack under attack; `None` if there is no such stack.
+/// Reads tip and history of the stack under attack, which may have been renamed; `None` if there is no such stack.
 pub(super) async fn look(stacks: &Stacks) -> Result<Option<Shown>> {
-    let name: StackName = STACK.parse()?;
-    let Some(stack) = stacks.get(&name).await? else {
+    let mut found = None;
+    for name in [STACK, RENAMED] {
+        if found.is_none() {
+            found = stacks.get(&name.parse()?).await?;
+        }
+    }
+    let Some(stack) = found else {
         return Ok(None);
     };
     let view = stack.tip().await?;

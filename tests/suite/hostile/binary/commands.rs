@@ -1,7 +1,15 @@
 //! The commands of `statectl` that run under attack.
 
+use super::scenario::STACK;
+
 /// A recipient that commands add.
 pub(super) const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+
+/// The name that `Rename` gives to the stack.
+pub(super) const RENAMED: &str = "tests/renamed";
+
+/// The file in a client's folder that `Import` imports: an export of the last stage.
+pub(super) const EXPORTED: &str = "exported.json";
 
 /// A command of `statectl` that each schedule of the test may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,21 +22,32 @@ pub(super) enum Command {
     Outputs,
     History,
     Blame,
+    /// Compares the last two revisions.
+    Diff,
+    Logs,
     Verify,
     ListStacks,
     ListRecipients,
     Up,
+    Destroy,
+    Import,
     Taint,
     Rollback,
     Undo,
     AddRecipient,
     Rekey,
+    /// Changes the policy.
+    Encrypt,
+    Rename,
+    Remove,
     Collect,
+    /// Copies the stack to a store in the client's folder.
+    Copy,
     Doctor,
 }
 
 impl Command {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::List,
         Self::Show,
         Self::ShowEarlier,
@@ -36,20 +55,28 @@ impl Command {
         Self::Outputs,
         Self::History,
         Self::Blame,
+        Self::Diff,
+        Self::Logs,
         Self::Verify,
         Self::ListStacks,
         Self::ListRecipients,
         Self::Up,
+        Self::Destroy,
+        Self::Import,
         Self::Taint,
         Self::Rollback,
         Self::Undo,
         Self::AddRecipient,
         Self::Rekey,
+        Self::Encrypt,
+        Self::Rename,
+        Self::Remove,
         Self::Collect,
+        Self::Copy,
         Self::Doctor,
     ];
 
-    /// The arguments, without the global ones.
+    /// The arguments, without the global ones. `Copy` also needs the URL of the store.
     pub(super) const fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::List => &["list", "--long"],
@@ -59,6 +86,8 @@ impl Command {
             Self::Outputs => &["outputs", "--show-secrets"],
             Self::History => &["history"],
             Self::Blame => &["blame", "note", "--show-secrets"],
+            Self::Diff => &["diff", "--show-secrets"],
+            Self::Logs => &["logs", "--show-secrets"],
             Self::Verify => &["verify", "--deep"],
             Self::ListStacks => &["stack", "ls"],
             Self::ListRecipients => &["recipients", "list"],
@@ -70,11 +99,24 @@ impl Command {
                 "--config",
                 "tag=under-attack",
             ],
+            Self::Destroy => &[
+                "destroy",
+                "state.yaml",
+                "--config",
+                "token=@token",
+                "--config",
+                "tag=3",
+            ],
+            Self::Import => &["import", EXPORTED, "--force"],
             Self::Taint => &["taint", "note"],
             Self::Rollback => &["rollback", "2"],
             Self::Undo => &["undo"],
             Self::AddRecipient => &["recipients", "add", COLLEAGUE],
             Self::Rekey => &["rekey"],
+            Self::Encrypt => &["encrypt", "--policy", "sensitive"],
+            Self::Rename => &["stack", "rename", STACK, RENAMED],
+            Self::Remove => &["stack", "rm", STACK, "--force"],
+            Self::Copy => &["copy"],
             Self::Collect => &["gc", "--keep-days", "0", "--keep-revisions", "2", "--grace", "0s"],
             Self::Doctor => &["doctor"],
         }
@@ -91,9 +133,12 @@ impl Command {
                 | Self::Outputs
                 | Self::History
                 | Self::Blame
+                | Self::Diff
+                | Self::Logs
                 | Self::Verify
                 | Self::ListStacks
                 | Self::ListRecipients
+                | Self::Copy
         )
     }
 

@@ -1,6 +1,7 @@
 //! Judges the memory of a client after a run: it has only names, keys and positions of the honest store.
 
 use super::answers::is_foreign;
+use super::commands::{Command, RENAMED};
 use super::evidence::Written;
 use super::judge::Judge;
 use super::scenario::{Client, OTHER, Run, STACK, Scenario};
@@ -17,7 +18,7 @@ type Files = BTreeMap<String, String>;
 pub(super) fn check(
     judge: &Judge,
     scenario: &Scenario,
-    client: Client,
+    (command, client): (Command, Client),
     run: &Run,
     written: &Written,
     broken: &mut Vec<String>,
@@ -31,7 +32,10 @@ pub(super) fn check(
         if is_foreign(content) {
             broken.push(format!("remembered: {path}: {content}"));
         }
-        let named = [(STACK, scenario.lineage), (OTHER, scenario.other)];
+        let mut named = vec![(STACK, scenario.lineage), (OTHER, scenario.other)];
+        if command == Command::Rename {
+            named.push((RENAMED, scenario.lineage));
+        }
         if let Some(name) = path.strip_prefix("names/") {
             let lineage: Option<Lineage> = content.trim().parse().ok();
             if !named
@@ -52,7 +56,16 @@ pub(super) fn check(
     }
     for (path, content) in &before {
         let Some(now) = after.get(path) else {
-            broken.push(format!("forgotten: {path}"));
+            let is_of_stack =
+                *path == format!("names/{STACK}") || path.contains(&scenario.lineage.to_string());
+            let is_given_up = match command {
+                Command::Rename => path.starts_with("names/") && is_of_stack,
+                Command::Remove => is_of_stack,
+                _ => false,
+            };
+            if !is_given_up {
+                broken.push(format!("forgotten: {path}"));
+            }
             continue;
         };
         for position in ["epoch", "serial", "next"] {

@@ -2,7 +2,7 @@
 //! runs: two sealed stacks and a history with a removed recipient, a rotated key and published outputs. The attacker
 //! has copies of all earlier stages.
 
-use super::commands::Command;
+use super::commands::{Command, EXPORTED};
 use super::server::{Bucket, Server, image};
 use crate::process::WORKER;
 use crate::store::environment;
@@ -128,7 +128,8 @@ impl Scenario {
             keys: Arc::new(keys(&own)),
             catalogue: Arc::default(),
         };
-        scenario.live(&former, &reader);
+        let exported = scenario.live(&former, &reader);
+        write_private(&scenario.folder.path().join(EXPORTED), &exported);
         // A collection takes the time from the store, which gives it in seconds. So for up to a second it keeps revisions
         // that it drops later, and two honest runs would differ.
         std::thread::sleep(STORE_CLOCK);
@@ -136,18 +137,19 @@ impl Scenario {
         scenario
     }
 
-    /// Makes the stages of the store by honest runs of the program.
-    fn live(&mut self, former: &GeneratedIdentity, reader: &GeneratedIdentity) {
+    /// Makes the stages of the store by honest runs of the program. Returns an export of the last stage.
+    fn live(&mut self, former: &GeneratedIdentity, reader: &GeneratedIdentity) -> String {
         let bucket = self.server.open(InMemory::new());
         let on = |stack: &str, arguments: &[&str]| {
             let arguments = [&["--stack", stack], arguments].concat();
             let (code, stdout, stderr) = self.execute(self.folder.path(), &bucket.key, &arguments);
             assert_eq!(code, Some(0), "{arguments:?}: {stdout}{stderr}");
+            stdout
         };
         let up = |stack: &str, tag: &str| {
             let tag = format!("tag={tag}");
             let arguments = ["up", "state.yaml", "--config", "token=@token", "--config", &tag];
-            on(stack, &arguments);
+            drop(on(stack, &arguments));
         };
         let mut stages = Vec::new();
         up(STACK, "0");
@@ -165,9 +167,11 @@ impl Scenario {
         on(STACK, &["stack", "ls"]);
         on(STACK, &["outputs"]);
         stages.push(bucket.store.fork());
+        let exported = on(STACK, Command::Export.arguments());
         self.server.close(&bucket);
         self.images = stages.iter().map(image).collect();
         self.stages = stages;
+        exported
     }
 
     /// Reads lineages and keys of the finished store, and collects the forgeries of an attacker who was the recipient
@@ -238,6 +242,10 @@ impl Scenario {
         copy(self.folder.path(), folder.path());
         let memory = folder.path().join("memory");
         let mut arguments = command.arguments().to_vec();
+        let url = self.server.url();
+        if command == Command::Copy {
+            arguments.extend([url.as_str(), "copied"]);
+        }
         if !command.is_about_the_store() {
             arguments.extend(["--stack", STACK]);
         }

@@ -1,7 +1,7 @@
 //! Authenticates the history before the head's base: history pages, the revision documents on them, and frames. The
 //! authenticated head covers all of them by digests.
 
-use super::{Authenticated, OpenedJournal, frame_object};
+use super::{Authenticated, OpenedJournal, document, frame_object};
 use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
@@ -79,7 +79,9 @@ pub(crate) async fn page(
     let (object, bytes) = read(stack, &page.object()).await?;
     let documents = history_page::decode(&object, &bytes, page)?.into_iter();
     let proof = pages.proof;
-    Ok(documents.map(|value| Authenticated { value, proof }).collect())
+    Ok(documents
+        .map(|document| Authenticated::new(document, proof))
+        .collect())
 }
 
 /// Reads an object that the history names. Also returns its name for messages.
@@ -103,10 +105,7 @@ pub(crate) fn documents_in_journal(
     pages: &HistoryPages,
     first: Serial,
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
-    let end = journal
-        .frames
-        .partition_point(|frame| frame.slot() < head.base.start);
-    let frames = &journal.frames[..end];
+    let frames = journal.frames().ending_before(head.base.start);
     // The head contains the chain digest before its base, which covers every earlier frame.
     let is_linked =
         |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
@@ -124,15 +123,11 @@ pub(crate) fn documents_in_journal(
         serial >= first && following.is_none_or(|following| serial < following.first)
     };
     let mut documents = Vec::new();
-    for frame in frames {
-        let document = RevisionDocument::of_frame(&frame_object(head.lineage, frame), frame)?;
-        documents.extend(document.filter(is_on_page));
+    for frame in frames.each() {
+        let document = document(head.lineage, frame)?;
+        documents.extend(document.filter(|document| is_on_page(document)));
     }
-    let proof = head.proof();
-    Ok(documents
-        .into_iter()
-        .map(|value| Authenticated { value, proof })
-        .collect())
+    Ok(documents)
 }
 
 /// Returns the id of the key that must tag a data frame at `slot`; none for a slot before the stack had a key. From the

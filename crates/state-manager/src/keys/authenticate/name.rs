@@ -11,20 +11,78 @@
 //! pointer at any moment. Pointers of names that the stack gave up aren't tagged again, because the head already says
 //! that it gave them up.
 
-use super::{OpenedHead, UncheckedHead, open_head};
+use super::{Authenticated, OpenedHead, UncheckedHead, open_head};
 use crate::context::{StackContext, StoreContext};
+use crate::keys::proof::Proof;
 use crate::keys::wrapped;
 use state_core::backend::{NamePointer, NameTarget};
+use state_core::head::PendingRename;
 use state_core::sealing::StackKey;
-use state_core::{Error, ErrorKind, Head, Result, Slot, StackName};
+use state_core::{Backend, Error, ErrorKind, Head, Lineage, Nonce, Result, Slot, StackName};
 
-/// Authenticates a pointer by the head of its stack. Returns the stack that has the name, as the head spells it; none
-/// if the stack gave the name up. The key of the returned stack is unwrapped already.
+/// A name pointer as the store returned it. Until it is authenticated, callers can only read the stack of which it
+/// speaks, and replace it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UncheckedName(NamePointer);
+
+impl UncheckedName {
+    /// Reads the pointer of a name; none if there is none.
+    pub(crate) async fn read(backend: &dyn Backend, name: &StackName) -> Result<Option<Self>> {
+        Ok(backend.read_name(name).await?.map(Self))
+    }
+
+    /// Reads the pointers of all names.
+    pub(crate) async fn list(backend: &dyn Backend) -> Result<Vec<Self>> {
+        Ok(backend.names().await?.into_iter().map(Self).collect())
+    }
+
+    pub(crate) const fn name(&self) -> &StackName {
+        &self.0.name
+    }
+
+    /// The stack that has or had the name.
+    pub(crate) const fn subject(&self) -> Lineage {
+        self.0.subject()
+    }
+
+    /// The stack that has the name; none if it gave the name up.
+    pub(crate) const fn lineage(&self) -> Option<Lineage> {
+        self.0.lineage()
+    }
+
+    /// The nonce with which the pointer can be replaced.
+    pub(crate) const fn nonce(&self) -> Nonce {
+        self.0.nonce
+    }
+
+    /// Whether the pointer completes this rename of a stack, which has this key. The nonce decides, not the lineage: if
+    /// only the spelling changes, the old pointer has the lineage too.
+    pub(crate) fn completes(&self, moving: &PendingRename, key: Option<&dyn StackKey>) -> bool {
+        self.0.nonce == moving.nonce && key.is_none_or(|key| self.0.is_authentic(key))
+    }
+
+    /// Returns the pointer for a copy of the stack in another store, made by a client that can't sign one.
+    pub(crate) fn into_copy(self) -> NamePointer {
+        self.0
+    }
+}
+
+/// A name that was looked up.
+#[derive(Debug)]
+pub(crate) struct ResolvedName {
+    pub(crate) pointer: Authenticated<NamePointer>,
+    /// The stack that has the name, as its head spells the name; none if it gave the name up. Its key is unwrapped
+    /// already.
+    pub(crate) stack: Option<StackContext>,
+}
+
+/// Authenticates a pointer by the head of its stack.
 ///
 /// # Errors
 /// `Distrusted` if the pointer wasn't written by a holder of the stack's key, or contradicts the stack's head.
 /// `Corrupt` if the pointer leads to a stack whose head is missing.
-pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result<Option<StackContext>> {
+pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Result<ResolvedName> {
+    let UncheckedName(pointer) = unchecked;
     let lineage = pointer.subject();
     let UncheckedHead(head) = match UncheckedHead::read(store, lineage).await {
         Ok(head) => head,
@@ -37,7 +95,10 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
                     Err(Error::corrupt(object, 0, reason))
                 }
                 // Nothing is left of the stack that had the name.
-                NameTarget::Removed(_) | NameTarget::MovedTo { .. } => Ok(None),
+                NameTarget::Removed(_) | NameTarget::MovedTo { .. } => Ok(ResolvedName {
+                    pointer: Authenticated::new(pointer.clone(), Proof::Unchecked),
+                    stack: None,
+                }),
             };
         }
         Err(error) => return Err(error),
@@ -63,23 +124,32 @@ pub(crate) async fn named(store: &StoreContext, pointer: &NamePointer) -> Result
             "it says that the stack gave up this name, and the head of the stack says that it has the name";
         return Err(refused(&pointer.name, reason));
     }
-    Ok(is_bound.then_some(stack))
+    Ok(ResolvedName {
+        pointer: Authenticated::new(pointer.clone(), opened.head.proof()),
+        stack: is_bound.then_some(stack),
+    })
 }
 
-/// Whether a pointer leads to an opened stack under the name that its head has. False for a stack that was removed or is
-/// being renamed: [`named`] decides about those.
+/// Returns the pointer if it leads to an opened stack under the name that the stack's head has. None for a stack that
+/// was removed or is being renamed: [`named`] decides about those.
 ///
 /// # Errors
 /// `Distrusted` if the pointer wasn't written by a holder of the stack's key.
-pub(crate) fn leads_to(pointer: &NamePointer, opened: &OpenedHead) -> Result<bool> {
+pub(crate) fn leading_to(
+    opened: &OpenedHead,
+    UncheckedName(pointer): UncheckedName,
+) -> Result<Option<Authenticated<NamePointer>>> {
     let head = &opened.head;
     let is_bound = pointer.lineage() == Some(head.lineage)
         && !head.removed
         && head.name.folded() == pointer.name.folded();
-    match &opened.key {
-        Some(key) if is_bound => require_tag(pointer, &**key).map(|()| true),
-        _ => Ok(is_bound),
+    if !is_bound {
+        return Ok(None);
     }
+    if let Some(key) = &opened.key {
+        require_tag(&pointer, &**key)?;
+    }
+    Ok(Some(Authenticated::new(pointer, head.proof())))
 }
 
 /// Whether a head announces a rename that this pointer completes.

@@ -53,19 +53,13 @@ impl SessionHead {
             Some(key) => Proof::Mac(key.id()),
             None => Proof::Plain,
         };
-        Authenticated {
-            value: self.known().acknowledged.clone(),
-            proof,
-        }
+        Authenticated::new(self.known().acknowledged.clone(), proof)
     }
 
     /// The head after the last acknowledged swap, if the stack has a data key.
     pub(crate) fn sealed(&self) -> Option<Sealed<Head>> {
         let key = self.key.clone()?;
-        Some(Sealed {
-            value: self.known().acknowledged.clone(),
-            key,
-        })
+        Some(Sealed::new(self.known().acknowledged.clone(), key))
     }
 
     /// The head after the last acknowledged swap, with its key.
@@ -188,7 +182,7 @@ impl SessionHead {
         let head = writer.swap_head(nonce, &signed).await?;
         self.known().settle(&head);
         let proof = key.map_or(Proof::Plain, |key| Proof::Mac(key.id()));
-        Ok(Authenticated { value: head, proof })
+        Ok(Authenticated::new(head, proof))
     }
 
     fn known(&self) -> MutexGuard<'_, KnownHeads> {

@@ -1,0 +1,97 @@
+//! The frames of an authenticated journal, and what their records name: revisions, snapshots and bases.
+
+use super::{Authenticated, frame_object};
+use crate::objects::document::RevisionDocument;
+use state_core::journal::{Frame, FrameKind, Record, decode_records};
+use state_core::{Base, Head, Lineage, Result, Slot, SnapshotRef};
+
+impl<'a> Authenticated<&'a [Frame]> {
+    /// The frames from a slot on.
+    pub(crate) fn starting_at(self, slot: Slot) -> Self {
+        let at = self.partition_point(|frame| frame.slot() < slot);
+        Self::new(&self.into_value()[at..], self.proof())
+    }
+
+    /// The frames before a slot.
+    pub(crate) fn ending_before(self, slot: Slot) -> Self {
+        let at = self.partition_point(|frame| frame.slot() < slot);
+        Self::new(&self.into_value()[..at], self.proof())
+    }
+
+    /// Each of the frames.
+    pub(crate) fn each(self) -> impl Iterator<Item = Authenticated<&'a Frame>> {
+        let proof = self.proof();
+        let frames = self.into_value().iter();
+        frames.map(move |frame| Authenticated::new(frame, proof))
+    }
+
+    pub(crate) fn to_vec(self) -> Authenticated<Vec<Frame>> {
+        Authenticated::new(self.into_value().to_vec(), self.proof())
+    }
+}
+
+/// The document of the revision that a frame makes; none if the frame makes no revision.
+///
+/// # Errors
+/// `Corrupt`, which names the frame, if its last record can't be decoded.
+pub(crate) fn document(
+    lineage: Lineage,
+    frame: Authenticated<&Frame>,
+) -> Result<Option<Authenticated<RevisionDocument>>> {
+    let document = RevisionDocument::of_frame(&frame_object(lineage, &frame), &frame)?;
+    Ok(document.map(|document| Authenticated::new(document, frame.proof())))
+}
+
+/// The snapshots to which a frame resets the state.
+///
+/// # Errors
+/// `Corrupt`, which names the frame, if such a record can't be decoded.
+pub(crate) fn rebases(
+    lineage: Lineage,
+    frame: Authenticated<&Frame>,
+) -> Result<Vec<Authenticated<SnapshotRef>>> {
+    let records = records(lineage, &frame, br#"{"reset-base":"#)?.into_iter();
+    let snapshots = records.filter_map(|record| match record {
+        Record::ResetBase(rebase) => Some(Authenticated::new(rebase.snapshot, frame.proof())),
+        _ => None,
+    });
+    Ok(snapshots.collect())
+}
+
+/// The bases of the checkpoints that a frame records.
+///
+/// # Errors
+/// `Corrupt`, which names the frame, if such a record can't be decoded.
+pub(crate) fn checkpoints(
+    lineage: Lineage,
+    frame: Authenticated<&Frame>,
+) -> Result<Vec<Authenticated<Base>>> {
+    let records = records(lineage, &frame, br#"{"checkpoint":"#)?.into_iter();
+    let bases = records.filter_map(|record| match record {
+        Record::Checkpoint(note) => Some(Authenticated::new(note.base, frame.proof())),
+        _ => None,
+    });
+    Ok(bases.collect())
+}
+
+/// The base from which the whole remaining history of a head can be replayed.
+pub(crate) fn beginning(head: &Authenticated<Head>) -> Authenticated<Base> {
+    let base = match &head.collection {
+        Some(collection) => collection.base.clone(),
+        None => Base::empty(head.lineage),
+    };
+    Authenticated::new(base, head.proof())
+}
+
+/// The records of a frame whose lines begin with these bytes. Other lines aren't parsed, which saves most of the work.
+fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Record>> {
+    let mut found = Vec::new();
+    if frame.kind() == FrameKind::Data {
+        // Each record is encoded as an object with its kind as the first key, so the first bytes of a line identify it.
+        let lines = frame.payload().split_inclusive(|&b| b == b'\n');
+        for line in lines.filter(|line| line.starts_with(beginning)) {
+            found.extend(decode_records(&frame_object(lineage, frame), line)?);
+        }
+    }
+    Ok(found)
+}
