@@ -3,6 +3,7 @@
 
 mod cli;
 mod providers;
+mod schemas;
 
 use crate::store::{block_on, environment, stack};
 use cli::TerraformCli;

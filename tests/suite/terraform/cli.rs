@@ -70,6 +70,12 @@ impl TerraformCli {
         ok(self.run(dir, &["init", "-input=false", "-no-color"]));
     }
 
+    /// Returns the schemas of the providers that a working folder has installed, as JSON.
+    pub(super) fn provider_schemas(&self, dir: &Path) -> serde_json::Value {
+        let text = ok(self.run(dir, &["providers", "schema", "-json"]));
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
     /// Applies the configuration of a working folder with a variable (`NAME=VALUE`), and returns the new state.
     pub(super) fn apply(&self, dir: &Path, variable: &str) -> Vec<u8> {
         let arguments = [

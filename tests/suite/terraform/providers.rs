@@ -9,7 +9,8 @@ use state_manager::UpdateRequest;
 use state_tests::clients;
 use std::path::{Path, PathBuf};
 
-const PROVIDERS: [&str; 5] = ["local", "null", "random", "time", "tls"];
+/// The providers that the [configuration] requires.
+pub(super) const PROVIDERS: [&str; 5] = ["local", "null", "random", "time", "tls"];
 const UNTESTED: &str = "states of real providers";
 
 #[test]
@@ -88,7 +89,8 @@ fn survive_a_rollback(terraform: &TerraformCli) {
     assert!(is_unchanged, "{terraform}: {output}");
 }
 
-fn configuration() -> PathBuf {
+/// Returns the folder with a configuration that requires all [PROVIDERS].
+pub(super) fn configuration() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers-config")
 }
 
