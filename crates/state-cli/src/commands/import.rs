@@ -27,7 +27,7 @@ use summary::{Content, Outcome, Summary};
 ///
 /// Creates the store and the stack `default` if they don't exist.
 ///
-/// Encrypts the values that the file marks as sensitive, the attributes of about 300 resource types that are known to hold
+/// Encrypts the values that the file marks as sensitive, the attributes of about 1,280 resource types that are known to hold
 /// secrets, and every copy of such a value: in other resources, in outputs, in pending operations, and inside longer strings.
 /// Values that the stack has encrypted before, for example with `secret seal`, stay encrypted. The report counts them and
 /// names the fields that stay readable. With `--policy all`, every value is encrypted.

@@ -52,14 +52,26 @@ fn mask(value: &mut Value, revisions: &BTreeSet<RevisionId>) {
                     // `gc` deletes compacted objects too, whose number depends on the time of compaction. The holder of
                     // a lease isn't authenticated: leases only avoid conflicts.
                     "deleted" | "holder" => *value = Value::Null,
-                    // `verify` counts fences, which have no tag.
-                    "frames" => *value = Value::Null,
+                    // `verify` counts fences, which have no tag. `import` writes a deleted document `format` again.
+                    "frames" | "created-store" => *value = Value::Null,
                     _ => mask(value, revisions),
                 }
             }
         }
         _ => {}
     }
+}
+
+/// Whether a line that `logs` printed says that the log of an update is missing, which the attacker can cause.
+pub(super) fn is_missing_log(line: &str) -> bool {
+    line.contains("the log of this update is missing: it was deleted")
+}
+
+/// The updates whose lines `logs` printed.
+pub(super) fn logged_updates<'a>(lines: impl IntoIterator<Item = &'a String>) -> BTreeSet<u64> {
+    let lines = lines.into_iter();
+    let update = |line: &String| serde_json::from_str::<Value>(line).ok()?["data"]["update"].as_u64();
+    lines.filter_map(update).collect()
 }
 
 /// Whether a text contains content that only the attacker writes.

@@ -1,7 +1,9 @@
 //! Judges a run of the program under attack: nothing forged may be signed, acknowledged, shown as authentic, or
 //! remembered. The judge compares the run with honest runs of the same command, from each stage of the store.
 
-use super::answers::{Resources, Shown, documents, is_between, is_foreign, look};
+use super::answers::{
+    Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates, look,
+};
 use super::commands::{COLLEAGUE, Command};
 use super::evidence::{Written, contains, revision};
 use super::memory;
@@ -235,6 +237,14 @@ impl Judge {
                 let all: Vec<_> = allowed.flatten().collect();
                 let is_complete = client != Client::Remembering || answer.len() == 2;
                 is_complete && answer.iter().all(|stack| all.contains(&stack))
+            }
+            Command::Logs => {
+                let all: Vec<_> = allowed.flatten().collect();
+                let newest = learned.documents.last().into_iter().flatten().flatten();
+                let is_complete =
+                    client != Client::Remembering || logged_updates(&answer) == logged_updates(newest);
+                let is_honest = |line: &String| all.contains(&line) || is_missing_log(line);
+                is_complete && answer.iter().all(is_honest)
             }
             _ => allowed.any(|allowed| *allowed == answer),
         };

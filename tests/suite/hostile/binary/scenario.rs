@@ -167,7 +167,10 @@ impl Scenario {
         on(STACK, &["stack", "ls"]);
         on(STACK, &["outputs"]);
         stages.push(bucket.store.fork());
-        let exported = on(STACK, Command::Export.arguments());
+        let exported: serde_json::Value =
+            serde_json::from_str(&on(STACK, Command::Export.arguments())).expect("a JSON document");
+        let exported = exported["data"]["document"].as_str().expect("the state");
+        let exported = exported.to_owned();
         self.server.close(&bucket);
         self.images = stages.iter().map(image).collect();
         self.stages = stages;
