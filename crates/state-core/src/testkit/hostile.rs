@@ -29,6 +29,7 @@ mod frames;
 mod heads;
 mod image;
 mod journals;
+mod logs;
 mod loot;
 mod replays;
 pub mod schedule;

@@ -1,14 +1,18 @@
 //! The commands of a user, each a sequence of calls of the manager that reads or writes one stack.
 
-use crate::client::{Answer, look, opened, resources};
-use crate::scenario::{COLLEAGUE, OTHER, entry, name};
+use crate::client::{Answer, look};
+use crate::queries;
+use crate::scenario::{COLLEAGUE, OTHER, name};
+use crate::updates::{destroy, update};
+use state_core::edits::{MovePlan, MoveRequest};
 use state_core::head::SealingPolicy;
 use state_core::update::UpdateKind;
-use state_core::{Address, EntryKey, Error, Result, RevisionId, StackName, UpdateResult};
-use state_manager::{
-    Authenticity, Intent, LogQuery, Rekey, Retention, Session, Stack, Stacks, UpdateRequest,
-};
+use state_core::{Error, Result, StackName};
+use state_manager::{Rekey, Retention, Session, SpoolOutcome, SpooledResult, Stack, Stacks, UpdateRequest};
 use std::time::Duration;
+
+/// Results of a command: pairs of a name and a value.
+pub(crate) type Facts = Vec<(String, String)>;
 
 /// A command of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +23,8 @@ pub(crate) enum Command {
     OldRevision,
     Blame,
     Logs,
+    /// Compares each revision of the stack with the one before.
+    Diff,
     Verify,
     /// Reads the published outputs.
     ReadOutputs,
@@ -42,6 +48,8 @@ pub(crate) enum Command {
     ForgetHistory,
     AddRecipient,
     AddOutputRecipient,
+    /// Rotates the key, for no recipient of the outputs.
+    RemoveOutputRecipient,
     /// Sets a client lock and clears it.
     ClientLock,
     /// Renames the stack and renames it back.
@@ -50,17 +58,22 @@ pub(crate) enum Command {
     Collect,
     /// Copies the stack to an empty store.
     Copy,
+    /// Moves a resource to the other stack.
+    MoveResource,
     /// Takes the writer lock from a writer that crashed.
     Takeover,
+    /// Takes the writer lock from a writer that crashed, and records the provider result that this writer spooled.
+    RecordSpooled,
 }
 
 impl Command {
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::Read,
         Self::List,
         Self::OldRevision,
         Self::Blame,
         Self::Logs,
+        Self::Diff,
         Self::Verify,
         Self::ReadOutputs,
         Self::Create,
@@ -76,17 +89,20 @@ impl Command {
         Self::ForgetHistory,
         Self::AddRecipient,
         Self::AddOutputRecipient,
+        Self::RemoveOutputRecipient,
         Self::ClientLock,
         Self::Rename,
         Self::Remove,
         Self::Collect,
         Self::Copy,
+        Self::MoveResource,
         Self::Takeover,
+        Self::RecordSpooled,
     ];
 
     /// Whether the command runs on a store whose last writer crashed.
     pub(crate) const fn is_after_a_crash(self) -> bool {
-        matches!(self, Self::Takeover)
+        matches!(self, Self::Takeover | Self::RecordSpooled)
     }
 
     /// Whether the command only reads. All changes of the store in its run are then the attacker's.
@@ -98,24 +114,32 @@ impl Command {
                 | Self::OldRevision
                 | Self::Blame
                 | Self::Logs
+                | Self::Diff
                 | Self::Verify
                 | Self::ReadOutputs
         )
     }
 
-    /// Runs the command, and then reads the stack. `Copy` writes to the store `elsewhere` and reads the copy.
-    pub(crate) async fn run(self, stacks: &Stacks, elsewhere: &Stacks) -> Result<Answer> {
+    /// Runs the command, and then reads the stack. `Copy` writes to the store `elsewhere` and reads the copy. `spooled`
+    /// is the provider result of the writer that crashed.
+    pub(crate) async fn run(
+        self,
+        stacks: &Stacks,
+        elsewhere: &Stacks,
+        spooled: Option<&SpooledResult>,
+    ) -> Result<Answer> {
         let mut facts = Vec::new();
         match self {
             Self::Read => {}
-            Self::List => list(stacks, &mut facts).await?,
-            Self::OldRevision => old_revision(stacks, &mut facts).await?,
+            Self::List => queries::list(stacks, &mut facts).await?,
+            Self::OldRevision => queries::old_revision(stacks, &mut facts).await?,
             Self::Blame => {
                 let stack = found(stacks).await?;
                 let blame = stack.blame(&"built-0".parse()?, None).await?;
                 facts.push(("blame".to_owned(), format!("{blame:?}")));
             }
-            Self::Logs => drop(found(stacks).await?.logs(&LogQuery::default()).await?),
+            Self::Logs => queries::logs(stacks, &mut facts).await?,
+            Self::Diff => queries::differences(stacks, &mut facts).await?,
             Self::Verify => {
                 let found = found(stacks).await?.verify(true).await?;
                 facts.push(("violations".to_owned(), format!("{:?}", found.report.violations)));
@@ -136,14 +160,19 @@ impl Command {
                 stacks.rename(&name(), &other).await?;
                 stacks.rename(&other, &name()).await?;
             }
+            Self::MoveResource => {
+                move_resource(stacks).await?;
+                queries::other_stack(stacks, &mut facts).await?;
+            }
             Self::Remove => drop(stacks.remove(&name(), true).await?),
             Self::Rekey
             | Self::RemoveRecipient
             | Self::ForgetHistory
             | Self::AddRecipient
             | Self::AddOutputRecipient
+            | Self::RemoveOutputRecipient
             | Self::ClientLock => self.change_keys(&found(stacks).await?).await?,
-            _ => self.write(&found(stacks).await?).await?,
+            _ => self.write(&found(stacks).await?, spooled, &mut facts).await?,
         }
         let looked = look(if self == Self::Copy { elsewhere } else { stacks }).await?;
         Ok(Answer { facts, ..looked })
@@ -174,6 +203,15 @@ impl Command {
             Self::AddOutputRecipient => {
                 drop(stack.add_output_recipients("recipients add", &more).await?);
             }
+            Self::RemoveOutputRecipient => {
+                let mut outputs = stack.recipients().await?.of_outputs;
+                outputs.truncate(0);
+                let request = Rekey {
+                    outputs: Some(outputs),
+                    ..Rekey::default()
+                };
+                stack.rekey("recipients rm", request).await?;
+            }
             _ => {
                 let lock = stack.acquire_client_lock("lock", "freeze", None).await?;
                 stack.free_client_lock("unlock", &lock.id).await?;
@@ -182,9 +220,9 @@ impl Command {
         Ok(())
     }
 
-    async fn write(self, stack: &Stack) -> Result<()> {
+    async fn write(self, stack: &Stack, spooled: Option<&SpooledResult>, facts: &mut Facts) -> Result<()> {
         let session = match self {
-            Self::Takeover => {
+            Self::Takeover | Self::RecordSpooled => {
                 let status = stack.lock_status().await?;
                 match status.holder {
                     Some(_) => stack.break_lock("takeover", status.epoch).await?,
@@ -233,6 +271,15 @@ impl Command {
                 retention.grace = Duration::ZERO;
                 session.collect(&retention).await?;
             }
+            Self::RecordSpooled => {
+                let spooled = spooled.ok_or_else(|| Error::not_found("a spooled result"))?;
+                let request = UpdateRequest::new(UpdateKind::Edit);
+                let outcome = match session.record_spooled(request, spooled).await? {
+                    SpoolOutcome::Recorded(_) => "recorded",
+                    _ => "known",
+                };
+                facts.push(("spooled result".to_owned(), outcome.to_owned()));
+            }
             _ => {}
         }
         session.close().await
@@ -240,70 +287,29 @@ impl Command {
 }
 
 /// The stack under attack. `NotFound` if its name is missing.
-async fn found(stacks: &Stacks) -> Result<Stack> {
+pub(crate) async fn found(stacks: &Stacks) -> Result<Stack> {
     let stack = stacks.get(&name()).await?;
     stack.ok_or_else(|| Error::not_found("the stack"))
 }
 
-/// Lists all stacks, and looks the other stack up by its name.
-async fn list(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Result<()> {
-    for summary in stacks.list().await? {
-        let key = format!("summary of {}", summary.name);
-        facts.push((key, format!("{} {:?}", summary.lineage, summary.current)));
-    }
-    let other: StackName = OTHER.parse()?;
-    stacks.get(&other).await?;
-    Ok(())
+/// Moves the resource `built-1` to the other stack.
+async fn move_resource(stacks: &Stacks) -> Result<()> {
+    let other = stacks.get(&OTHER.parse()?).await?;
+    let other = other.ok_or_else(|| Error::not_found("the other stack"))?;
+    let lock = async |stack: &Stack| stack.lock("mv").await;
+    let (source, target) = Stacks::lock_both::<Error>(&found(stacks).await?, &other, lock).await?;
+    let moved = move_locked(&source, &target).await;
+    let closed = source.close().await.and(target.close().await);
+    moved.and(closed)
 }
 
-/// Reads all revisions of the stack. Skips a stack that isn't authenticated: its content proves nothing.
-async fn old_revision(stacks: &Stacks, facts: &mut Vec<(String, String)>) -> Result<()> {
-    let stack = found(stacks).await?;
-    if stack.tip().await?.authenticity != Authenticity::Checked {
-        return Ok(());
-    }
-    let revisions: Vec<RevisionId> = stack.list().await?;
-    for revision in &revisions {
-        let content = opened(&stack, stack.get(revision).await?).await?;
-        facts.push((
-            format!("revision {revision}"),
-            format!("{:?}", resources(&content)),
-        ));
-    }
-    Ok(())
-}
-
-/// Creates the resource `tag` in an update of its own.
-pub(crate) async fn update(session: &Session, tag: &str) -> Result<()> {
-    let request = UpdateRequest::new(UpdateKind::Update);
-    let update = session.start_update(request).await?;
-    let entry = entry(tag)?;
-    let begun = update.begin(Intent::create(entry.clone())).await?;
-    let violations = begun.succeed(Some(entry)).await?;
-    if !violations.is_empty() {
-        return Err(Error::integrity("the entry", violations));
-    }
-    update.finish(UpdateResult::Succeeded).await?;
-    Ok(())
-}
-
-/// Deletes every resource of the stack in one update.
-async fn destroy(session: &Session) -> Result<()> {
-    let update = session
-        .start_update(UpdateRequest::new(UpdateKind::Destroy))
-        .await?;
-    let addresses: Vec<Address> = session
-        .state()
-        .entries()
-        .map(|entry| entry.address.clone())
-        .collect();
-    for address in addresses {
-        let target = EntryKey {
-            address,
-            deposed: None,
-        };
-        update.begin(Intent::delete(target)).await?.succeed(None).await?;
-    }
-    update.finish(UpdateResult::Succeeded).await?;
-    Ok(())
+async fn move_locked(source: &Session, target: &Session) -> Result<()> {
+    let request = MoveRequest {
+        addresses: vec!["built-1".parse()?],
+        ..MoveRequest::default()
+    };
+    let plan = MovePlan::new(&source.state(), &target.state(), &request)
+        .map_err(|refusal| Error::invalid("the move", format!("{refusal:?}")))?;
+    let request = UpdateRequest::new(UpdateKind::Edit);
+    source.move_to(target, request, &plan).await.map(drop)
 }

@@ -8,6 +8,10 @@ use state_core::RevisionId;
 use state_core::testkit::hostile::Verb;
 use std::collections::BTreeSet;
 
+/// The line that a client shows in place of a log that was deleted.
+const MISSING_LOG: &str = "warning [] the log of this update is missing: it was deleted, or the writer crashed before it \
+                           was stored";
+
 /// The content that a run may show although no honest run shows it.
 pub(crate) struct Excuses {
     /// The revisions of all frames that the client wrote.
@@ -17,6 +21,8 @@ pub(crate) struct Excuses {
     pub(crate) former: BTreeSet<RevisionId>,
     /// Whether the attacker could cut the frames of the crashed writer before this client read them.
     pub(crate) is_tail_unseen: bool,
+    /// Whether the attacker changed anything in the run, which may have been a log or a key.
+    pub(crate) is_log_attacked: bool,
 }
 
 impl Excuses {
@@ -26,8 +32,23 @@ impl Excuses {
             made,
             former: BTreeSet::new(),
             is_tail_unseen: false,
+            is_log_attacked: false,
         }
     }
+}
+
+/// Whether a line of the answer of `Logs` reports that a log or its message can't be read. An attacker can delete a log,
+/// or the files of the key under which its messages are sealed: a delay or denial, which is no forgery. The line must
+/// be about a log that an honest store has, and a sealed message must have the level and the address of an honest line.
+pub(crate) fn is_unread_log(question: &str, fact: &str, honest: &BTreeSet<(String, String)>) -> bool {
+    let mut lines = honest.iter().filter(|(honest, _)| honest == question);
+    if fact == MISSING_LOG {
+        return lines.next().is_some();
+    }
+    let sealed = fact
+        .strip_suffix("(sealed)")
+        .filter(|_| question.starts_with("log of "));
+    sealed.is_some_and(|fields| lines.any(|(_, line)| line.starts_with(fields)))
 }
 
 /// Whether the attacker showed a client without memory an earlier store, of the time when the stack had a key that the

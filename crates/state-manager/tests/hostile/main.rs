@@ -10,7 +10,9 @@ mod excuses;
 mod found;
 mod keys;
 mod oracle;
+mod queries;
 mod scenario;
+mod updates;
 mod written;
 
 use commands::Command;

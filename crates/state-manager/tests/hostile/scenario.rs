@@ -2,21 +2,21 @@
 //! published outputs, a crashed writer. The attacker has copies of all earlier stages.
 
 use crate::client::Answer;
-use crate::commands::{Command, update};
+use crate::commands::Command;
 use crate::disk::{Disk, Kind};
 use crate::keys::CachedKeys;
+use crate::updates::{publish, update};
 use state_core::head::SealingPolicy;
-use state_core::mutation::StackOutputs;
 use state_core::sealing::KeyProvider;
 use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::testkit::hostile::forgeries::catalogue;
 use state_core::testkit::hostile::{Attacker, CatalogueEntry, Intervention, Loot, Request};
-use state_core::{
-    Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind, UpdateResult,
-};
+use state_core::{Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
 use state_manager::{
-    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, StackPin, Stacks, UpdateRequest,
+    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, SpooledResult, StackPin, Stacks,
+    UpdateRequest,
 };
 use std::sync::Arc;
 
@@ -29,6 +29,9 @@ pub(crate) const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9
 /// A recipient that commands add.
 pub(crate) const COLLEAGUE: &str = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
 
+/// The name of the user who runs all commands.
+pub(crate) const USER: &str = "tester";
+
 /// Text that only sealed values contain.
 pub(crate) const CANARY: &str = "canary-of-a-sealed-value";
 
@@ -39,7 +42,7 @@ pub(crate) fn name() -> StackName {
 
 pub(crate) fn environment() -> Environment {
     Environment::system(Actor {
-        who: "tester".to_owned(),
+        who: USER.to_owned(),
         host: "here".to_owned(),
         pid: 1,
     })
@@ -60,6 +63,8 @@ pub(crate) fn entry(tag: &str) -> Result<Entry> {
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) lineage: Lineage,
+    /// The other stack.
+    pub(crate) other: Lineage,
     /// The store after each stage of its life, oldest first.
     pub(crate) stages: Vec<Disk>,
     /// The store within updates between the stages: one was begun, and its writer crashed and lost the lock. A client
@@ -67,6 +72,8 @@ pub(crate) struct Scenario {
     pub(crate) moments: Vec<Disk>,
     /// The last stage, with an update in which a writer crashed.
     pub(crate) crashed: Disk,
+    /// The result of the pending operation of that writer, which the writer couldn't record.
+    spooled: Option<SpooledResult>,
     pub(crate) keys: Arc<CachedKeys>,
     /// The pins of a client that read the last stage.
     pub(crate) pins: Vec<(StackName, Lineage, StackPin)>,
@@ -98,6 +105,8 @@ impl Scenario {
         let mut scenario = Self {
             kind,
             lineage: Lineage::from_bits([0; 16]),
+            other: Lineage::from_bits([0; 16]),
+            spooled: None,
             stages: Vec::new(),
             moments: Vec::new(),
             crashed: Disk::new(kind),
@@ -111,6 +120,7 @@ impl Scenario {
         let stack = stacks.new_stack_with(&name(), SealingPolicy::All).await?;
         scenario.lineage = stack.lineage();
         let other = stacks.new_stack_with(&OTHER.parse()?, SealingPolicy::All).await?;
+        scenario.other = other.lineage();
         for stack in [&stack, &other] {
             let session = stack.lock("build").await?;
             update(&session, "built-0").await?;
@@ -142,10 +152,10 @@ impl Scenario {
         update(&session, "built-2").await?;
         session.close().await?;
         scenario.stages.push(disk.copy());
-        scenario.pins = scenario.remembered(&[stack.lineage(), other.lineage()]).await?;
+        scenario.pins = scenario.remembered().await?;
         scenario.crashed = disk.copy();
-        scenario.crash(&scenario.crashed, "crashed").await?;
-        scenario.catalogue = scenario.catalogue_of(&former, other.lineage()).await?;
+        scenario.spooled = Some(scenario.crash(&scenario.crashed, "crashed").await?);
+        scenario.catalogue = scenario.catalogue_of(&former).await?;
         Ok(scenario)
     }
 
@@ -161,43 +171,48 @@ impl Scenario {
         Ok(moment)
     }
 
-    /// Makes a writer crash: its update, which creates the resource `tag`, stays open with a pending operation.
-    async fn crash(&self, disk: &Disk, tag: &str) -> Result<()> {
-        let stacks = self.stacks(disk.under(&Attacker::default()).await?, 3);
+    /// Makes a writer crash: its update, which creates the resource `tag`, stays open with a pending operation. The
+    /// store becomes unavailable before the writer can record the result of the operation. Returns this result, which
+    /// the writer spools.
+    async fn crash(&self, disk: &Disk, tag: &str) -> Result<SpooledResult> {
+        let folder = tempfile::tempdir().map_err(|error| Error::invalid("a folder", error.to_string()))?;
+        let backend = FaultyBackend::new(disk.under(&Attacker::default()).await?);
+        let faults = backend.plan();
+        let stacks = self.stacks(Arc::new(backend), 3).with_spool(folder.path());
         let stack = stacks.get(&name()).await?;
         let session = stack.ok_or_else(|| Error::not_found("the stack"))?;
         let session = session.lock("build").await?;
         let update = session
             .start_update(UpdateRequest::new(UpdateKind::Update))
             .await?;
-        // The dropped mutation stays pending, as after a crash.
-        drop(update.begin(Intent::create(entry(tag)?)).await?);
-        Ok(())
+        let step = update.begin(Intent::create(entry(tag)?)).await?;
+        faults.fail(Operation::Append, 0, Fault::BeforeEffect);
+        let Err(_) = step.succeed(Some(entry(tag)?)).await else {
+            return Err(Error::invalid("the append", "it didn't fail"));
+        };
+        let mut files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+        let file = files.next().ok_or_else(|| Error::not_found("a spooled result"))?;
+        SpooledResult::read(&file.path())
     }
 
-    /// Returns the pins of a client that reads the last stage. `lineages` are those of the stack under attack and of
-    /// the other stack.
-    async fn remembered(&self, lineages: &[Lineage]) -> Result<Vec<(StackName, Lineage, StackPin)>> {
+    /// Returns the pins of a client that reads the last stage.
+    async fn remembered(&self) -> Result<Vec<(StackName, Lineage, StackPin)>> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         let backend = self.last().under(&Attacker::default()).await?;
         let stacks = self.stacks(backend, 2).with_known_stacks(memory.clone());
         stacks.list().await?;
         stacks.published_outputs(&name()).await?;
         let mut pins = Vec::new();
-        for (name, lineage) in [name(), OTHER.parse()?].into_iter().zip(lineages) {
-            let pin = memory.seen(*lineage).await?.unwrap_or_default();
-            pins.push((name, *lineage, pin));
+        for (name, lineage) in [(name(), self.lineage), (OTHER.parse()?, self.other)] {
+            let pin = memory.seen(lineage).await?.unwrap_or_default();
+            pins.push((name, lineage, pin));
         }
         Ok(pins)
     }
 
     /// The forgeries of an attacker who was the recipient `former`, holds the earlier stages, and knows the lineage of
     /// the other stack.
-    async fn catalogue_of(
-        &self,
-        former: &GeneratedIdentity,
-        other: Lineage,
-    ) -> Result<Arc<Vec<CatalogueEntry>>> {
+    async fn catalogue_of(&self, former: &GeneratedIdentity) -> Result<Arc<Vec<CatalogueEntry>>> {
         let mut earlier = Vec::new();
         for stage in &self.stages[..self.stages.len() - 1] {
             earlier.push(stage.image().await?);
@@ -221,8 +236,9 @@ impl Scenario {
         let wrapped = foreign.wrap(key.id(), Some(std::slice::from_ref(&self.recipient)))?;
         let loot = Loot {
             lineage: self.lineage,
+            author: USER.to_owned(),
             recipient: MALLORY.to_owned(),
-            other: Some(other),
+            other: Some(self.other),
             other_name: Some(OTHER.parse()?),
             earlier,
             former: Some(held),
@@ -237,6 +253,11 @@ impl Scenario {
             true => &self.crashed,
             false => self.last(),
         }
+    }
+
+    /// The stack under attack and the other stack.
+    pub(crate) const fn lineages(&self) -> [Lineage; 2] {
+        [self.lineage, self.other]
     }
 
     /// The path of the head of the stack under attack.
@@ -298,7 +319,8 @@ impl Scenario {
             .under(&Attacker::default())
             .await
             .expect("an empty store");
-        let answer = command.run(&stacks, &self.stacks(elsewhere, 6)).await;
+        let elsewhere = self.stacks(elsewhere, 6);
+        let answer = command.run(&stacks, &elsewhere, self.spooled.as_ref()).await;
         Run {
             answer,
             requests: attacker.requests(),
@@ -309,20 +331,6 @@ impl Scenario {
             memory,
         }
     }
-}
-
-/// Makes a revision that sets a stack output.
-async fn publish(session: &state_manager::Session) -> Result<()> {
-    let update = session
-        .start_update(UpdateRequest::new(UpdateKind::Update))
-        .await?;
-    let mut outputs = StackOutputs::default();
-    let url = Json::parse(r#""https://example.com""#)
-        .map_err(|error| Error::invalid("output", error.to_string()))?;
-    outputs.values.insert("url".to_owned(), url);
-    update.set_outputs(outputs).await?;
-    update.finish(UpdateResult::Succeeded).await?;
-    Ok(())
 }
 
 /// A key provider that opens with all of these identities and wraps to the first.

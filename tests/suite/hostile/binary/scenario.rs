@@ -30,6 +30,9 @@ pub(super) const OTHER: &str = "tests/other-stack";
 /// The recipient that the attacker adds to forged heads.
 pub(super) const MALLORY: &str = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg";
 
+/// The name of the user who runs all commands, which the history records as the author of its revisions.
+const USER: &str = "tester";
+
 /// A value that must be sealed and masked.
 pub(super) const CANARY: &str = "canary-of-a-sealed-value";
 
@@ -214,6 +217,7 @@ impl Scenario {
         let wrapped = foreign.wrap(key.id(), Some(&recipients)).expect("a recipient");
         let loot = Loot {
             lineage: self.lineage,
+            author: USER.to_owned(),
             recipient: MALLORY.to_owned(),
             other: Some(self.other),
             other_name: Some(OTHER.parse().expect("a valid name")),
@@ -287,6 +291,7 @@ impl Scenario {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", folder)
+            .env("USER", USER)
             .env("XDG_CONFIG_HOME", folder.join("config"))
             .env("XDG_STATE_HOME", folder.join("memory"))
             .env("STATECTL_POLICY", "all")

@@ -8,7 +8,7 @@ use crate::backend::{NamePointer, NameTarget, ObjectKind};
 use crate::digest::Digest;
 use crate::history::HistoryPageRef;
 use crate::{Address, Entry, Enveloped, FactoryInfo, Serial, Slot, Snapshot, SnapshotRef, Timestamp, codec};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Changes a name pointer, and recomputes its digest.
@@ -48,7 +48,8 @@ pub(super) fn body(store: &StoreImage, object: &str, change: impl FnOnce(&mut Va
         .unwrap_or_default()
 }
 
-fn rewritten(bytes: &[u8], change: impl FnOnce(&mut Value)) -> Option<Vec<u8>> {
+/// Returns a document with a changed body and a recomputed digest; `None` if the bytes aren't a document.
+pub(super) fn rewritten(bytes: &[u8], change: impl FnOnce(&mut Value)) -> Option<Vec<u8>> {
     let mut document: Value = serde_json::from_slice(bytes).ok()?;
     change(document.get_mut("body")?);
     let (kind, format) = (
@@ -69,14 +70,14 @@ pub(super) fn set(body: &mut Value, member: &str, value: Value) {
     }
 }
 
-/// Returns a history page whose last revision names another author; `None` if this changes nothing.
-fn forged_page(bytes: &[u8]) -> Option<Vec<u8>> {
+/// Returns a history page whose last revision names the marker as its author; `None` if this changes nothing.
+fn forged_page(bytes: &[u8], loot: &Loot) -> Option<Vec<u8>> {
     let page = rewritten(bytes, |body| {
         let Some(revisions) = body.get_mut("revisions").and_then(Value::as_array_mut) else {
             return;
         };
         let text = revisions.last().map(Value::to_string).unwrap_or_default();
-        let forged = text.replace("\"tester\"", &format!("\"{MARKER}\""));
+        let forged = text.replace(&json!(loot.author).to_string(), &json!(MARKER).to_string());
         if let (Some(last), Ok(forged)) = (revisions.last_mut(), serde_json::from_str(&forged)) {
             *last = forged;
         }
@@ -85,8 +86,8 @@ fn forged_page(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Replaces a page of the history by a forged one.
-pub(super) fn page(store: &StoreImage, object: &str) -> Vec<Edit> {
-    let forged = store.get(object).and_then(|bytes| forged_page(bytes));
+pub(super) fn page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
+    let forged = store.get(object).and_then(|bytes| forged_page(bytes, loot));
     forged
         .map(|page| vec![Edit::put(object, page)])
         .unwrap_or_default()
@@ -94,29 +95,44 @@ pub(super) fn page(store: &StoreImage, object: &str) -> Vec<Edit> {
 
 /// Stores a forged page of the history under the name that its digest requires, and makes the head refer to it.
 pub(super) fn named_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
-    let forged = store.get(object).and_then(|bytes| forged_page(bytes));
-    let (Some(page), Some(mut head)) = (forged, store.head(loot.lineage)) else {
+    let forged = store.get(object).and_then(|bytes| forged_page(bytes, loot));
+    let pages = store.head(loot.lineage).map(|head| head.history.pages.len());
+    match (forged, pages.and_then(|count| count.checked_sub(1))) {
+        (Some(page), Some(last)) => referred_page(store, last, page, loot),
+        _ => Vec::new(),
+    }
+}
+
+/// Stores a page under the name that its digest requires, and makes the head refer to it in place of the page at this
+/// position.
+pub(super) fn referred_page(store: &StoreImage, at: usize, page: Vec<u8>, loot: &Loot) -> Vec<Edit> {
+    let Some(mut head) = store.head(loot.lineage) else {
         return Vec::new();
     };
-    let Some(last) = head.history.pages.last_mut() else {
+    let Some(reference) = head.history.pages.get_mut(at) else {
         return Vec::new();
     };
-    *last = HistoryPageRef {
+    *reference = HistoryPageRef {
         digest: Digest::of(&page),
         length: page.len() as u64,
-        ..*last
+        ..*reference
     };
-    let name = last.object();
-    let object = format!("{}/{}", name.kind().path(loot.lineage), name.file_name());
+    let object = path_of(reference, loot);
     vec![
         Edit::put(object, page),
         Edit::put(head_of(loot.lineage), head.encode()),
     ]
 }
 
+/// The path of a page of the history.
+pub(super) fn path_of(page: &HistoryPageRef, loot: &Loot) -> String {
+    let name = page.object();
+    format!("{}/{}", name.kind().path(loot.lineage), name.file_name())
+}
+
 /// Stores a forged page with a higher serial than all others, to which no head refers.
 pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec<Edit> {
-    let forged = store.get(object).and_then(|bytes| forged_page(bytes));
+    let forged = store.get(object).and_then(|bytes| forged_page(bytes, loot));
     let Some(page) = forged else {
         return Vec::new();
     };
@@ -126,9 +142,7 @@ pub(super) fn planted_page(store: &StoreImage, object: &str, loot: &Loot) -> Vec
         digest: Digest::of(&page),
         length: page.len() as u64,
     };
-    let name = reference.object();
-    let object = format!("{}/{}", name.kind().path(loot.lineage), name.file_name());
-    vec![Edit::put(object, page)]
+    vec![Edit::put(path_of(&reference, loot), page)]
 }
 
 /// Returns the reference to and the bytes of a snapshot with one resource that no client created.
@@ -151,7 +165,7 @@ fn forged_snapshot(slot: Slot) -> Option<(SnapshotRef, Vec<u8>)> {
 
 /// Returns a zstd frame with the text as one uncompressed block, so that this crate needs no compressor. Every decoder
 /// accepts such a frame.
-fn uncompressed(text: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn uncompressed(text: &[u8]) -> Option<Vec<u8>> {
     const MAGIC: u32 = 0xFD2F_B528;
     const LENGTH_IN_FOUR_BYTES_AND_ONE_SEGMENT: u8 = 0xA0;
     let length = u32::try_from(text.len())

@@ -10,8 +10,8 @@
 
 pub use super::loot::{Loot, MARKER};
 
-use super::journals::{DraftFrame, ForgedTag, StoredJournal, invented, planted};
-use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, replays};
+use super::journals::{ForgedTag, StoredJournal, invented};
+use super::{Action, Edit, Rewrite, StoreImage, StoredKind, documents, heads, logs, replays};
 use crate::backend::NameTarget;
 use crate::journal::FrameKind;
 use crate::{Lineage, Nonce};
@@ -46,7 +46,8 @@ pub fn catalogue(loot: &Arc<Loot>) -> Vec<CatalogueEntry> {
             StoredKind::Snapshot => rows.snapshots(),
             StoredKind::Key => rows.keys(),
             StoredKind::Format | StoredKind::Meta | StoredKind::Lock => rows.small_documents(kind),
-            StoredKind::Log | StoredKind::Outputs => rows.numbered(kind),
+            StoredKind::Log => rows.logs(),
+            StoredKind::Outputs => rows.numbered(kind),
         }
     }
     rows.replays();
@@ -134,11 +135,8 @@ impl Rows {
 
     fn journals(&mut self) {
         for (name, change) in CHANGES {
-            for tag in [ForgedTag::Copied, ForgedTag::Stripped, ForgedTag::Former] {
+            for tag in self.tags() {
                 for is_head_adapted in [false, true] {
-                    if tag == ForgedTag::Former && self.loot.former.is_none() {
-                        continue;
-                    }
                     let head = if is_head_adapted {
                         "head adapted"
                     } else {
@@ -146,7 +144,7 @@ impl Rows {
                     };
                     let name = format!("{name}, {}, {head}", tag.name());
                     self.add(StoredKind::Journal, name, move |store, _, loot| {
-                        let Some(mut journal) = StoredJournal::read(store, loot.lineage) else {
+                        let Some(mut journal) = StoredJournal::read(store, loot) else {
                             return Vec::new();
                         };
                         change(&mut journal);
@@ -155,6 +153,15 @@ impl Rows {
                 }
             }
         }
+    }
+
+    /// The tags that the attacker can give to a forged frame.
+    fn tags(&self) -> Vec<ForgedTag> {
+        let former = self.loot.former.as_ref().map(|_| ForgedTag::Former);
+        [ForgedTag::Copied, ForgedTag::Stripped]
+            .into_iter()
+            .chain(former)
+            .collect()
     }
 
     fn names(&mut self) {
@@ -211,9 +218,7 @@ impl Rows {
 
     fn pages(&mut self) {
         let kind = StoredKind::HistoryPage;
-        self.add(kind, "forged revision", |store, object, _| {
-            documents::page(store, object)
-        });
+        self.add(kind, "forged revision", documents::page);
         self.add(kind, "forged revision that the head names", documents::named_page);
         self.add(kind, "planted page", documents::planted_page);
     }
@@ -226,6 +231,20 @@ impl Rows {
         self.add(kind, "forged content that the head names", |store, _, loot| {
             documents::named_snapshot(store, loot)
         });
+    }
+
+    fn logs(&mut self) {
+        let kind = StoredKind::Log;
+        self.numbered(kind);
+        self.add(kind, "forged lines", |store, object, _| {
+            logs::lines(store, object)
+        });
+        for tag in self.tags() {
+            let name = format!("forged lines that the history names, {}", tag.name());
+            self.add(kind, name, move |store, object, loot| {
+                logs::named_lines(store, object, loot, tag)
+            });
+        }
     }
 
     fn keys(&mut self) {
@@ -285,11 +304,10 @@ impl Rows {
     }
 }
 
-/// Replaces one data frame by a forged one: see [`planted`]. `from_the_end` is 0 for the last data frame.
+/// Replaces one data frame by a forged one: see [`StoredJournal::planted`]. `from_the_end` is 0 for the last data frame.
 fn edit(journal: &mut StoredJournal, from_the_end: usize) {
     if let Some(at) = journal.data().into_iter().rev().nth(from_the_end) {
-        let forged: DraftFrame = planted(&journal.frames[at]);
-        journal.frames[at] = forged;
+        journal.frames[at] = journal.planted(at);
     }
 }
 
@@ -323,7 +341,7 @@ const CHANGES: &[JournalForgery] = &[
     ("earlier frame edited", |journal| edit(journal, 2)),
     ("frame appended", |journal| {
         if let Some(at) = journal.data().pop() {
-            let frame = planted(&journal.frames[at]);
+            let frame = journal.planted(at);
             journal.frames.push(frame);
         }
     }),

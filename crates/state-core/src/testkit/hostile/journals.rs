@@ -12,6 +12,7 @@ use crate::{
     Base, Digest, Enveloped, Epoch, Head, Invalidation, Lineage, Nonce, Record, Slot, Timestamp, UpdateId,
 };
 use bytes::Bytes;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The tag that forged frames carry.
@@ -91,6 +92,8 @@ impl MacKey for CopiedTag {
 /// The journal of a stack in a store: whole segments, or one object per slot.
 pub(super) struct StoredJournal {
     lineage: Lineage,
+    /// The author of the updates: see [`Loot::author`].
+    author: String,
     /// The slot of the first frame, and the chain before it.
     start: (Slot, Digest),
     pub(super) frames: Vec<DraftFrame>,
@@ -98,11 +101,12 @@ pub(super) struct StoredJournal {
 
 impl StoredJournal {
     /// Reads the journal: see [`frames`]. Returns `None` if the store contains no frame of it.
-    pub(super) fn read(store: &StoreImage, lineage: Lineage) -> Option<Self> {
-        let stored = frames(store, lineage);
+    pub(super) fn read(store: &StoreImage, loot: &Loot) -> Option<Self> {
+        let stored = frames(store, loot.lineage);
         let (_, before, first) = stored.first()?;
         Some(Self {
-            lineage,
+            lineage: loot.lineage,
+            author: loot.author.clone(),
             start: (first.slot(), *before),
             frames: stored
                 .iter()
@@ -115,6 +119,16 @@ impl StoredJournal {
     pub(super) fn data(&self) -> Vec<usize> {
         let is_data = |at: &usize| self.frames[*at].kind == FrameKind::Data;
         (0..self.frames.len()).filter(is_data).collect()
+    }
+
+    /// Returns a copy of the frame at a position with another nonce, in which the last entry has the marker as its
+    /// address: see [`replaced`].
+    pub(super) fn planted(&self, at: usize) -> DraftFrame {
+        let mut forged = self.frames[at].clone();
+        forged.nonce = Nonce::from_bytes([0x66; 16]);
+        // The marker is a valid address and a valid user name, so readers can decode the record.
+        forged.payload = replaced(&forged.payload, &self.author);
+        forged
     }
 
     /// Returns the edits that turn the stored journal into this one. With `is_head_adapted`, the head is forged too,
@@ -198,16 +212,6 @@ impl StoredJournal {
     }
 }
 
-/// Returns a copy of a frame with another nonce, in which the last entry has the marker as its address: see
-/// [`replaced`].
-pub(super) fn planted(frame: &DraftFrame) -> DraftFrame {
-    let mut forged = frame.clone();
-    forged.nonce = Nonce::from_bytes([0x66; 16]);
-    // The marker is a valid address and a valid user name, so readers can decode the record.
-    forged.payload = replaced(&frame.payload);
-    forged
-}
-
 /// Returns a frame that can follow the end of any update: it repeats the last start of an update, and marks the stack
 /// as invalidated.
 pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
@@ -229,12 +233,13 @@ pub(super) fn invented(journal: &StoredJournal) -> Option<DraftFrame> {
 }
 
 /// Returns the payload with the last address replaced by the marker.
-fn replaced(payload: &[u8]) -> Vec<u8> {
+fn replaced(payload: &[u8], author: &str) -> Vec<u8> {
     let text = String::from_utf8_lossy(payload);
     let member = "\"address\":\"";
     let Some(at) = text.rfind(member).map(|at| at + member.len()) else {
-        // The frame contains no entry. The marker replaces the user `tester` in the metadata of the update instead.
-        return text.replace("\"tester\"", &format!("\"{MARKER}\"")).into_bytes();
+        // The frame contains no entry. The marker replaces the author in the metadata of the update instead.
+        let (author, marker) = (json!(author).to_string(), json!(MARKER).to_string());
+        return text.replace(&author, &marker).into_bytes();
     };
     let end = text[at..].find('"').map_or(text.len(), |length| at + length);
     format!("{}{MARKER}{}", &text[..at], &text[end..]).into_bytes()

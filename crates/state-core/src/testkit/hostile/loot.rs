@@ -16,6 +16,9 @@ pub const MARKER: &str = "mallory";
 pub struct Loot {
     /// The stack under attack.
     pub lineage: Lineage,
+    /// The name of the user who made the revisions of the stack, as the metadata of their updates contains it. Some
+    /// forgeries replace this name by [`MARKER`]; they change nothing if no revision has this author.
+    pub author: String,
     /// A public key of the attacker, as the head stores recipients of the data key.
     pub recipient: String,
     /// Another stack of the same store, with the same recipients.
