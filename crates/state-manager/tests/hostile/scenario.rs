@@ -73,7 +73,7 @@ pub(crate) struct Scenario {
     /// The last stage, with an update in which a writer crashed.
     pub(crate) crashed: Disk,
     /// The result of the pending operation of that writer, which the writer couldn't record.
-    spooled: Option<SpooledResult>,
+    pub(crate) spooled: Option<SpooledResult>,
     pub(crate) keys: Arc<CachedKeys>,
     /// The pins of a client that read the last stage.
     pub(crate) pins: Vec<(StackName, Lineage, StackPin)>,
@@ -126,6 +126,14 @@ impl Scenario {
             update(&session, "built-0").await?;
             session.close().await?;
         }
+        // The other stack has objects of each kind, which the attacker copies.
+        other.rekey("rekey", Rekey::default()).await?;
+        other
+            .add_output_recipients("recipients add", &[reader.recipient().to_owned()])
+            .await?;
+        let session = other.lock("build").await?;
+        publish(&session).await?;
+        session.close().await?;
         scenario.stages.push(disk.copy());
         stack
             .add_recipients("recipients add", &[former.recipient().to_owned()])
@@ -196,7 +204,7 @@ impl Scenario {
     }
 
     /// Returns the pins of a client that reads the last stage.
-    async fn remembered(&self) -> Result<Vec<(StackName, Lineage, StackPin)>> {
+    pub(crate) async fn remembered(&self) -> Result<Vec<(StackName, Lineage, StackPin)>> {
         let memory: Arc<MemoryKnownStacks> = Arc::default();
         let backend = self.last().under(&Attacker::default()).await?;
         let stacks = self.stacks(backend, 2).with_known_stacks(memory.clone());
@@ -300,6 +308,19 @@ impl Scenario {
         plan: Vec<Intervention>,
         remembers: bool,
     ) -> Run {
+        let spooled = self.spooled.as_ref();
+        let calls = async |stacks: &Stacks, elsewhere: &Stacks| command.run(stacks, elsewhere, spooled).await;
+        self.run_calls(on, plan, remembers, calls).await
+    }
+
+    /// As [`Self::run`], with the calls of a command: they get the client of the store, and a client of an empty store.
+    pub(crate) async fn run_calls(
+        &self,
+        on: &Disk,
+        plan: Vec<Intervention>,
+        remembers: bool,
+        calls: impl AsyncFn(&Stacks, &Stacks) -> Result<Answer>,
+    ) -> Run {
         let disk = on.copy();
         let attacker = Attacker::default();
         let backend = disk.under(&attacker).await.expect("nothing is forged yet");
@@ -320,7 +341,7 @@ impl Scenario {
             .await
             .expect("an empty store");
         let elsewhere = self.stacks(elsewhere, 6);
-        let answer = command.run(&stacks, &elsewhere, self.spooled.as_ref()).await;
+        let answer = calls(&stacks, &elsewhere).await;
         Run {
             answer,
             requests: attacker.requests(),
@@ -334,7 +355,7 @@ impl Scenario {
 }
 
 /// A key provider that opens with all of these identities and wraps to the first.
-fn keys(identities: &[&GeneratedIdentity]) -> CachedKeys {
+pub(crate) fn keys(identities: &[&GeneratedIdentity]) -> CachedKeys {
     let text: String = identities.iter().map(|one| format!("{}\n", one.file())).collect();
     let recipients = identities[0].recipient().parse().expect("a good recipient");
     let identities = Identities::parse("identity", &text).expect("good identities");

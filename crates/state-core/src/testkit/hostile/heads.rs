@@ -6,7 +6,7 @@ use super::loot::{Loot, MARKER};
 use super::{Edit, StoreImage};
 use crate::backend::{ClientLock, Holder};
 use crate::digest::Digest;
-use crate::head::{Collection, Compaction, PendingRename, SealingPolicy};
+use crate::head::{Collection, Compaction, Keys, PendingRename, SealingPolicy};
 use crate::{Base, Enveloped, Epoch, Generation, Head, Nonce, Serial, Slot, Timestamp};
 
 /// A name, and a change of one field of the head or of a few that belong together.
@@ -27,6 +27,20 @@ pub(super) const HEADS: &[HeadForgery] = &[
         each_keys(head, |keys| {
             keys.names.insert(loot.recipient.clone(), MARKER.to_owned());
         });
+    }),
+    // Nothing signs the head of a plain stack. Recipients in such a head must not become part of the first signed head.
+    ("recipients and no key", |head, loot| {
+        let recipients = vec![loot.recipient.clone()];
+        let keys = Keys {
+            generation: 1,
+            since: Slot::ZERO,
+            files: Vec::new(),
+            outputs: recipients.clone(),
+            recipients,
+            names: Default::default(),
+            succession: Vec::new(),
+        };
+        (head.key_id, head.keys, head.tag) = (None, Some(keys), None);
     }),
     ("plaintext policy", |head, _| {
         head.policy = SealingPolicy::Plaintext;
@@ -172,7 +186,7 @@ pub(super) const HEADS: &[HeadForgery] = &[
 ];
 
 /// Changes the key document of a head, if the stack is sealed.
-fn each_keys(head: &mut Head, change: impl FnOnce(&mut crate::head::Keys)) {
+fn each_keys(head: &mut Head, change: impl FnOnce(&mut Keys)) {
     if let Some(keys) = &mut head.keys {
         change(keys);
     }
