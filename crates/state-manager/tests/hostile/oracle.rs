@@ -5,6 +5,7 @@ use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
 use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
+use crate::queries::other_stack;
 use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
 use crate::written::{contains, made, revision, starts_of_rotations};
 use state_core::head::SealingPolicy;
@@ -12,7 +13,7 @@ use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
 use state_core::testkit::hostile::{Attacker, StoreImage};
 use state_core::{Digest, Enveloped, Frame, Head, Lineage, Result, RevisionId};
-use state_manager::{Authenticity, KnownStacks};
+use state_manager::{Authenticity, KnownStacks, Stacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -97,6 +98,21 @@ impl Oracle {
             .await
             .answer;
         let run = scenario.run(stage, command, Vec::new(), remembers).await;
+        // To a client without memory, the attacker can show the other stack as it was before the move. A client with
+        // memory has seen the stack after the move.
+        let other = match command {
+            Command::MoveResource if !remembers => {
+                let calls = async |stacks: &Stacks, _: &Stacks| {
+                    let mut facts = Vec::new();
+                    other_stack(stacks, &mut facts).await?;
+                    Ok(Answer { shown: None, facts })
+                };
+                let run = scenario.run_calls(stage, Vec::new(), remembers, calls).await;
+                run.answer.unwrap_or_default().facts
+            }
+            _ => Vec::new(),
+        };
+        allowed.facts.extend(other);
         // A command may fail in an early stage, which then allows no answers.
         for answer in [before, run.answer].into_iter().flatten() {
             allowed.facts.extend(answer.facts);
@@ -153,12 +169,18 @@ impl Oracle {
         broken
     }
 
-    /// Whether the client gave the stack a first key. A client without memory believes a forged head that shows the
+    /// Whether the client gave one of the stacks a first key. A client without memory believes a forged head that shows the
     /// stack as never sealed, so it seals the forged content with a new key. This is a documented limit; `--expect-key`
     /// prevents it.
     fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
         let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
-        let written = run.attacker.versions(&scenario.head()).into_iter().flatten();
+        let heads = scenario
+            .lineages()
+            .map(|lineage| format!("stacks/{lineage}/head.json"));
+        let written = heads
+            .iter()
+            .flat_map(|head| run.attacker.versions(head))
+            .flatten();
         written
             .filter_map(|bytes| Head::decode("head", &bytes).ok())
             .any(|head| {

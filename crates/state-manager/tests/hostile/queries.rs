@@ -7,12 +7,34 @@ use crate::scenario::OTHER;
 use state_core::diff::diff;
 use state_core::mask::Mask;
 use state_core::{Address, Result, RevisionId, Snapshot, StackName};
-use state_manager::{Authenticity, LogQuery, Stacks};
-use std::collections::BTreeMap;
+use state_manager::{Authenticity, LogQuery, OpeningObserver, Stacks, Standing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Collects the names of the stacks that were opened and are not authentic, or that were rolled back.
+#[derive(Debug, Default)]
+struct Doubtful(Mutex<BTreeSet<StackName>>);
+
+impl OpeningObserver for Doubtful {
+    fn opened(&self, name: &StackName, standing: &Standing) {
+        if standing.authenticity != Authenticity::Checked || standing.regression.is_some() {
+            lock(&self.0).insert(name.clone());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Lists all stacks, and looks the other stack up by its name.
 pub(crate) async fn list(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
-    for summary in stacks.list().await? {
+    let doubtful = Arc::new(Doubtful::default());
+    let observer: Arc<dyn OpeningObserver> = Arc::<Doubtful>::clone(&doubtful);
+    for summary in stacks.clone().with_observer(observer).list().await? {
+        if lock(&doubtful.0).contains(&summary.name) {
+            continue;
+        }
         let key = format!("summary of {}", summary.name);
         facts.push((key, format!("{} {:?}", summary.lineage, summary.current)));
     }

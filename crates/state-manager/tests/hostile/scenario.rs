@@ -11,7 +11,7 @@ use state_core::sealing::KeyProvider;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::testkit::hostile::forgeries::catalogue;
-use state_core::testkit::hostile::{Attacker, CatalogueEntry, Intervention, Loot, Request};
+use state_core::testkit::hostile::{Action, Attacker, CatalogueEntry, Intervention, Loot, Request, Rewrite};
 use state_core::{Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
 use state_manager::{
@@ -252,7 +252,14 @@ impl Scenario {
             former: Some(held),
             wrapped: wrapped.files.into_iter().next().map(Into::into),
         };
-        Ok(Arc::new(catalogue(&Arc::new(loot))))
+        let of_other = Loot {
+            lineage: self.other,
+            other: Some(self.lineage),
+            other_name: Some(name()),
+            ..loot.clone()
+        };
+        let [rows, rows_of_other] = [loot, of_other].map(|loot| catalogue(&Arc::new(loot)));
+        Ok(Arc::new(by_stack(self.other, rows, rows_of_other)))
     }
 
     /// The store on which a command starts.
@@ -352,6 +359,28 @@ impl Scenario {
             memory,
         }
     }
+}
+
+/// Forgeries of the stack to which the object of a request belongs: `rows` for the stack under attack and for objects
+/// of no stack, `rows_of_other` for the stack `other`.
+fn by_stack(
+    other: Lineage,
+    rows: Vec<CatalogueEntry>,
+    rows_of_other: Vec<CatalogueEntry>,
+) -> Vec<CatalogueEntry> {
+    let marks: Arc<[String; 2]> = Arc::new([other.to_string(), format!("names/{OTHER}")]);
+    let pairs = rows.into_iter().zip(rows_of_other);
+    let choice = |(row, of_other): (CatalogueEntry, CatalogueEntry)| {
+        let (kind, name, marks) = (row.kind, row.name.clone(), Arc::clone(&marks));
+        let rewrite = Rewrite::new(name.clone(), move |store, object| {
+            let is_of_other = marks.iter().any(|mark| object.contains(mark));
+            let chosen = if is_of_other { &of_other } else { &row };
+            chosen.edits(store, object)
+        });
+        let action = Action::Rewrite(rewrite);
+        CatalogueEntry { kind, name, action }
+    };
+    pairs.map(choice).collect()
 }
 
 /// A key provider that opens with all of these identities and wraps to the first.
