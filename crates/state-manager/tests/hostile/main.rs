@@ -3,6 +3,7 @@
 //! stores are files and objects. A client with memory has known stacks (pins of what it saw), a client without memory
 //! has none.
 
+mod checks;
 mod client;
 mod commands;
 mod disk;

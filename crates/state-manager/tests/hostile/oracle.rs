@@ -1,12 +1,13 @@
 //! Judges a run under attack: nothing forged may be signed, acknowledged, shown as authentic, or remembered. The oracle
 //! compares the run with honest runs of the same command, from each stage of the store.
 
+use crate::checks::{check_leaks, check_memory, is_between};
 use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
 use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
 use crate::queries::other_stack;
-use crate::scenario::{CANARY, COLLEAGUE, MALLORY, Run, Scenario};
+use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
 use crate::written::{contains, made, revision, starts_of_rotations};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
@@ -16,12 +17,6 @@ use state_core::{Digest, Enveloped, Frame, Head, Lineage, Result, RevisionId};
 use state_manager::{Authenticity, KnownStacks, Stacks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The first bytes of a compressed object.
-const ZSTD: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
-
-/// Maximum size in bytes of a decompressed object of these tests.
-const LARGEST: usize = 1 << 20;
 
 /// The answers of honest runs of all commands, from each stage of the store, and the authentic content of these stages.
 pub(crate) struct Oracle {
@@ -165,7 +160,7 @@ impl Oracle {
         if remembers {
             check_leaks(run, &mut broken);
         }
-        self.check_memory(scenario, command, run, &mut broken).await;
+        check_memory(scenario, command, run, &mut broken).await;
         broken
     }
 
@@ -427,72 +422,6 @@ impl Oracle {
             require(snapshots.all(|snapshot| exists(&snapshot.digest.short())), "base");
             let mut pages = head.history.pages.iter();
             require(pages.all(|page| exists(&page.digest.short())), "history");
-        }
-    }
-
-    /// Checks that the client's known stacks contain only names, keys and positions of the honest store.
-    async fn check_memory(&self, scenario: &Scenario, command: Command, run: &Run, broken: &mut Vec<String>) {
-        let Some(memory) = &run.memory else {
-            return;
-        };
-        for (name, lineage, before) in &scenario.pins {
-            let named = memory.named(name).await.ok().flatten();
-            let is_released = named.is_none() && matches!(command, Command::Remove | Command::Rename);
-            if named != Some(*lineage) && !is_released {
-                broken.push(format!("remembered: the stack of {name} is {named:?}"));
-            }
-            let Some(pin) = memory.seen(*lineage).await.ok().flatten() else {
-                if command != Command::Remove {
-                    broken.push(format!("forgotten: {name}"));
-                }
-                continue;
-            };
-            if pin.key.is_none_or(|key| scenario.keys.honest(key).is_none()) {
-                broken.push(format!("remembered: key {:?} of {name}", pin.key));
-            }
-            let text = format!("{pin:?}");
-            if text.contains(MARKER) || text.contains(MALLORY) {
-                broken.push(format!("remembered: {text}"));
-            }
-            if pin.serial < before.serial || pin.next < before.next {
-                broken.push(format!("remembered: {name} at an earlier position {}", pin.next));
-            }
-        }
-    }
-}
-
-/// Whether a state can occur between the steps of an honest run: each of its resources is in an honest state, and it
-/// has all resources that every honest state has.
-fn is_between(shown: &Resources, honest: &BTreeSet<Resources>) -> bool {
-    let is_honest = |(address, value): (&String, &String)| {
-        let mut states = honest.iter();
-        states.any(|state| state.entries.get(address) == Some(value))
-    };
-    let is_in_all = |address: &String| honest.iter().all(|state| state.entries.contains_key(address));
-    let mut all = honest.iter().flat_map(|state| state.entries.keys());
-    let is_known = |address: &String| {
-        honest
-            .iter()
-            .any(|state| state.entries.contains_key(address) || state.pending.contains(address))
-    };
-    shown.entries.iter().all(is_honest)
-        && all.all(|address| !is_in_all(address) || shown.entries.contains_key(address))
-        && shown.pending.iter().all(is_known)
-        && honest.iter().any(|state| state.outputs == shown.outputs)
-}
-
-/// Checks that no version of an object contains a value that must be sealed as plain text.
-fn check_leaks(run: &Run, broken: &mut Vec<String>) {
-    for object in run.attacker.objects() {
-        for bytes in run.attacker.versions(&object).into_iter().flatten() {
-            // Snapshots and logs are compressed.
-            let text = match bytes.starts_with(&ZSTD) {
-                true => zstd::bulk::decompress(&bytes, LARGEST).unwrap_or_default(),
-                false => Vec::new(),
-            };
-            if contains(&bytes, CANARY) || contains(&text, CANARY) {
-                broken.push(format!("a sealed value is written in clear to {object}"));
-            }
         }
     }
 }
