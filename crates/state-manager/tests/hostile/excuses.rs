@@ -23,6 +23,8 @@ pub(crate) struct Excuses {
     pub(crate) is_tail_unseen: bool,
     /// Whether the attacker changed anything in the run, which may have been a log or a key.
     pub(crate) is_log_attacked: bool,
+    /// Whether a client without memory took the other stack for one that was never sealed, and gave it a key.
+    pub(crate) is_other_sealed_anew: bool,
 }
 
 impl Excuses {
@@ -33,6 +35,7 @@ impl Excuses {
             former: BTreeSet::new(),
             is_tail_unseen: false,
             is_log_attacked: false,
+            is_other_sealed_anew: false,
         }
     }
 }

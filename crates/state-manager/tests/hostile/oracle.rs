@@ -6,7 +6,7 @@ use crate::client::{Answer, Resources, Shown, look};
 use crate::commands::Command;
 use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
-use crate::queries::other_stack;
+use crate::queries::{OTHER_STACK, other_stack};
 use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
 use crate::written::{contains, made, revision, starts_of_rotations};
 use state_core::head::SealingPolicy;
@@ -130,7 +130,8 @@ impl Oracle {
         run: &Run,
     ) -> Vec<String> {
         let mut broken = Vec::new();
-        if !remembers && self.is_sealed_anew(scenario, run) {
+        let is_sealed_anew = |lineage| !remembers && self.is_sealed_anew(lineage, run);
+        if is_sealed_anew(scenario.lineage) {
             return broken;
         }
         let mut excuses = Excuses::of_next_reader(made(scenario, run));
@@ -140,7 +141,8 @@ impl Oracle {
                 true => BTreeSet::new(),
                 false => starts_of_rotations(scenario, run),
             };
-            for lineage in scenario.lineages() {
+            let lineages = scenario.lineages().into_iter();
+            for lineage in lineages.filter(|lineage| !is_sealed_anew(*lineage)) {
                 self.check_journal(scenario, lineage, &written, &starts, &mut broken);
                 self.check_heads(scenario, lineage, remembers, run, &mut broken);
             }
@@ -151,6 +153,7 @@ impl Oracle {
             && !is_of_former_key(scenario, remembers, answer)
         {
             excuses.is_log_attacked = run.edits > 0;
+            excuses.is_other_sealed_anew = is_sealed_anew(scenario.other);
             excuses.is_tail_unseen = command.is_after_a_crash() && is_tail_unseen(scenario, run).await;
             if !remembers {
                 excuses.former = self.forged_with_former_key(scenario, run).await;
@@ -164,19 +167,15 @@ impl Oracle {
         broken
     }
 
-    /// Whether the client gave one of the stacks a first key. A client without memory believes a forged head that shows the
-    /// stack as never sealed, so it seals the forged content with a new key. This is a documented limit; `--expect-key`
+    /// Whether the client gave a stack a first key. A client without memory believes a forged head that shows the stack
+    /// as never sealed, so it seals the forged content with a new key. This is a documented limit; `--expect-key`
     /// prevents it.
-    fn is_sealed_anew(&self, scenario: &Scenario, run: &Run) -> bool {
+    fn is_sealed_anew(&self, lineage: Lineage, run: &Run) -> bool {
         let known: Vec<_> = self.heads.iter().filter_map(|head| head.key_id).collect();
-        let heads = scenario
-            .lineages()
-            .map(|lineage| format!("stacks/{lineage}/head.json"));
-        let written = heads
-            .iter()
-            .flat_map(|head| run.attacker.versions(head))
-            .flatten();
+        let written = run.attacker.versions(&format!("stacks/{lineage}/head.json"));
         written
+            .into_iter()
+            .flatten()
             .filter_map(|bytes| Head::decode("head", &bytes).ok())
             .any(|head| {
                 let is_known = head.key_id.is_none_or(|key| known.contains(&key));
@@ -254,7 +253,8 @@ impl Oracle {
             let is_new = excuses.made.iter().any(|revision| {
                 question.ends_with(&revision.to_string()) || fact.contains(&revision.to_string())
             });
-            if !is_known && !is_new {
+            let is_excused = excuses.is_other_sealed_anew && question == OTHER_STACK;
+            if !is_known && !is_new && !is_excused {
                 broken.push(format!("the command answers {question}: {fact}"));
             }
         }

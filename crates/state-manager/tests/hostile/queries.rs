@@ -112,6 +112,9 @@ pub(crate) async fn logs(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
     Ok(())
 }
 
+/// The name of the fact that [`other_stack`] adds.
+pub(crate) const OTHER_STACK: &str = "the other stack";
+
 /// Reads the other stack.
 pub(crate) async fn other_stack(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
     let answer = crate::client::look_as(stacks, &OTHER.parse()?).await?;
@@ -120,7 +123,7 @@ pub(crate) async fn other_stack(stacks: &Stacks, facts: &mut Facts) -> Result<()
         .filter(|shown| shown.authenticity == Authenticity::Checked && !shown.is_regressed);
     if let Some(shown) = shown {
         facts.push((
-            "the other stack".to_owned(),
+            OTHER_STACK.to_owned(),
             format!("{} {:?}", shown.sealing, shown.resources),
         ));
     }
