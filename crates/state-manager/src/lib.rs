@@ -24,8 +24,8 @@
 //! | `lock` | acquires and releases the writer lock and client locks |
 //! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
 //! | `read` | replay, tip, history and queries on them |
-//! | `keys::{authenticate, trust, pinned_key, position, wrapped, sealing, reveal}` | which head and journal are accepted; how values are sealed and opened |
-//! | `objects` | stored objects beside the journal: snapshots, history pages, size limits |
+//! | `keys::{authenticate, trust, pinned_key, position, wrapped, sealing, reveal}` | which stored values are accepted; how values are sealed and opened |
+//! | `objects` | stored objects beside the journal: snapshots, history pages, logs, size limits; spooled results |
 //! | `context`, `known_stacks`, `expectations`, `standing`, `keys::proof`, `environment`, `intent`, `client_lock`, `compute` | parameters that all modules share |
 //!
 //! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.

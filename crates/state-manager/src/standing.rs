@@ -21,7 +21,7 @@ impl From<Proof> for Authenticity {
     fn from(proof: Proof) -> Self {
         match proof {
             Proof::Plain => Self::None,
-            Proof::Unchecked | Proof::Published(_) => Self::Unchecked,
+            Proof::Unchecked | Proof::Published => Self::Unchecked,
             Proof::Mac(_) => Self::Checked,
         }
     }

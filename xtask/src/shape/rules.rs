@@ -16,11 +16,20 @@ const BANNED_NAMES: [&str; 5] = ["utils", "helpers", "common", "types", "imp"];
 /// Crate whose files may read a stack only through `read/open.rs`.
 const MANAGER: &str = "crates/state-manager/src/";
 
-/// Calls that return a head or a journal as the store returned it.
-const RAW_READS: [&str; 2] = [".read_head(", ".read_journal("];
+/// Calls that return a head, a journal or a name pointer as the store returned it.
+const RAW_READS: [&str; 4] = [
+    ".read_head(",
+    ".read_journal(",
+    ".read_journal_of(",
+    ".read_name(",
+];
 
-/// Files that call them, below [`MANAGER`]: one for heads whose content isn't returned, and one that is private to `read`.
-const RAW_READERS: [&str; 2] = ["keys/authenticate.rs", "read/stored.rs"];
+/// Files that call them, below [`MANAGER`]: two that return values as unchecked, and one that is private to `read`.
+const RAW_READERS: [&str; 3] = [
+    "keys/authenticate.rs",
+    "keys/authenticate/name.rs",
+    "read/stored.rs",
+];
 
 /// Paths of home folders. Split, because this file is checked too.
 const HOMES: [&str; 3] = [
@@ -107,7 +116,7 @@ fn raw_reads(path: &str, text: &str) -> Vec<Found> {
     }
     let lines = (1..).zip(text.lines());
     let reads = lines.filter(|(_, line)| RAW_READS.iter().any(|call| line.contains(call)));
-    let what = "it reads a head or a journal from the backend: open the stack with `read::open`";
+    let what = "it reads a head, a journal or a name from the backend: open the stack with `read::open`, or look its name up";
     reads.map(|(number, _)| (Some(number), what.to_owned())).collect()
 }
 

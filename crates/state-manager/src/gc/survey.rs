@@ -100,7 +100,7 @@ impl Survey {
             journal,
         };
         let head = &survey.journal.head;
-        let base = head.part(|head| &head.base).cloned();
+        let base = head.base().cloned();
         let mut candidates = vec![survey.tip.floor.beginning.clone(), base];
         for frame in survey.journal.frames().each() {
             for reference in authenticate::rebases(stack.lineage(), frame)? {
@@ -116,7 +116,7 @@ impl Survey {
                     .needed
                     .push((frame.slot(), stored.object(), Some(revision)));
             }
-            let base = document.part_if(RevisionDocument::base);
+            let base = document.base();
             candidates.extend(base.map(Authenticated::cloned));
         }
         let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
@@ -202,7 +202,7 @@ impl Survey {
         }
         let between = self.journal.frames().starting_at(nearest.start);
         let between = between.ending_before(cut.start);
-        let led_to = replay::from_base(stack, nearest.part(|base| base), between, self.tip.loaded()).await?;
+        let led_to = replay::from_base(stack, nearest.by_ref(), between, self.tip.loaded()).await?;
         // The snapshot is dated by the replayed records, not by the clock, so that a repeated run writes identical
         // bytes.
         let mut snapshot = led_to

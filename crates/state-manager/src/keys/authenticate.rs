@@ -5,12 +5,13 @@
 //! ```text
 //!  backend ──► Head, JournalView ──open_head, open_journal──► OpenedHead, OpenedJournal ──► read::open
 //!                                       │
-//!                 tag under the data key, pinned key, chain and tags of the frames
+//!                 tag under the data key, pinned key, tags of the frames from the base on,
+//!                 chain digest of the frames before it (the backend checks the chain itself)
 //! ```
 //!
 //! | file | authenticates |
 //! |---|---|
-//! | this one | heads, and journals with their heads |
+//! | this one | heads with their bases, and journals with their heads |
 //! | `frames` | what the records of an authenticated frame name |
 //! | `history` | the frames before the base, the pages of the history and their documents |
 //! | `name` | name pointers |
@@ -29,12 +30,12 @@ mod session_head;
 mod spooled;
 mod value;
 
-pub(crate) use frames::{beginning, checkpoints, document, rebases};
+pub(crate) use frames::{checkpoints, document, rebases};
 pub(crate) use history::{
     HistoryPages, check_earlier_frames, documents_in_journal, latest_pages, page, pages,
 };
 pub(crate) use name::{ResolvedName, UncheckedName, leading_to, named};
-pub(crate) use named_objects::{detached, log, snapshot};
+pub(crate) use named_objects::{ReadSnapshots, detached, log, snapshots};
 pub(crate) use outputs::outputs;
 pub(crate) use session_head::SessionHead;
 pub(crate) use spooled::spooled;
@@ -47,7 +48,7 @@ use crate::keys::{pinned_key, wrapped};
 use state_core::backend::{JournalView, Tail};
 use state_core::journal::FrameKind;
 use state_core::sealing::StackKey;
-use state_core::{Error, Frame, Head, Lineage, Nonce, Result, RevisionId, Serial, Slot, StackName};
+use state_core::{Base, Error, Frame, Head, Lineage, Nonce, Result, RevisionId, Serial, Slot, StackName};
 use std::sync::Arc;
 
 /// A head as the store returned it. Until it is authenticated, callers can read only which stack it describes, and
@@ -70,8 +71,7 @@ impl UncheckedHead {
 
     /// Whether the head announces a rename that this pointer completes.
     pub(crate) fn is_moving_to(&self, pointer: &UncheckedName) -> bool {
-        let moving = self.0.moving_to.as_ref();
-        moving.is_some_and(|to| to.nonce == pointer.nonce() && to.name.folded() == pointer.name().folded())
+        pointer.completes_rename_in(&self.0)
     }
 
     /// The context of the stack that the head describes.
@@ -103,6 +103,24 @@ impl UncheckedHead {
 pub(crate) struct OpenedHead {
     pub(crate) head: Authenticated<Head>,
     pub(crate) key: Option<Arc<dyn StackKey>>,
+    /// Private, so that no other module pairs a head with a key that doesn't verify it.
+    _private: (),
+}
+
+impl Authenticated<Head> {
+    /// The base from which the current state is replayed.
+    pub(crate) fn base(&self) -> Authenticated<&Base> {
+        Authenticated::new(&self.base, self.proof())
+    }
+
+    /// The base from which the whole remaining history can be replayed.
+    pub(crate) fn beginning(&self) -> Authenticated<Base> {
+        let base = match &self.collection {
+            Some(collection) => collection.base.clone(),
+            None => Base::empty(self.lineage),
+        };
+        Authenticated::new(base, self.proof())
+    }
 }
 
 /// Authenticates a head that was read from the store.
@@ -157,13 +175,15 @@ pub(crate) async fn open_head(stack: &StackContext, head: Head) -> Result<Opened
     Ok(OpenedHead {
         head: Authenticated::new(head, proof),
         key,
+        _private: (),
     })
 }
 
 /// Authenticates a head and a journal that the store returned together.
 pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Result<OpenedJournal> {
     let JournalView { head, frames, tail } = view;
-    let OpenedHead { head, key } = open_head(stack, head).await?;
+    let OpenedHead { head, key, .. } = open_head(stack, head).await?;
+    require_base_link(&head, &frames)?;
     if let Some(key) = &key {
         authenticate_frames(&head, &frames, &**key)?;
     }
@@ -172,6 +192,7 @@ pub(crate) async fn open_journal(stack: &StackContext, view: JournalView) -> Res
         head,
         key,
         tail,
+        _private: (),
     })
 }
 
@@ -183,12 +204,14 @@ pub(crate) struct OpenedJournal {
     pub(crate) key: Option<Arc<dyn StackKey>>,
     pub(crate) frames: Authenticated<Vec<Frame>>,
     pub(crate) tail: Tail,
+    /// Private, so that no other module combines parts of two journals.
+    _private: (),
 }
 
 impl OpenedJournal {
     /// All frames that were read.
     pub(crate) fn frames(&self) -> Authenticated<&[Frame]> {
-        self.frames.part(Vec::as_slice)
+        self.frames.all()
     }
 
     /// The frames at or after the start of the head's base, from which the current state is replayed.
@@ -198,11 +221,8 @@ impl OpenedJournal {
 
     /// The same journal without the frames before a slot.
     pub(crate) fn without_frames_before(self, slot: Slot) -> Self {
-        let proof = self.frames.proof();
-        let mut frames = self.frames.into_value();
-        frames.retain(|frame| frame.slot() >= slot);
         Self {
-            frames: Authenticated::new(frames, proof),
+            frames: self.frames.without_those_before(slot),
             ..self
         }
     }
@@ -212,6 +232,7 @@ impl OpenedJournal {
         OpenedHead {
             head: self.head.clone(),
             key: self.key.clone(),
+            _private: (),
         }
     }
 
@@ -241,7 +262,7 @@ impl OpenedJournal {
     pub(crate) fn position(&self, serial: Serial, revision: Option<RevisionId>) -> StackPosition<'_> {
         let authenticated = match self.head.proof() {
             Proof::Mac(_) => Some(AuthenticatedEnd::of(&self.head, &self.frames)),
-            Proof::Plain | Proof::Published(_) | Proof::Unchecked => None,
+            Proof::Plain | Proof::Published | Proof::Unchecked => None,
         };
         StackPosition {
             authenticated,
@@ -260,6 +281,24 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
         wrapped::unwrap_current(stack, &view.head, id).await?;
     }
     open_journal(stack, view).await
+}
+
+/// Checks that the last frame before the base is the one that the head names by its chain digest, which covers all earlier
+/// frames. The backend checks that each frame continues the chain of the frame before it.
+fn require_base_link(head: &Head, frames: &[Frame]) -> Result<()> {
+    let end = frames.partition_point(|frame| frame.slot() < head.base.start);
+    let Some(last) = frames[..end].last() else {
+        return Ok(());
+    };
+    if last.slot().next() == head.base.start && *last.chain() == head.base.chain {
+        return Ok(());
+    }
+    let object = frame_object(head.lineage, last);
+    Err(Error::corrupt(
+        object,
+        0,
+        "it doesn't lead to the base in the head",
+    ))
 }
 
 /// Checks that each data frame from the base on is tagged with this key. Fences, the frames without records that begin

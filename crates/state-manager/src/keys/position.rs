@@ -115,7 +115,7 @@ impl StackPosition<'_> {
         let key = match self.proof {
             Proof::Mac(id) => Some(id),
             Proof::Plain => before.key,
-            Proof::Unchecked | Proof::Published(_) => return None,
+            Proof::Unchecked | Proof::Published => return None,
         };
         Some(StackPin {
             key,

@@ -2,17 +2,18 @@
 
 use state_core::KeyId;
 
-/// How this client knows that a holder of the data key wrote a value.
+/// What this client knows about the writer of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The value has a valid MAC under the stack's data key with this id.
+    /// The value, or a value that names it by its digest, has a valid MAC under the data key with this id, which is or was
+    /// the stack's.
     Mac(KeyId),
-    /// The value is published and has a valid MAC under the output key that belongs to the data key with this id. The
-    /// readers of the outputs hold that key too, so each of them may be the writer.
-    Published(KeyId),
+    /// The value is published and has a valid MAC under the output key in its document. The readers of the outputs hold that key too, so each of them may be the writer.
+    Published,
     /// The client doesn't know the writer, because the stack has no data key. Digests detect damage, but not forgery.
     Plain,
-    /// The client doesn't know the writer, because no available identity opens the stack's data key. Such a value is
+    /// The client doesn't know the writer: no available identity opens the key under which the value is tagged, or the value
+    /// says something that needs no tag, because the stack's authenticated head already says it. Such a value is
     /// shown as unchecked. It is never remembered in a pin and never signed.
     Unchecked,
 }

@@ -325,8 +325,7 @@ pub(crate) async fn at_marks<T>(
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let frames = frames_until(stack, tip, base, document).await?;
-    let frames = frames.part(Vec::as_slice);
-    let picked = replay::at_marks(stack, base.part(|base| base), frames, tip.loaded(), pick).await?;
+    let picked = replay::at_marks(stack, base.by_ref(), frames.all(), tip.loaded(), pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
     }
@@ -341,8 +340,7 @@ async fn state_at(
     base: &Authenticated<Base>,
 ) -> Result<ReplayResult> {
     let frames = frames_until(stack, tip, base, document).await?;
-    let frames = frames.part(Vec::as_slice);
-    let replayed = replay::from_base(stack, base.part(|base| base), frames, tip.loaded()).await?;
+    let replayed = replay::from_base(stack, base.by_ref(), frames.all(), tip.loaded()).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }
@@ -359,14 +357,14 @@ async fn frames_until(
     base: &Base,
     document: &Authenticated<RevisionDocument>,
 ) -> Result<Authenticated<Vec<Frame>>> {
+    let end = document.slot.next();
     let frames = match tip.frames_from(base) {
-        Some(frames) => frames.to_vec(),
-        None => stored::journal_of(stack, &tip.head, base.start).await?.frames,
+        Some(frames) => frames.ending_before(end).to_vec(),
+        None => {
+            let read = stored::journal_of(stack, &tip.head, base.start).await?;
+            read.frames.without_those_from(end)
+        }
     };
-    let frames = frames
-        .part(Vec::as_slice)
-        .ending_before(document.slot.next())
-        .to_vec();
     match frames.last() {
         Some(last) if last.slot() == document.slot && *last.chain() == document.chain => Ok(frames),
         _ => Err(not_reached(stack, &document.revision)),

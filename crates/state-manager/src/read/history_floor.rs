@@ -2,7 +2,7 @@
 //! readers stop seeing the collected revisions at once, before their bytes are deleted.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
+use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::objects::document::RevisionDocument;
 use crate::read::stored;
 use state_core::{Base, Error, Head, Result, Serial};
@@ -23,7 +23,7 @@ impl HistoryFloor {
     pub(crate) fn of(head: &Authenticated<Head>) -> Self {
         Self {
             collected_before: head.collection.as_ref().map(|collection| collection.serial),
-            beginning: authenticate::beginning(head),
+            beginning: head.beginning(),
         }
     }
 
@@ -45,7 +45,7 @@ impl HistoryFloor {
     /// The base from which the state at a revision can be replayed: the base in its document, or the floor's base if
     /// the former was collected. None for a detached revision.
     pub(crate) fn base_of(&self, document: &Authenticated<RevisionDocument>) -> Option<Authenticated<Base>> {
-        let base = document.part_if(RevisionDocument::base)?;
+        let base = document.base()?;
         Some(match base.start < self.beginning.start {
             true => self.beginning.clone(),
             false => base.cloned(),

@@ -6,7 +6,7 @@
 use crate::context::StackContext;
 use crate::keys::authenticate::{self, Authenticated};
 use crate::keys::wrapped;
-use crate::objects::document::{RevisionDocument, RevisionRecord};
+use crate::objects::document::RevisionRecord;
 use crate::objects::logs::context;
 use crate::read::history::Revisions;
 use crate::read::tip::Tip;
@@ -180,13 +180,13 @@ async fn logged(mut revisions: Revisions, only: Option<Serial>) -> Result<Vec<Lo
             return Ok(logged);
         }
         if let RevisionRecord::UpdateEnd(mark) = &document.made
-            && let Some(log) = document.part_if(RevisionDocument::log)
+            && let Some(log) = document.log()
             && only.is_none_or(|only| only == serial)
         {
             let end = mark.update.end.as_ref().unwrap_or(&mark.update.start).clone();
             logged.push(LoggedUpdate {
                 update: serial,
-                log: log.cloned(),
+                log,
                 end,
             });
         }

@@ -130,7 +130,7 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
         (Proof::Mac(_), _) => Release::Kept,
         (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Release::Plain,
         (Proof::Plain, Some(_)) => Release::Kept,
-        (Proof::Plain, None) | (Proof::Unchecked | Proof::Published(_), _) => {
+        (Proof::Plain, None) | (Proof::Unchecked | Proof::Published, _) => {
             return Err(refused(
                 name,
                 before,

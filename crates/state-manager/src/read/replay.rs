@@ -1,17 +1,12 @@
 //! Turns stored bytes into a state: loads the base snapshot and replays the frames after it.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, frame_object};
+use crate::keys::authenticate::{self, Authenticated, ReadSnapshots, frame_object};
 use crate::objects::document::{RevisionDocument, RevisionRecord};
-use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::journal::{Frame, FrameKind, ParsedFrame, UpdateEnd};
-use state_core::state::{LoadedSnapshots, replay};
-use state_core::{Base, Digest, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
-use std::collections::BTreeMap;
+use state_core::state::replay;
+use state_core::{Base, Error, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp};
 use std::sync::Arc;
-
-/// The number of snapshots that are read at a time. Each one is a whole state in memory.
-const CONCURRENT_READS: usize = 4;
 
 /// A replayed state, with facts about the frames that were read for it.
 #[derive(Clone, Debug)]
@@ -23,7 +18,7 @@ pub(crate) struct ReplayResult {
     /// The revisions that the frames made.
     pub(crate) revisions: Vec<Authenticated<RevisionDocument>>,
     /// The stored snapshots that were read: that of the base, and those to which the frames reset the state.
-    pub(crate) loaded: LoadedSnapshots,
+    pub(crate) loaded: ReadSnapshots,
     /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
     /// Whether the frames contain an update end, and no mutation ended after the last update end. A mutation can end
@@ -36,7 +31,7 @@ pub(crate) async fn from_base(
     stack: &StackContext,
     base: Authenticated<&Base>,
     frames: Authenticated<&[Frame]>,
-    known: &LoadedSnapshots,
+    known: &ReadSnapshots,
 ) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, &base, &frames)?;
@@ -48,8 +43,7 @@ pub(crate) async fn from_base(
             "its base names a snapshot before the first frame of the journal",
         ));
     }
-    let named = base.part_if(|base| base.snapshot.as_ref());
-    let loaded = load(stack, named, frames, known).await?;
+    let loaded = load(stack, base.snapshot(), frames, known).await?;
     let snapshot = base
         .snapshot
         .as_ref()
@@ -94,10 +88,9 @@ pub(crate) async fn from_base(
 pub(crate) async fn at_base(
     stack: &StackContext,
     base: Authenticated<&Base>,
-    known: &LoadedSnapshots,
+    known: &ReadSnapshots,
 ) -> Result<ReplayResult> {
-    let no_frames: Authenticated<&[Frame]> = base.part(|_| &[][..]);
-    from_base(stack, base, no_frames, known).await
+    from_base(stack, base, Authenticated::none(), known).await
 }
 
 /// Replays `frames`, which begin right after the base, and calls `pick` on the state at each update end. Returns the
@@ -106,7 +99,7 @@ pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     base: Authenticated<&Base>,
     frames: Authenticated<&[Frame]>,
-    known: &LoadedSnapshots,
+    known: &ReadSnapshots,
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let lineage = stack.lineage();
@@ -139,27 +132,15 @@ pub(crate) async fn at_marks<T>(
 /// The snapshot of a base, and those to which the frames reset the state.
 async fn load(
     stack: &StackContext,
-    base: Option<Authenticated<&SnapshotRef>>,
+    base: Option<Authenticated<SnapshotRef>>,
     frames: Authenticated<&[Frame]>,
-    known: &LoadedSnapshots,
-) -> Result<LoadedSnapshots> {
-    let mut wanted: BTreeMap<Digest, Authenticated<SnapshotRef>> = BTreeMap::new();
-    wanted.extend(base.map(|reference| (reference.digest, reference.cloned())));
+    known: &ReadSnapshots,
+) -> Result<ReadSnapshots> {
+    let mut wanted: Vec<_> = base.into_iter().collect();
     for frame in frames.each() {
-        let rebases = authenticate::rebases(stack.lineage(), frame)?.into_iter();
-        wanted.extend(rebases.map(|reference| (reference.digest, reference)));
+        wanted.extend(authenticate::rebases(stack.lineage(), frame)?);
     }
-    let reads: Vec<_> = wanted
-        .into_values()
-        .map(|reference| async move {
-            let snapshot = match known.get(&reference.digest) {
-                Some(snapshot) => Arc::clone(snapshot),
-                None => Arc::new(authenticate::snapshot(stack, &reference).await?.into_value()),
-            };
-            Ok((reference.digest, snapshot))
-        })
-        .collect();
-    stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await
+    authenticate::snapshots(stack, wanted, known).await
 }
 
 /// The end time of an update, or its start time if no end was recorded.

@@ -1,11 +1,10 @@
 //! The tip of a stack: head, key and replayed journal at one moment, authenticated as far as this client can.
 
 use crate::context::StackContext;
-use crate::keys::authenticate::{Authenticated, OpenedJournal};
+use crate::keys::authenticate::{Authenticated, OpenedJournal, ReadSnapshots};
 use crate::objects::document::RevisionDocument;
 use crate::read::history_floor::HistoryFloor;
 use crate::read::replay::{self, ReplayResult};
-use state_core::state::LoadedSnapshots;
 use state_core::{Base, Frame, Head, Result, RevisionId};
 
 /// Head and state of a stack at one moment.
@@ -22,9 +21,8 @@ pub(crate) struct Tip {
 impl Tip {
     /// Replays a journal that was read from its head's base on, or from before it.
     pub(crate) async fn of(stack: &StackContext, journal: &OpenedJournal) -> Result<Self> {
-        let known = LoadedSnapshots::new();
-        let base = journal.head.part(|head| &head.base);
-        let replayed = replay::from_base(stack, base, journal.live(), &known).await?;
+        let known = ReadSnapshots::default();
+        let replayed = replay::from_base(stack, journal.head.base(), journal.live(), &known).await?;
         Ok(Self {
             replayed,
             journal: journal.live().to_vec(),
@@ -36,7 +34,7 @@ impl Tip {
     /// The frames from a base on; none if this tip doesn't have them all.
     pub(crate) fn frames_from(&self, base: &Base) -> Option<Authenticated<&[Frame]>> {
         let is_here = base.start >= self.head.base.start;
-        is_here.then(|| self.journal.part(Vec::as_slice).starting_at(base.start))
+        is_here.then(|| self.journal.all().starting_at(base.start))
     }
 
     /// The revisions that the journal from the base on made, oldest first.
@@ -45,7 +43,7 @@ impl Tip {
     }
 
     /// The snapshots that were read for this tip.
-    pub(crate) const fn loaded(&self) -> &LoadedSnapshots {
+    pub(crate) const fn loaded(&self) -> &ReadSnapshots {
         &self.replayed.loaded
     }
 

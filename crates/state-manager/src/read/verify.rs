@@ -2,7 +2,7 @@
 
 use crate::compute::compute;
 use crate::context::StackContext;
-use crate::keys::authenticate::{self, Authenticated, OpenedJournal};
+use crate::keys::authenticate::{self, Authenticated, OpenedJournal, ReadSnapshots};
 use crate::keys::reveal::reveal;
 use crate::objects::document::RevisionDocument;
 use crate::read::history;
@@ -15,7 +15,6 @@ use serde::Serialize;
 use state_core::backend::{ObjectKind, Tail};
 use state_core::head::Collection;
 use state_core::history::page_of;
-use state_core::state::LoadedSnapshots;
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Head, Result, RevisionId, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,7 +144,7 @@ async fn compare_checkpoints(
     tip: &State,
     read: &mut BTreeSet<Digest>,
 ) -> Result<()> {
-    let (frames, base) = (journal.frames(), journal.head.part(|head| &head.base));
+    let (frames, base) = (journal.frames(), journal.head.base());
     let mut checkpoints: BTreeMap<Slot, Authenticated<Base>> = BTreeMap::new();
     for frame in frames.each() {
         let noted = authenticate::checkpoints(stack.lineage(), frame)?.into_iter();
@@ -159,7 +158,7 @@ async fn compare_checkpoints(
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
         let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
-        let stored = replay::at_base(stack, checkpoint.part(|base| base), &LoadedSnapshots::new()).await?;
+        let stored = replay::at_base(stack, checkpoint.by_ref(), &ReadSnapshots::default()).await?;
         if !means_the_same(stack, &journal.head, &expected, &stored.state).await? {
             let name = checkpoint
                 .snapshot
@@ -223,7 +222,7 @@ async fn replay_between(
     read: &mut BTreeSet<Digest>,
 ) -> Result<State> {
     let between = frames.starting_at(from.start).ending_before(to);
-    let replayed = replay::from_base(stack, from.part(|base| base), between, &LoadedSnapshots::new()).await?;
+    let replayed = replay::from_base(stack, from.by_ref(), between, &ReadSnapshots::default()).await?;
     read.extend(replayed.loaded.keys());
     Ok(Arc::unwrap_or_clone(replayed.state))
 }

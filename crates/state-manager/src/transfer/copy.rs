@@ -123,16 +123,16 @@ async fn point_to(store: &StoreContext, source: &StackContext, key: Option<&dyn 
     if known.as_ref().and_then(UncheckedName::lineage) == Some(lineage) {
         return Ok(());
     }
-    let mut pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
+    let before = known.map(|known| known.nonce());
     if key.is_none()
         && let Some(original) = UncheckedName::read(source.backend(), name).await?
         && original.lineage() == Some(lineage)
     {
         // Without the key this client can't sign a new pointer, so it copies the original, whose tag is valid in any
         // store.
-        pointer = original.into_copy();
+        return original.store_in(store.backend(), before).await;
     }
-    let before = known.map(|known| known.nonce());
+    let pointer = NamePointer::new(name.clone(), NameTarget::Lineage(lineage), store.nonce());
     naming::swap_pointer(store.backend(), before, pointer, key).await
 }
 

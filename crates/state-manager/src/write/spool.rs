@@ -85,13 +85,13 @@ pub(crate) async fn record_spooled(
             None => Err(Error::not_found(format!("pending operation {id}"))),
         };
     }
-    let resolution = resolution(locked, id, &end).await?;
+    let resolution = resolution(locked, id, end).await?;
     let resolved = edits::resolve(locked, request, id, resolution).await?;
     Ok(SpoolOutcome::Recorded(resolved))
 }
 
 /// The resolution of a pending operation that a spooled result implies. `Invalid` for a deletion that was partly done.
-async fn resolution(locked: &LockedStack, id: MutationId, end: &Authenticated<End>) -> Result<Resolution> {
+async fn resolution(locked: &LockedStack, id: MutationId, end: Authenticated<&End>) -> Result<Resolution> {
     match (end.outcome, &end.entry) {
         (Outcome::Failed, _) => Ok(Resolution::NotDone),
         (Outcome::Partial, None) => Err(Error::invalid(

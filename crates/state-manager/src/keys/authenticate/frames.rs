@@ -1,11 +1,39 @@
 //! The frames of an authenticated journal, and what their records name: revisions, snapshots and bases.
 
 use super::{Authenticated, frame_object};
+use crate::keys::proof::Proof;
 use crate::objects::document::RevisionDocument;
 use state_core::journal::{Frame, FrameKind, Record, decode_records};
-use state_core::{Base, Head, Lineage, Result, Slot, SnapshotRef};
+use state_core::{Base, Lineage, Result, Slot, SnapshotRef};
+
+impl Authenticated<Vec<Frame>> {
+    pub(crate) fn all(&self) -> Authenticated<&[Frame]> {
+        Authenticated::new(self, self.proof())
+    }
+
+    /// Drops the frames from a slot on.
+    pub(crate) fn without_those_from(self, slot: Slot) -> Self {
+        let proof = self.proof();
+        let mut frames = self.into_value();
+        frames.truncate(frames.partition_point(|frame| frame.slot() < slot));
+        Self::new(frames, proof)
+    }
+
+    /// Drops the frames before a slot.
+    pub(crate) fn without_those_before(self, slot: Slot) -> Self {
+        let proof = self.proof();
+        let mut frames = self.into_value();
+        frames.retain(|frame| frame.slot() >= slot);
+        Self::new(frames, proof)
+    }
+}
 
 impl<'a> Authenticated<&'a [Frame]> {
+    /// No frames, which say nothing.
+    pub(crate) const fn none() -> Self {
+        Self::new(&[], Proof::Unchecked)
+    }
+
     /// The frames from a slot on.
     pub(crate) fn starting_at(self, slot: Slot) -> Self {
         let at = self.partition_point(|frame| frame.slot() < slot);
@@ -72,15 +100,6 @@ pub(crate) fn checkpoints(
         _ => None,
     });
     Ok(bases.collect())
-}
-
-/// The base from which the whole remaining history of a head can be replayed.
-pub(crate) fn beginning(head: &Authenticated<Head>) -> Authenticated<Base> {
-    let base = match &head.collection {
-        Some(collection) => collection.base.clone(),
-        None => Base::empty(head.lineage),
-    };
-    Authenticated::new(base, head.proof())
 }
 
 /// The records of a frame whose lines begin with these bytes. Other lines aren't parsed, which saves most of the work.

@@ -21,7 +21,7 @@ use state_core::sealing::StackKey;
 use state_core::{Backend, Error, ErrorKind, Head, Lineage, Nonce, Result, Slot, StackName};
 
 /// A name pointer as the store returned it. Until it is authenticated, callers can only read the stack of which it
-/// speaks, and replace it.
+/// speaks, replace the pointer, and copy it to another store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UncheckedName(NamePointer);
 
@@ -61,9 +61,15 @@ impl UncheckedName {
         self.0.nonce == moving.nonce && key.is_none_or(|key| self.0.is_authentic(key))
     }
 
-    /// Returns the pointer for a copy of the stack in another store, made by a client that can't sign one.
-    pub(crate) fn into_copy(self) -> NamePointer {
-        self.0
+    /// Whether this head announces a rename that the pointer completes.
+    pub(super) fn completes_rename_in(&self, head: &Head) -> bool {
+        is_moving_to(head, &self.0)
+    }
+
+    /// Stores the pointer unchanged in another store, for a copy of its stack by a client that can't sign a pointer.
+    /// `before` is the nonce of the pointer there.
+    pub(crate) async fn store_in(&self, backend: &dyn Backend, before: Option<Nonce>) -> Result<()> {
+        backend.swap_name(&self.0.name, before, &self.0).await
     }
 }
 
@@ -113,19 +119,18 @@ pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Re
         false => store.stack(head.name.clone(), lineage).without_expectations(),
     };
     let opened = open_head(&stack, head).await?;
-    if let Some(key) = &opened.key {
-        match has_name || is_bound {
-            true => require_tag(pointer, &**key)?,
-            false => require_earlier_tag(&stack, pointer, &opened.head, &**key).await?,
-        }
-    }
+    let proof = match &opened.key {
+        Some(key) if has_name || is_bound => require_tag(pointer, &**key)?,
+        Some(key) => require_earlier_tag(&stack, pointer, &opened.head, &**key).await?,
+        None => opened.head.proof(),
+    };
     if has_name && !is_target && !opened.head.removed {
         let reason =
             "it says that the stack gave up this name, and the head of the stack says that it has the name";
         return Err(refused(&pointer.name, reason));
     }
     Ok(ResolvedName {
-        pointer: Authenticated::new(pointer.clone(), opened.head.proof()),
+        pointer: Authenticated::new(pointer.clone(), proof),
         stack: is_bound.then_some(stack),
     })
 }
@@ -146,22 +151,23 @@ pub(crate) fn leading_to(
     if !is_bound {
         return Ok(None);
     }
-    if let Some(key) = &opened.key {
-        require_tag(&pointer, &**key)?;
-    }
-    Ok(Some(Authenticated::new(pointer, head.proof())))
+    let proof = match &opened.key {
+        Some(key) => require_tag(&pointer, &**key)?,
+        None => head.proof(),
+    };
+    Ok(Some(Authenticated::new(pointer, proof)))
 }
 
 /// Whether a head announces a rename that this pointer completes.
-pub(super) fn is_moving_to(head: &Head, pointer: &NamePointer) -> bool {
+fn is_moving_to(head: &Head, pointer: &NamePointer) -> bool {
     let moving = head.moving_to.as_ref();
     moving.is_some_and(|to| to.nonce == pointer.nonce && to.name.folded() == pointer.name.folded())
 }
 
 /// Requires that the pointer has a valid tag under the key in use.
-fn require_tag(pointer: &NamePointer, key: &dyn StackKey) -> Result<()> {
+fn require_tag(pointer: &NamePointer, key: &dyn StackKey) -> Result<Proof> {
     if pointer.is_authentic(key) {
-        return Ok(());
+        return Ok(Proof::Mac(key.id()));
     }
     let reason = match pointer.tags.contains_key(&key.id()) {
         true => "its tag doesn't match the stack's data key",
@@ -178,9 +184,9 @@ async fn require_earlier_tag(
     pointer: &NamePointer,
     head: &Head,
     key: &dyn StackKey,
-) -> Result<()> {
+) -> Result<Proof> {
     if pointer.is_authentic(key) {
-        return Ok(());
+        return Ok(Proof::Mac(key.id()));
     }
     let Some(keys) = &head.keys else {
         return require_tag(pointer, key);
@@ -190,18 +196,18 @@ async fn require_earlier_tag(
             continue;
         }
         match wrapped::unwrap(stack, id).await {
-            Ok(old) if pointer.is_authentic(&*old) => return Ok(()),
+            Ok(old) if pointer.is_authentic(&*old) => return Ok(Proof::Mac(id)),
             Ok(_) => {}
             // A recipient who was added later can't open the former key. Then the authenticated head is enough to show
             // that the stack gave up the name.
-            Err(error) if error.kind() == ErrorKind::Sealed => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Sealed => return Ok(Proof::Unchecked),
             Err(error) => return Err(error),
         }
     }
     // A stack that its first session sealed has tags from slot 1 on, after the fence in slot 0. A later `since` means
     // that the stack was written to before it was sealed, so its old pointers have no tag.
     if pointer.tags.is_empty() && keys.since > Slot(1) {
-        return Ok(());
+        return Ok(Proof::Unchecked);
     }
     require_tag(pointer, key)
 }

@@ -5,16 +5,63 @@ use super::Authenticated;
 use crate::compute::compute;
 use crate::context::StackContext;
 use crate::objects::document::RevisionDocument;
-use crate::objects::{logs, snapshots};
+use crate::objects::{logs, snapshots as stored};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::ObjectName;
 use state_core::journal::LogRef;
-use state_core::{Error, ErrorKind, LogLine, Result, Serial, Snapshot, SnapshotRef};
+use state_core::state::LoadedSnapshots;
+use state_core::{Base, Digest, Error, ErrorKind, LogLine, Result, Serial, Snapshot, SnapshotRef};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The number of snapshots that are read at a time. Each one is a whole state in memory.
+const CONCURRENT_READS: usize = 4;
+
+/// Snapshots that were read by authenticated references, by their digests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReadSnapshots(LoadedSnapshots);
+
+impl Deref for ReadSnapshots {
+    type Target = LoadedSnapshots;
+
+    fn deref(&self) -> &LoadedSnapshots {
+        &self.0
+    }
+}
+
+/// Reads stored snapshots. Those in `known` aren't read again.
+///
+/// # Errors
+/// `Corrupt`, which names the snapshot, if one is missing or doesn't match its digest.
+pub(crate) async fn snapshots(
+    stack: &StackContext,
+    wanted: Vec<Authenticated<SnapshotRef>>,
+    known: &ReadSnapshots,
+) -> Result<ReadSnapshots> {
+    let wanted: BTreeMap<Digest, _> = wanted
+        .into_iter()
+        .map(|reference| (reference.digest, reference))
+        .collect();
+    let reads: Vec<_> = wanted
+        .into_values()
+        .map(|reference| async move {
+            let snapshot = match known.get(&reference.digest) {
+                Some(snapshot) => Arc::clone(snapshot),
+                None => Arc::new(snapshot(stack, &reference).await?.into_value()),
+            };
+            Ok((reference.digest, snapshot))
+        })
+        .collect();
+    let read = stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await;
+    read.map(ReadSnapshots)
+}
 
 /// Reads a stored snapshot.
 ///
 /// # Errors
-/// `Corrupt`, which names the snapshot, if it is missing or doesn't match its digest.
-pub(crate) async fn snapshot(
+/// As [`snapshots`].
+async fn snapshot(
     stack: &StackContext,
     reference: &Authenticated<SnapshotRef>,
 ) -> Result<Authenticated<Snapshot>> {
@@ -25,23 +72,45 @@ pub(crate) async fn snapshot(
         read => read?,
     };
     let (reference, proof) = (SnapshotRef::clone(reference), reference.proof());
-    let snapshot = compute(move || snapshots::unpack(&object, &packed, &reference)).await??;
+    let snapshot = compute(move || stored::unpack(&object, &packed, &reference)).await??;
     Ok(Authenticated::new(snapshot, proof))
 }
 
 /// Reads the content of a detached revision.
 ///
 /// # Errors
-/// As [`snapshot`]. `NotFound` for a revision that isn't detached: its content is replayed.
+/// As [`snapshots`]. `NotFound` for a revision that isn't detached: its content is replayed.
 pub(crate) async fn detached(
     stack: &StackContext,
     document: &Authenticated<RevisionDocument>,
 ) -> Result<Authenticated<Snapshot>> {
-    let Some(reference) = document.part_if(RevisionDocument::detached_snapshot) else {
+    let Some(reference) = document.detached_snapshot().cloned() else {
         let object = format!("snapshot of revision {} of {}", document.revision, stack.object());
         return Err(Error::not_found(object));
     };
-    snapshot(stack, &reference.cloned()).await
+    snapshot(stack, &Authenticated::new(reference, document.proof())).await
+}
+
+impl Authenticated<RevisionDocument> {
+    /// The base from which the state at the revision can be replayed; none for a detached revision.
+    pub(crate) fn base(&self) -> Option<Authenticated<&Base>> {
+        let base = RevisionDocument::base(self)?;
+        Some(Authenticated::new(base, self.proof()))
+    }
+
+    /// The log of the update that made the revision, if there is one.
+    pub(crate) fn log(&self) -> Option<Authenticated<LogRef>> {
+        let log = RevisionDocument::log(self)?;
+        Some(Authenticated::new(*log, self.proof()))
+    }
+}
+
+impl Authenticated<&Base> {
+    /// The snapshot of the base, if it has one.
+    pub(crate) fn snapshot(&self) -> Option<Authenticated<SnapshotRef>> {
+        let snapshot = self.snapshot.clone()?;
+        Some(Authenticated::new(snapshot, self.proof()))
+    }
 }
 
 /// Reads the log of the update that made the revision with this serial; none if the log is missing.

@@ -24,6 +24,8 @@ pub(crate) struct SessionHead {
     /// Name of the stack in error messages.
     object: String,
     key: Option<Arc<dyn StackKey>>,
+    /// The proof of the head that was authenticated. The head of each swap has the same.
+    proof: Proof,
     known: Mutex<KnownHeads>,
 }
 
@@ -40,6 +42,7 @@ impl SessionHead {
         Self {
             object,
             key: opened.key,
+            proof: opened.head.proof(),
             known: Mutex::new(KnownHeads {
                 acknowledged: opened.head.into_value(),
                 sent: VecDeque::new(),
@@ -49,11 +52,7 @@ impl SessionHead {
 
     /// The head after the last acknowledged swap.
     pub(crate) fn current(&self) -> Authenticated<Head> {
-        let proof = match &self.key {
-            Some(key) => Proof::Mac(key.id()),
-            None => Proof::Plain,
-        };
-        Authenticated::new(self.known().acknowledged.clone(), proof)
+        Authenticated::new(self.known().acknowledged.clone(), self.proof)
     }
 
     /// The head after the last acknowledged swap, if the stack has a data key.
@@ -67,6 +66,7 @@ impl SessionHead {
         OpenedHead {
             head: self.current(),
             key: self.key.clone(),
+            _private: (),
         }
     }
 
@@ -113,6 +113,7 @@ impl SessionHead {
         Ok(OpenedHead {
             head,
             key: Some(Arc::clone(key)),
+            _private: (),
         })
     }
 

@@ -14,13 +14,13 @@ use state_core::{Error, Result};
 ///
 /// # Errors
 /// `Distrusted` if the result has no valid tag under a key that the stack has or had.
-pub(crate) async fn spooled(
+pub(crate) async fn spooled<'a>(
     stack: &StackContext,
     head: &SessionHead,
-    spooled: &SpooledResult,
-) -> Result<Authenticated<End>> {
+    spooled: &'a SpooledResult,
+) -> Result<Authenticated<&'a End>> {
     let Some(head) = head.sealed() else {
-        return Ok(Authenticated::new(spooled.end.clone(), Proof::Plain));
+        return Ok(Authenticated::new(&spooled.end, Proof::Plain));
     };
     let refused = |reason: &str| {
         let stack = stack.object();
@@ -38,7 +38,7 @@ pub(crate) async fn spooled(
     }
     let key = wrapped::unwrap(stack, id).await?;
     match spooled.is_authentic(Some(&*key)) {
-        true => Ok(Authenticated::new(spooled.end.clone(), Proof::Mac(id))),
+        true => Ok(Authenticated::new(&spooled.end, Proof::Mac(id))),
         false => refused("its tag doesn't match the stack's data key: it was changed after it was written"),
     }
 }

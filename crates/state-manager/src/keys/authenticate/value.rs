@@ -1,5 +1,5 @@
-//! Values that were read from a store, each with the proof of who wrote it. Only [`authenticate`](super) makes them;
-//! other code takes parts of them, which keep the proof.
+//! Values that were read from a store, each with the proof of who wrote it. Only [`authenticate`](super) makes them, and
+//! takes parts of them, which keep the proof.
 
 use crate::keys::proof::Proof;
 use state_core::sealing::StackKey;
@@ -26,15 +26,8 @@ impl<T> Authenticated<T> {
         self.value
     }
 
-    /// A part of the value. `get` is a function pointer because a closure could return a value from its environment,
-    /// which nothing authenticated.
-    pub(crate) fn part<U: ?Sized>(&self, get: fn(&T) -> &U) -> Authenticated<&U> {
-        Authenticated::new(get(&self.value), self.proof)
-    }
-
-    /// A part that the value may not have. `get` is a function pointer for the same reason as in [`Self::part`].
-    pub(crate) fn part_if<U: ?Sized>(&self, get: fn(&T) -> Option<&U>) -> Option<Authenticated<&U>> {
-        get(&self.value).map(|part| Authenticated::new(part, self.proof))
+    pub(crate) const fn by_ref(&self) -> Authenticated<&T> {
+        Authenticated::new(&self.value, self.proof)
     }
 }
 
