@@ -3,7 +3,7 @@
 use crate::client::{Answer, look};
 use crate::queries;
 use crate::scenario::{COLLEAGUE, OTHER, name};
-use crate::updates::{destroy, update};
+use crate::updates::{destroy, edit, update};
 use state_core::edits::{MovePlan, MoveRequest};
 use state_core::head::SealingPolicy;
 use state_core::update::UpdateKind;
@@ -234,21 +234,7 @@ impl Command {
         match self {
             Self::Append => update(&session, "appended").await?,
             Self::Destroy => destroy(&session).await?,
-            Self::Edit => {
-                let state = session.state();
-                let mut editor = state_core::edits::StateEditor::on(&state);
-                let removal = state_core::edits::Operation::Rm {
-                    addresses: vec!["built-1".parse()?],
-                    deposed: None,
-                    cascade: false,
-                    force: true,
-                };
-                editor
-                    .perform(&removal)
-                    .map_err(|refusal| Error::invalid("the edit", format!("{refusal:?}")))?;
-                let request = UpdateRequest::new(UpdateKind::Edit);
-                session.edit(request, &state, editor.into_changes()).await?;
-            }
+            Self::Edit => edit(&session).await?,
             Self::Import => {
                 let snapshot = stack.current().await?;
                 let request = UpdateRequest::new(UpdateKind::Import);

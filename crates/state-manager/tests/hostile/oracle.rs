@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
 use crate::queries::{OTHER_STACK, other_stack};
 use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
-use crate::written::{contains, made, revision, starts_of_rotations};
+use crate::written::{contains, frames_of_rotations, made, revision};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
@@ -137,13 +137,13 @@ impl Oracle {
         let mut excuses = Excuses::of_next_reader(made(scenario, run));
         if !command.is_read_only() {
             let written = run.disk.image().await.unwrap_or_default();
-            let starts = match remembers {
+            let own = match remembers {
                 true => BTreeSet::new(),
-                false => starts_of_rotations(scenario, run),
+                false => frames_of_rotations(scenario, run),
             };
             let lineages = scenario.lineages().into_iter();
             for lineage in lineages.filter(|lineage| !is_sealed_anew(*lineage)) {
-                self.check_journal(scenario, lineage, &written, &starts, &mut broken);
+                self.check_journal(scenario, lineage, &written, &own, &mut broken);
                 self.check_heads(scenario, lineage, remembers, run, &mut broken);
             }
             self.check_left(scenario, command, remembers, run, &excuses, &mut broken)
@@ -323,14 +323,14 @@ impl Oracle {
         );
     }
 
-    /// Checks that the client signed no frame that repeats forged content or follows a forged frame. `starts` are the
-    /// chains of the frames with which the client itself began a key rotation in this run.
+    /// Checks that the client signed no frame that repeats forged content or follows a forged frame. `own` are the chains
+    /// of the frames with which the client itself began or ended a key rotation in this run.
     fn check_journal(
         &self,
         scenario: &Scenario,
         lineage: Lineage,
         store: &StoreImage,
-        starts: &BTreeSet<Digest>,
+        own: &BTreeSet<Digest>,
         broken: &mut Vec<String>,
     ) {
         let mut forged: Option<&Frame> = None;
@@ -356,7 +356,7 @@ impl Oracle {
                     ));
                 }
             }
-            let is_own = starts.contains(frame.chain());
+            let is_own = own.contains(frame.chain());
             if !is_signed && !is_old && !is_own && frame.kind() == FrameKind::Data {
                 forged.get_or_insert(frame);
             }

@@ -15,8 +15,8 @@ use state_core::testkit::hostile::{Action, Attacker, CatalogueEntry, Interventio
 use state_core::{Backend, Entry, Error, Json, Lineage, Properties, Result, StackName, UpdateKind};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
 use state_manager::{
-    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, SpooledResult, StackPin, Stacks,
-    UpdateRequest,
+    Actor, Environment, Intent, KnownStacks, MemoryKnownStacks, Rekey, SpooledResult, Stack, StackPin,
+    Stacks, UpdateRequest,
 };
 use std::sync::Arc;
 
@@ -128,12 +128,7 @@ impl Scenario {
         }
         // The other stack has objects of each kind, which the attacker copies.
         other.rekey("rekey", Rekey::default()).await?;
-        other
-            .add_output_recipients("recipients add", &[reader.recipient().to_owned()])
-            .await?;
-        let session = other.lock("build").await?;
-        publish(&session).await?;
-        session.close().await?;
+        publish_to(&other, &reader).await?;
         scenario.stages.push(disk.copy());
         stack
             .add_recipients("recipients add", &[former.recipient().to_owned()])
@@ -148,12 +143,7 @@ impl Scenario {
             ..Rekey::default()
         };
         stack.rekey("recipients rm", request).await?;
-        stack
-            .add_output_recipients("recipients add", &[reader.recipient().to_owned()])
-            .await?;
-        let session = stack.lock("build").await?;
-        publish(&session).await?;
-        session.close().await?;
+        publish_to(&stack, &reader).await?;
         scenario.stages.push(disk.copy());
         scenario.moments.push(scenario.within(&disk, "built-2").await?);
         let session = stack.lock("build").await?;
@@ -359,6 +349,15 @@ impl Scenario {
             memory,
         }
     }
+}
+
+/// Adds a recipient of the outputs, and sets a stack output.
+async fn publish_to(stack: &Stack, reader: &GeneratedIdentity) -> Result<()> {
+    let reader = [reader.recipient().to_owned()];
+    stack.add_output_recipients("recipients add", &reader).await?;
+    let session = stack.lock("build").await?;
+    publish(&session).await?;
+    session.close().await
 }
 
 /// Forgeries of the stack to which the object of a request belongs: `rows` for the stack under attack and for objects

@@ -1,6 +1,7 @@
 //! The updates that commands and the scenario make, each in a session of its own.
 
 use crate::scenario::{CANARY, entry};
+use state_core::edits::{Operation, StateEditor};
 use state_core::mutation::StackOutputs;
 use state_core::update::UpdateKind;
 use state_core::{Address, EntryKey, Error, Json, LogLevel, LogLine, Result, Timestamp, UpdateResult};
@@ -40,6 +41,26 @@ pub(crate) async fn destroy(session: &Session) -> Result<()> {
     }
     update.finish(UpdateResult::Succeeded).await?;
     Ok(())
+}
+
+/// Removes the resource `built-1` from the state by hand.
+pub(crate) async fn edit(session: &Session) -> Result<()> {
+    let state = session.state();
+    let mut editor = StateEditor::on(&state);
+    let removal = Operation::Rm {
+        addresses: vec!["built-1".parse()?],
+        deposed: None,
+        cascade: false,
+        force: true,
+    };
+    editor
+        .perform(&removal)
+        .map_err(|refusal| Error::invalid("the edit", format!("{refusal:?}")))?;
+    let request = UpdateRequest::new(UpdateKind::Edit);
+    session
+        .edit(request, &state, editor.into_changes())
+        .await
+        .map(drop)
 }
 
 /// Makes a revision that sets a stack output.

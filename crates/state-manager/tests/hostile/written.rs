@@ -3,7 +3,7 @@
 use crate::scenario::{Run, Scenario};
 use state_core::testkit::hostile::StoreImage;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Frame, RevisionId, UpdateKind};
+use state_core::{Digest, Frame, RevisionId, UpdateKind, UpdateResult};
 use std::collections::BTreeSet;
 
 /// Whether bytes contain a text.
@@ -39,20 +39,21 @@ pub(crate) fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
     revisions
 }
 
-/// The chain digests of the frames with which the client began a key rotation in this run. If the attacker shows a
-/// client without memory an earlier stage, the client tags such a frame with the key of that stage, which the attacker
-/// may hold too. The oracle must not take this frame for a forgery of the attacker.
-pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
+/// The chain digests of the frames with which the client began a key rotation in this run, or ended one that an earlier
+/// writer left open. If the attacker shows a client without memory an earlier stage, the client tags such a frame with
+/// the key of that stage, which the attacker may hold too. The oracle must not take this frame for a forgery of the
+/// attacker.
+pub(crate) fn frames_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Digest> {
     let folder = format!("stacks/{}/journal/", scenario.lineage);
-    let mut starts = BTreeSet::new();
+    let mut written = BTreeSet::new();
     for object in run.attacker.objects() {
         if !object.starts_with(&folder) {
             continue;
         }
         for bytes in run.attacker.versions(&object).into_iter().flatten() {
             if !object.to_ascii_lowercase().ends_with(".log") {
-                let payload = Frame::unverified_payload(&bytes).filter(|payload| starts_rotation(payload));
-                starts.extend(payload.and(Frame::unverified_chain(&bytes)));
+                let payload = Frame::unverified_payload(&bytes).filter(|payload| is_of_rotation(payload));
+                written.extend(payload.and(Frame::unverified_chain(&bytes)));
                 continue;
             }
             // Only the last frame of a segment can be the client's, because the client appends. The attacker may have
@@ -61,21 +62,27 @@ pub(crate) fn starts_of_rotations(scenario: &Scenario, run: &Run) -> BTreeSet<Di
             let last = segment.frames(scenario.lineage).pop();
             let last = last.filter(|(_, frame)| {
                 let key = frame.key_id().and_then(|id| scenario.keys.any(id));
-                key.is_some_and(|key| frame.is_authentic(&*key)) && starts_rotation(frame.payload())
+                key.is_some_and(|key| frame.is_authentic(&*key)) && is_of_rotation(frame.payload())
             });
-            starts.extend(last.map(|(_, frame)| *frame.chain()));
+            written.extend(last.map(|(_, frame)| *frame.chain()));
         }
     }
-    starts
+    written
 }
 
-/// Whether a frame with this payload only starts the update of a key rotation, without forged content.
-fn starts_rotation(payload: &[u8]) -> bool {
+/// Whether a frame with this payload only starts the update of a key rotation, or only ends one as interrupted, without
+/// forged content.
+fn is_of_rotation(payload: &[u8]) -> bool {
     let records = state_core::journal::decode_records("frame", payload).unwrap_or_default();
-    let [state_core::Record::UpdateStart(start)] = &records[..] else {
-        return false;
+    let is_of_rotation = match &records[..] {
+        [state_core::Record::UpdateStart(start)] => start.kind == UpdateKind::Rekey,
+        // A cut journal can end within a rotation. The next writer ends this rotation before it begins its own.
+        [state_core::Record::UpdateEnd(end)] => {
+            end.update.kind == UpdateKind::Rekey && end.update.result == Some(UpdateResult::Interrupted)
+        }
+        _ => false,
     };
-    start.kind == UpdateKind::Rekey && !contains(payload, MARKER)
+    is_of_rotation && !contains(payload, MARKER)
 }
 
 /// The revision that a frame with this payload and this chain digest makes; none if it makes none.
