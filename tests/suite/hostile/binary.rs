@@ -11,6 +11,7 @@ mod commands;
 mod evidence;
 mod judge;
 mod memory;
+mod next_reader;
 mod planted;
 mod scenario;
 mod server;

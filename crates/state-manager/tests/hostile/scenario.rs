@@ -63,7 +63,7 @@ pub(crate) fn entry(tag: &str) -> Result<Entry> {
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) lineage: Lineage,
-    /// The other stack.
+    /// The stack `OTHER`, which has the same recipients.
     pub(crate) other: Lineage,
     /// The store after each stage of its life, oldest first.
     pub(crate) stages: Vec<Disk>,

@@ -36,7 +36,7 @@ pub(super) enum Command {
     Undo,
     AddRecipient,
     Rekey,
-    /// Changes the policy.
+    /// Changes the policy from `all` to `sensitive`.
     Encrypt,
     Rename,
     Remove,

@@ -1,30 +1,22 @@
 //! Judges a run of the program under attack: nothing forged may be signed, acknowledged, shown as authentic, or
 //! remembered. The judge compares the run with honest runs of the same command, from each stage of the store.
 
-use super::answers::{
-    Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates, look,
-};
+use super::answers::{Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates};
 use super::commands::{COLLEAGUE, Command};
 use super::evidence::{Written, contains, revision};
 use super::memory;
+use super::next_reader::next_reader;
 use super::scenario::{CANARY, Client, Run, Scenario};
-use super::server::{image, wait};
-use crate::store::environment;
-use state_backend_object_store::object_store::ObjectStore;
-use state_backend_object_store::object_store::path::Path;
-use state_backend_object_store::{ObjectBackend, Options};
-use state_core::backend::Opening;
+use super::server::image;
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
-use state_core::sealing::KeyProvider;
 use state_core::testkit::hostile::Request;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Enveloped, Frame, Head, Result, RevisionId};
-use state_manager::{Authenticity, FileKnownStacks, Stacks, StoreIdentity};
+use state_core::{Digest, Enveloped, Frame, Head, RevisionId};
+use state_manager::Authenticity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The exit codes that `statectl --help` lists, except those for an invalid command line, for `--detailed-exitcode` and
 /// for an interruption.
@@ -429,33 +421,6 @@ fn check_exit(command: Command, run: &Run, broken: &mut Vec<String>) {
     if !command.shows_secrets() && printed.iter().any(|text| text.contains(CANARY)) {
         broken.push("a sealed value is printed".to_owned());
     }
-}
-
-/// Reads a store in this process, with the memory of the client after a run, or without memory.
-fn next_reader(
-    scenario: &Scenario,
-    store: Arc<dyn ObjectStore>,
-    memory: Option<&Run>,
-) -> Result<Option<Shown>> {
-    let mut options = Options::new("s3://states", Path::default());
-    options.proof = None;
-    options.retry_timeout = Duration::from_millis(20);
-    let backend = Arc::new(ObjectBackend::new(store, options, Opening::Existing));
-    let keys: Arc<dyn KeyProvider> = Arc::<state_encrypt::AgeKeys>::clone(&scenario.keys);
-    let mut stacks = Stacks::new(backend, environment()).with_keys(keys);
-    if let Some(run) = memory {
-        // A copy, because the reader remembers what it reads.
-        let url = scenario.server.url();
-        let endpoint = url
-            .split_once("endpoint=")
-            .map(|(_, endpoint)| endpoint.to_owned());
-        let field = |field: &str| endpoint.clone().filter(|_| field == "endpoint");
-        let store = StoreIdentity::of(&url, field, |_| None);
-        let root = run.folder.path().join("memory/statectl/seen");
-        let known = FileKnownStacks::of_store(&root, &store, environment().entropy, |_| {});
-        stacks = stacks.with_known_stacks(Arc::new(known));
-    }
-    wait(look(&stacks))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
