@@ -9,6 +9,7 @@
 mod creates;
 mod etags;
 mod place;
+mod race;
 mod swaps;
 mod visibility;
 
@@ -17,7 +18,7 @@ mod tests;
 
 use crate::error::RequestFailure;
 use crate::etags::UnquotedEtags;
-use futures_util::future::{Either, select, try_join, try_join5};
+use futures_util::future::{Either, join, join5, select};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use place::{ProbeAbort, ProbeFolder};
@@ -157,32 +158,42 @@ async fn run_checks(
 
 /// Runs the checks. Those that need the result of an earlier one run after it, the others at the same time, because a
 /// new store can be used only after the last of them. Returns whether the endpoint accepts ETags only without quotes.
+///
+/// # Errors
+/// The first check that can't run. `findings` has the results of the others that ran with it.
 async fn findings_of(
     place: &ProbeFolder<'_>,
     depth: ProbeDepth,
     findings: &mut Vec<Finding>,
 ) -> std::result::Result<bool, ProbeAbort> {
-    let (reads, creates, lists, times, unquoted) = try_join5(
+    let (reads, creates, lists, times, unquoted) = join5(
         visibility::reads(place, depth.objects),
         creates::one_winner(place, depth.creators, depth.rounds),
         visibility::lists(place, depth.objects),
         visibility::times(place),
         etags::goes_back_unquoted(place),
     )
-    .await?;
-    findings.extend([reads, creates].into_iter().chain(lists).chain([times]));
+    .await;
+    let lists = lists.map(|found| findings.extend(found));
+    let checked = [reads, creates, times].map(|check| check.map(|finding| findings.push(finding)));
+    checked
+        .into_iter()
+        .chain([lists])
+        .collect::<std::result::Result<(), _>>()?;
+    let unquoted = unquoted?;
     let place = if unquoted {
         findings.push(etags::quirk());
         &place.over(|store| Arc::new(UnquotedEtags::new(store)))
     } else {
         place
     };
-    let (conditions, swaps) = try_join(
+    let (conditions, swaps) = join(
         swaps::conditions(place),
         swaps::one_winner(place, depth.writers, depth.races),
     )
-    .await?;
-    findings.extend([conditions, swaps]);
+    .await;
+    let checked = [conditions, swaps].map(|check| check.map(|finding| findings.push(finding)));
+    checked.into_iter().collect::<std::result::Result<(), _>>()?;
     if depth.differences {
         findings.push(visibility::deletions_of_nothing(place).await?);
         findings.push(etags::in_lists(place).await?);

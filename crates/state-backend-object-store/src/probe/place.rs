@@ -21,14 +21,6 @@ const DELETIONS: usize = 16;
 /// probe itself is a load. Some stores allow one write per second to an object.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Number of concurrent requests of one check. More would measure the server's connection limit.
-const REQUESTS: usize = 100;
-
-/// The number of races between this number of clients that may run at the same time, at least one.
-pub(super) fn races_at_once(clients: usize) -> usize {
-    (REQUESTS / clients.max(1)).max(1)
-}
-
 /// Why the remaining checks can't run.
 pub(super) enum ProbeAbort {
     /// The store doesn't support an operation that the remaining checks need.

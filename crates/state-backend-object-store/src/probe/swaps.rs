@@ -1,7 +1,8 @@
 //! Checks that an object is replaced only if the request names its current version, and by one writer.
 
-use super::place::{ProbeAbort, ProbeFolder, WriteOutcome, races_at_once};
-use futures_util::future::{try_join, try_join_all};
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
+use super::race::{Race, RaceResult, Races, at_once};
+use futures_util::future::try_join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::Finding;
 
@@ -69,35 +70,26 @@ pub(super) async fn one_winner(
     rounds: usize,
 ) -> Result<Finding, ProbeAbort> {
     let races = (0..rounds).map(|round| race(place, writers, round));
-    let races = stream::iter(races).buffered(races_at_once(writers));
-    let rounds: Vec<Round> = races.try_collect().await?;
-    let bad = rounds.iter().filter(|round| round.is_wrong).count();
-    let most = rounds.iter().map(|round| round.winners).max().unwrap_or_default();
-    let all = rounds.len();
-    if bad > 0 {
-        let found =
-            format!("{bad} of {all} rounds had several winners, or a wrong one: up to {most} of {writers}");
+    let races = stream::iter(races).buffered(at_once(writers));
+    let races = Races(races.try_collect().await?);
+    if let Some(found) = races.wrong(writers) {
         return Ok(Finding::broken(CHECK, found, LOST));
     }
-    if rounds.iter().any(|round| round.is_unchanged) {
-        let found = format!("none of {writers} writers succeeded");
+    if let Some(found) = races.missing() {
+        return Ok(Finding::broken(CHECK, found, "replaced objects may be lost"));
+    }
+    let (unchanged, all) = (races.count(RaceResult::Unchanged), races.0.len());
+    if unchanged > 0 {
+        let found = format!("none of {writers} writers succeeded in {unchanged} of {all} races");
         return Ok(Finding::broken(CHECK, found, "nothing can be replaced safely"));
     }
     Ok(Finding::holds(
         CHECK,
-        format!("one winner of {writers} concurrent writers in each of {all} rounds"),
+        format!("one winner of {writers} concurrent writers in each of {all} races"),
     ))
 }
 
-/// The result of one round.
-struct Round {
-    winners: usize,
-    /// Whether there are several winners, or the object holds the bytes of another writer.
-    is_wrong: bool,
-    is_unchanged: bool,
-}
-
-async fn race(place: &ProbeFolder<'_>, writers: usize, round: usize) -> Result<Round, ProbeAbort> {
+async fn race(place: &ProbeFolder<'_>, writers: usize, round: usize) -> Result<Race, ProbeAbort> {
     const BEFORE: &str = "before";
     let path = place.path(&format!("swaps/{round}"));
     place.put(&path, BEFORE).await?;
@@ -105,17 +97,5 @@ async fn race(place: &ProbeFolder<'_>, writers: usize, round: usize) -> Result<R
         return Err(Finding::broken(CHECK, "an object that was written is missing", LOST).into());
     };
     let swaps = (0..writers).map(|writer| place.swap(&path, writer.to_string(), &before.version));
-    let answers = try_join_all(swaps).await?;
-    let is_done = |answer: &WriteOutcome| matches!(answer, WriteOutcome::Done);
-    let winner = answers.iter().position(is_done).map(|writer| writer.to_string());
-    let winners = answers.iter().filter(|answer| is_done(answer)).count();
-    let after = place.read(&path).await?.map(|seen| seen.bytes);
-    let after = after.unwrap_or_default();
-    // Without an acknowledged winner, the winner's answer was lost, and the object shows who it was.
-    let is_winners = winner.as_ref().is_none_or(|winner| winner.as_bytes() == after);
-    Ok(Round {
-        winners,
-        is_wrong: winners > 1 || !is_winners,
-        is_unchanged: after == BEFORE,
-    })
+    Race::run(place, &path, Some(BEFORE.as_bytes()), swaps).await
 }

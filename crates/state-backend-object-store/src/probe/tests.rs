@@ -30,6 +30,10 @@ enum Fault {
     HasNoUpdate,
     /// The server answers 501 to conditions.
     RefusesConditions,
+    /// The server answers 501 to conditions, and creates objects that exist.
+    RefusesMatchAndIgnoresCreate,
+    /// An object vanishes when it is replaced.
+    LosesReplaced,
     ListsNothing,
     Denies,
     /// The first five reads fail, as those of a server under load.
@@ -68,7 +72,7 @@ impl ObjectStore for Faulty {
                     source: "403".into(),
                 });
             }
-            (Fault::IgnoresCreate, mode @ PutMode::Create)
+            (Fault::IgnoresCreate | Fault::RefusesMatchAndIgnoresCreate, mode @ PutMode::Create)
             | (Fault::IgnoresMatch, mode @ PutMode::Update(_)) => *mode = PutMode::Overwrite,
             (Fault::NeverMatches, PutMode::Update(_)) => return Err(refused()),
             (Fault::HasNoUpdate, PutMode::Update(_)) => {
@@ -77,7 +81,11 @@ impl ObjectStore for Faulty {
                     implementer: "it".to_owned(),
                 });
             }
-            (Fault::RefusesConditions, PutMode::Update(_)) => {
+            (Fault::LosesReplaced, PutMode::Update(_)) => {
+                self.0.delete(path).await?;
+                return Err(refused());
+            }
+            (Fault::RefusesConditions | Fault::RefusesMatchAndIgnoresCreate, PutMode::Update(_)) => {
                 let source =
                     "Server returned non-2xx status code: 501 Not Implemented: A header isn't implemented"
                         .into();
@@ -181,6 +189,9 @@ async fn short_probe_finds_every_broken_guarantee() {
         (Fault::NeverMatches, "conditions"),
         (Fault::HasNoUpdate, "compare-and-swap"),
         (Fault::RefusesConditions, "compare-and-swap"),
+        (Fault::RefusesMatchAndIgnoresCreate, "compare-and-swap"),
+        (Fault::RefusesMatchAndIgnoresCreate, "create-if-absent"),
+        (Fault::LosesReplaced, "compare-and-swap"),
         (Fault::ListsNothing, "lists"),
     ] {
         let proof = proved(Arc::new(Faulty(InMemory::new(), fault)), ProbeDepth::SHORT)
