@@ -1,7 +1,6 @@
 //! A race: many clients write one object under a condition that only one of them can meet.
 
 use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
-use crate::error::RequestFailure;
 use futures_util::future::try_join_all;
 use object_store::path::Path;
 
@@ -48,7 +47,7 @@ impl Race {
         let mut done = done.filter(|(_, answer)| matches!(answer, WriteOutcome::Done));
         let winner = done.next().map(|(client, _)| client.to_string());
         let winners = done.count() + usize::from(winner.is_some());
-        let after = place.read(path).await.map_err(RequestFailure::from)?;
+        let after = place.read(path).await?;
         // Without an acknowledged winner, the winner's answer was lost, and the object shows who it was.
         let is_winners = |bytes: &[u8]| winner.as_ref().is_none_or(|winner| winner.as_bytes() == bytes);
         let result = match after {

@@ -1,11 +1,12 @@
 //! Defects that the random schedules of `main.rs` found, each as a test of its own.
 
-use crate::block_on;
 use crate::client::Answer;
 use crate::commands::Command;
 use crate::disk::Kind;
 use crate::scenario::Scenario;
-use state_core::testkit::hostile::Intervention;
+use crate::{Bench, block_on};
+use state_core::testkit::hostile::schedule::singles;
+use state_core::testkit::hostile::{Intervention, StoredKind};
 use state_core::{ErrorKind, Result};
 use state_manager::Authenticity;
 
@@ -129,4 +130,26 @@ fn replaced_key_authenticates_nothing_later_in_one_command() {
             assert!(refused > 0, "{kind:?}");
         }
     });
+}
+
+/// The attacker damages a frame that the running session itself wrote. The session doesn't read the frame again, and its
+/// next frames continue what it wrote: that signs nothing forged, and the next reader refuses the damage.
+#[test]
+fn damaged_frame_of_the_own_session_is_not_a_signed_forgery() {
+    let bench = Bench::set_up(Kind::Files);
+    let mut effective = 0;
+    for remembers in [false, true] {
+        let requests = &bench.requests[&(Command::Append, remembers)];
+        for (at, row) in singles(requests, &bench.scenario.catalogue) {
+            let row = &bench.scenario.catalogue[row];
+            if row.kind != StoredKind::Journal || row.name != "flipped bit" {
+                continue;
+            }
+            let plan = vec![Intervention::on_request(at, row.action.clone())];
+            let (is_effective, broken) = block_on(bench.attempt(Command::Append, remembers, plan));
+            effective += usize::from(is_effective);
+            assert_eq!(broken, [""; 0], "memory: {remembers}, at {at}");
+        }
+    }
+    assert!(effective > 20, "{effective}");
 }

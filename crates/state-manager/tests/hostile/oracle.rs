@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::excuses::{Excuses, is_of_former_key, is_tail_unseen, is_unread_log};
 use crate::queries::{OTHER_STACK, other_stack};
 use crate::scenario::{COLLEAGUE, MALLORY, Run, Scenario};
-use crate::written::{contains, frames_of_rotations, made, revision};
+use crate::written::{contains, frames_of_rotations, made, revision, was_signed};
 use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::forgeries::MARKER;
@@ -143,7 +143,7 @@ impl Oracle {
             };
             let lineages = scenario.lineages().into_iter();
             for lineage in lineages.filter(|lineage| !is_sealed_anew(*lineage)) {
-                self.check_journal(scenario, lineage, &written, &own, &mut broken);
+                self.check_journal(scenario, lineage, (run, &written), &own, &mut broken);
                 self.check_heads(scenario, lineage, remembers, run, &mut broken);
             }
             self.check_left(scenario, command, remembers, run, &excuses, &mut broken)
@@ -329,7 +329,7 @@ impl Oracle {
         &self,
         scenario: &Scenario,
         lineage: Lineage,
-        store: &StoreImage,
+        (run, store): (&Run, &StoreImage),
         own: &BTreeSet<Digest>,
         broken: &mut Vec<String>,
     ) {
@@ -348,7 +348,7 @@ impl Oracle {
                 if contains(frame.payload(), MARKER) {
                     broken.push(format!("forged content is signed in frame {}", frame.slot()));
                 }
-                if let Some(forged) = forged {
+                if let Some(forged) = forged.filter(|forged| !was_signed(scenario, lineage, run, forged)) {
                     broken.push(format!(
                         "frame {} signs the forged frame {}",
                         frame.slot(),

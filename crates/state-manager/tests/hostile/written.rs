@@ -3,7 +3,7 @@
 use crate::scenario::{Run, Scenario};
 use state_core::testkit::hostile::StoreImage;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Frame, RevisionId, UpdateKind, UpdateResult};
+use state_core::{Digest, Frame, Lineage, RevisionId, UpdateKind, UpdateResult};
 use std::collections::BTreeSet;
 
 /// Whether bytes contain a text.
@@ -37,6 +37,26 @@ pub(crate) fn made(scenario: &Scenario, run: &Run) -> BTreeSet<RevisionId> {
         }
     }
     revisions
+}
+
+/// Whether a version of a segment of this run has the frame with a valid tag of the client. The chain doesn't cover the tag:
+/// if the attacker damages only the tag of a frame that a running session wrote, the content of the frame is still the
+/// client's, and the session continues it without another read.
+pub(crate) fn was_signed(scenario: &Scenario, lineage: Lineage, run: &Run, frame: &Frame) -> bool {
+    let folder = format!("stacks/{lineage}/journal/");
+    let objects = run.attacker.objects().into_iter();
+    let segments = objects.filter(|object| object.starts_with(&folder));
+    let mut versions = segments.flat_map(|object| {
+        let versions = run.attacker.versions(&object).into_iter().flatten();
+        versions.map(move |bytes| StoreImage::new([(object.clone(), bytes)]))
+    });
+    versions.any(|segment| {
+        let mut frames = segment.frames(lineage).into_iter();
+        frames.any(|(_, other)| {
+            let key = other.key_id().and_then(|id| scenario.keys.honest(id));
+            other.chain() == frame.chain() && key.is_some_and(|key| other.is_authentic(&*key))
+        })
+    })
 }
 
 /// The chain digests of the frames with which the client began a key rotation in this run, or ended one that an earlier
