@@ -80,7 +80,9 @@ impl Context {
         let body = if self.output.json {
             envelope_line(kind, data, &warnings)?
         } else {
-            Page::text(self.output.terminal.color_stdout, fill).into_bytes()
+            let mut page = Page::of(self.output.terminal.color_stdout, invocation);
+            fill(&mut page);
+            page.finish().into_bytes()
         };
         Ok(Report::raw(body, warnings))
     }

@@ -162,6 +162,10 @@ impl From<Error> for CliError {
             Error::Distrusted { .. } | Error::Sealed { .. } if contains(FORGED) => {
                 Some(FORGED_HINT.to_owned())
             }
+            Error::Distrusted { .. } if contains(UNOPENED_EXPECTED) => {
+                Some(UNOPENED_EXPECTED_HINT.to_owned())
+            }
+            Error::Distrusted { object, .. } if contains(LOST_NAME) => Some(restore_name(object)),
             Error::Distrusted { .. } | Error::Conflict { .. } if contains(UNEXPECTED) => {
                 Some(UNEXPECTED_HINT.to_owned())
             }
@@ -274,6 +278,18 @@ fn accept(object: &str) -> String {
     )
 }
 
+/// Text of errors about a name whose pointer is gone or leads elsewhere, while its stack is still there.
+const LOST_NAME: &[&str] = &["that stack still has this name"];
+
+/// Hint for a name whose pointer is gone or leads elsewhere.
+fn restore_name(object: &str) -> String {
+    format!(
+        "restore the name's file below `names/` from a backup or from the store's earlier versions; only if the change was \
+         intended, run {}: this client then forgets the stack, and the next `up` or `import` makes everything again",
+        accepting(object)
+    )
+}
+
 /// The command that accepts a stack as it is now.
 fn accepting(object: &str) -> String {
     let stack =
@@ -345,6 +361,13 @@ const SHORT_PASSPHRASE: &[&str] = &["passphrase is shorter"];
 
 /// Hint for a passphrase that is easy to guess.
 const SHORT_PASSPHRASE_HINT: &str = "set STATECTL_PASSPHRASE to several random words";
+
+/// Texts of errors about an expected key that this client can't open.
+const UNOPENED_EXPECTED: &[&str] = &["is expected, and no available identity opens"];
+
+/// Hint for an expected key that this client can't open.
+const UNOPENED_EXPECTED_HINT: &str = "pass an identity of a recipient with `--identity FILE` or STATECTL_IDENTITY, or let a recipient run \
+                                      `statectl recipients add RECIPIENT` for this client; `statectl identity` prints its recipient";
 
 /// Text of errors about a stack that differs from `--expect-key` or `--expect-revision`.
 const UNEXPECTED: &[&str] = &["is expected"];

@@ -4,6 +4,7 @@
 pub(crate) mod time;
 
 use crate::error::CliError;
+use crate::invocation::Invocation;
 use state_core::diff::{DiffLine, Sign};
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -37,14 +38,22 @@ impl Style {
 pub(crate) struct Page {
     text: String,
     color: bool,
+    /// The flags of this command, which hints repeat.
+    invocation: Invocation,
 }
 
 impl Page {
     /// Creates an empty page.
-    pub(crate) const fn new(color: bool) -> Self {
+    pub(crate) fn new(color: bool) -> Self {
+        Self::of(color, Invocation::default())
+    }
+
+    /// Creates an empty page whose hints repeat these flags.
+    pub(crate) const fn of(color: bool, invocation: Invocation) -> Self {
         Self {
             text: String::new(),
             color,
+            invocation,
         }
     }
 
@@ -148,6 +157,7 @@ impl Page {
 
     /// Appends a line with a hint.
     pub(crate) fn hint(&mut self, hint: &str) {
+        let hint = self.invocation.apply(hint);
         self.labelled(Style::Good, "hint:", hint);
     }
 

@@ -31,7 +31,8 @@ use run::{Deploy, Goal};
 /// Create, update and delete resources to match a program
 ///
 /// Works on the stack that `--stack` names, else on the stack with the program's name (`default` for a program without a
-/// name), else on the only stack if this program made it. Creates the store and the stack if the store has no stacks.
+/// name), else on the only stack if this program made it. Creates the store if it is missing, and the stack if the store
+/// has no stacks or `--stack` names a new one.
 ///
 /// The program is compared with the recorded state. Drift (a change made outside of statectl) is detected only with
 /// `--refresh`, or after `statectl refresh`. Operations that an earlier run left pending are resolved first, by asking

@@ -41,7 +41,10 @@ named! {
 /// Returns why a string looks like a secret; `None` if it doesn't. `field` is the name of the field that contains the
 /// string. For an item of a list, pass the name of the field that contains the list, or an empty string.
 pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
-    if text.contains("PRIVATE KEY-----") || has_token(text, "AGE-SECRET-KEY-1", is_upper_or_digit, 50) {
+    if text.contains("PRIVATE KEY-----")
+        || has_token(text, "AGE-SECRET-KEY-1", is_upper_or_digit, 50)
+        || has_encoded_private_key(text)
+    {
         Some(Suspicion::PrivateKey)
     } else if TOKENS
         .iter()
@@ -133,6 +136,21 @@ fn has_token(text: &str, prefix: &str, allowed: Allowed, least: usize) -> bool {
         let rest = text.as_bytes().iter().skip(at + prefix.len());
         begins_word && rest.take_while(|&&byte| allowed(byte)).take(least).count() == least
     })
+}
+
+/// Whether a text contains a private key in PEM that is encoded in base64, as kubeconfigs and manifests hold it.
+fn has_encoded_private_key(text: &str) -> bool {
+    // The beginning of `-----BEGIN RSA PRIVATE KEY-----` and its relatives, up to a letter that no public key or certificate
+    // has there. Three bytes become four characters, so a beginning has whole groups of three bytes.
+    const BEGINNINGS: [&str; 6] = [
+        "LS0tLS1CRUdJTiBSU0EgUFJJ",
+        "LS0tLS1CRUdJTiBQUklW",
+        "LS0tLS1CRUdJTiBFQyBQUklW",
+        "LS0tLS1CRUdJTiBPUEVO",
+        "LS0tLS1CRUdJTiBFTkNS",
+        "LS0tLS1CRUdJTiBEU0EgUFJJ",
+    ];
+    text.contains("LS0tLS1CRUdJTi") && BEGINNINGS.iter().any(|beginning| text.contains(beginning))
 }
 
 /// Whether a text contains a JSON web token: three parts in base64, of which the first two are JSON objects.

@@ -5,13 +5,14 @@ use crate::formats;
 use crate::marks::{count, first};
 use crate::render::Page;
 use crate::repair_steps::{self, StepView};
+use crate::settings::HIDDEN;
 use crate::target::Target;
 use serde::Serialize;
 use state_core::head::SealingPolicy;
 use state_core::mask::count_sensitive;
 use state_core::repair::RepairResult;
 use state_core::{RevisionId, Snapshot};
-use state_formats::{mark_secrets, readable_fields};
+use state_formats::{mark_secrets, readable_fields, secret_names};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many resources a warning names.
@@ -85,6 +86,7 @@ impl Content {
     /// `kept` is the number of values that the stack marks and the file doesn't.
     pub(super) fn of(snapshot: &mut Snapshot, kept: usize) -> Self {
         let marked = mark_secrets(snapshot);
+        let names = secret_names(snapshot);
         Self {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
@@ -93,7 +95,11 @@ impl Content {
             copied_secrets: marked.copies,
             kept_secrets: kept,
             not_sensitive: readable_fields(snapshot),
-            sensitive_names: marked.unmarked.iter().map(ToString::to_string).collect(),
+            sensitive_names: marked
+                .unmarked
+                .iter()
+                .map(|key| names.masked_address(&key.to_string(), HIDDEN))
+                .collect(),
             sensitive_output_names: marked.unmarked_outputs,
             encrypted: formats::all().encrypted_secrets(snapshot),
         }

@@ -92,8 +92,8 @@ pub(super) type Findings = BTreeMap<Place, Finding>;
 /// The result of [`examine`].
 pub(super) struct Examination {
     pub(super) findings: Findings,
-    /// Resources whose address, id, errors or names of fields contain a secret.
-    pub(super) unmarked: BTreeSet<EntryKey>,
+    /// Addresses of the resources whose address, id, errors or names of fields contain a secret, which is masked.
+    pub(super) unmarked: Vec<String>,
 }
 
 impl Examination {
@@ -165,8 +165,16 @@ pub(super) fn examine(stored: &Snapshot, opened: &Snapshot) -> Examination {
     }
     Examination {
         findings,
-        unmarked: copies.unmarked,
+        unmarked: masked(names, copies.unmarked),
     }
+}
+
+/// The addresses of resources, with masked secrets.
+fn masked(names: &SecretNames, resources: BTreeSet<EntryKey>) -> Vec<String> {
+    let resources = resources.into_iter();
+    resources
+        .map(|key| names.masked_address(&key.to_string(), SECRET_NAME))
+        .collect()
 }
 
 /// The owner of the values of an entry, as it begins a [`Place`].

@@ -42,7 +42,7 @@ impl ReadableSecrets {
             readable_copies: texts(&copies),
             readable_suspects: texts(&places(&|place, rule| !place.is_name && rule != "copy")),
             readable_names: texts(&places(&|place, _| place.is_name)),
-            sensitive_names: examination.unmarked.iter().map(ToString::to_string).collect(),
+            sensitive_names: examination.unmarked.clone(),
             selection: match is_short {
                 true => named().collect::<Vec<_>>().join(" "),
                 false => "--all".to_owned(),

@@ -36,6 +36,37 @@ impl SecretNames {
         if self.contain(name) { placeholder } else { name }
     }
 
+    /// Returns an address with the placeholder in place of quoted keys that contain a secret; only the placeholder if
+    /// another part of the address contains one.
+    pub fn masked_address(&self, address: &str, placeholder: &str) -> String {
+        let (mut masked, mut key, mut is_escaped) = (String::new(), None::<String>, false);
+        for character in address.chars() {
+            match &mut key {
+                Some(text) if character == '"' && !is_escaped => {
+                    masked.push_str(match self.secrets.cover(text) {
+                        true => placeholder,
+                        false => text,
+                    });
+                    masked.push('"');
+                    key = None;
+                }
+                Some(text) => {
+                    is_escaped = character == '\\' && !is_escaped;
+                    text.push(character);
+                }
+                None => {
+                    masked.push(character);
+                    key = (character == '"').then(String::new);
+                }
+            }
+        }
+        masked.push_str(key.as_deref().unwrap_or_default());
+        match self.secrets.cover(&masked) {
+            true => placeholder.to_owned(),
+            false => masked,
+        }
+    }
+
     /// Returns a JSON pointer with the placeholder in place of names that contain a secret.
     pub fn masked_pointer(&self, pointer: &str, placeholder: &str) -> String {
         let path = Path::new(pointer);
@@ -50,6 +81,23 @@ impl SecretNames {
 mod tests {
     use super::SecretNames;
     use crate::sensitive::SecretStrings;
+
+    #[test]
+    fn keys_with_a_secret_are_masked_in_addresses() {
+        let mut secrets = SecretStrings::default();
+        secrets.add("hunter22-hunter22");
+        let names = SecretNames::of(secrets);
+        for (address, masked) in [
+            ("null_resource.b", "null_resource.b"),
+            (r#"a["hunter22-hunter22"].b["x"]"#, r#"a["***"].b["x"]"#),
+            (r#"a["\"hunter22-hunter22"]"#, r#"a["***"]"#),
+            (r#"a["x\\"].b["hunter22-hunter22"]"#, r#"a["x\\"].b["***"]"#),
+            ("a.hunter22-hunter22", "***"),
+            (r#"a["hunter22-hunter22"#, "***"),
+        ] {
+            assert_eq!(names.masked_address(address, "***"), masked);
+        }
+    }
 
     #[test]
     fn names_with_a_secret_are_masked_in_pointers() {

@@ -101,6 +101,38 @@ fn random_words_are_suspicious() {
 }
 
 #[test]
+fn private_keys_in_base64_are_suspicious() {
+    // The base64 of `-----BEGIN … PRIVATE KEY-----`: RSA, EC, DSA, OPENSSH, ENCRYPTED, and without a kind.
+    for beginning in [
+        "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt",
+        "LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0t",
+        "LS0tLS1CRUdJTiBEU0EgUFJJVkFURSBLRVkt",
+        "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUg",
+        "LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFU",
+        "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t",
+    ] {
+        let key = format!("{beginning}{}", "TUlJRW93".repeat(100));
+        assert_eq!(suspicion("pemb64", &key), Some(Suspicion::PrivateKey), "{key}");
+        let config = format!("users:\n- user:\n    client-key-data: {key}\n");
+        assert_eq!(
+            suspicion("kubeconfig", &config),
+            Some(Suspicion::PrivateKey),
+            "{key}"
+        );
+    }
+    // CERTIFICATE, RSA PUBLIC KEY, PUBLIC KEY, EC PARAMETERS.
+    for beginning in [
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0t",
+        "LS0tLS1CRUdJTiBSU0EgUFVCTElDIEtF",
+        "LS0tLS1CRUdJTiBQVUJMSUMgS0VZLS0t",
+        "LS0tLS1CRUdJTiBFQyBQQVJBTUVURVJT",
+    ] {
+        let text = format!("{beginning}{}", "TUlJRW93".repeat(100));
+        assert_eq!(suspicion("pemb64", &text), None, "{text}");
+    }
+}
+
+#[test]
 fn ordinary_values_are_not_suspicious() {
     for text in [
         "arn:aws:iam::123456789012:role/service-role/my-role",
