@@ -19,9 +19,11 @@
 
 #[cfg(feature = "fs")]
 mod file;
+mod store_identity;
 
 #[cfg(feature = "fs")]
-pub use file::{FileKnownStacks, StoreIdentity};
+pub use file::FileKnownStacks;
+pub use store_identity::StoreIdentity;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};

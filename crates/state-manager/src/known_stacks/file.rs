@@ -25,6 +25,7 @@
 //! # Ok::<(), state_core::Error>(()) }).unwrap();
 //! ```
 
+use super::store_identity::StoreIdentity;
 use super::{KnownStacks, SealingChange, StackPin};
 use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
@@ -32,7 +33,7 @@ use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -43,77 +44,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Maximum size of a file in bytes, enough for several thousand recipients.
 const MAX_BYTES: u64 = 1 << 20;
-
-/// Configuration fields that distinguish stores with the same URL, with the environment variables that set them.
-const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
-    (
-        "endpoint",
-        &[
-            "AWS_ENDPOINT_URL_S3",
-            "AWS_ENDPOINT_URL",
-            "AZURE_STORAGE_ENDPOINT",
-        ],
-    ),
-    ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
-];
-
-/// The texts under which a store is remembered.
-///
-/// A store in files has two texts: its path as the user named it, and the path without symbolic links. Under the first
-/// text, the pins are still found after an attacker replaced the store, or a folder above it, by a symbolic link to
-/// another store. The second text is equal for all spellings of one store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreIdentity {
-    named: String,
-    /// The text for the path without symbolic links; none if it equals `named`.
-    resolved: Option<String>,
-}
-
-impl StoreIdentity {
-    /// The identity of the store at a URL without secrets. `configured` looks up a field of the store's configuration,
-    /// `variable` an environment variable.
-    pub fn of(
-        url: &str,
-        configured: impl Fn(&str) -> Option<String>,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Self {
-        let url = url.split(['?', '#']).next().unwrap_or_default();
-        if let Some(path) = url.strip_prefix("file://") {
-            return Self::of_folder(Path::new(path));
-        }
-        let mut store = url.trim_end_matches('/').to_owned();
-        for (field, variables) in DISTINGUISHING_FIELDS {
-            let place = configured(field).or_else(|| variables.iter().find_map(|name| variable(name)));
-            store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
-        }
-        // An emulator on this machine isn't the account whose name its URL may repeat. Other stores keep their identity.
-        let emulator = configured("emulator").or_else(|| variable("AZURE_STORAGE_USE_EMULATOR"));
-        if emulator.is_some_and(|on| !on.is_empty() && on != "false") {
-            store.push_str("\nemulator");
-        }
-        Self {
-            named: store,
-            resolved: None,
-        }
-    }
-
-    /// The identity of a store in files.
-    pub fn of_folder(path: &Path) -> Self {
-        let named = plain(path);
-        let resolved = canonical(&named);
-        let text = |path: &Path| format!("file://{}", path.display());
-        Self {
-            named: text(&named),
-            resolved: (resolved != named).then(|| text(&resolved)),
-        }
-    }
-
-    /// The digest of the identity without symbolic links: equal for all spellings of one store, and another one as soon
-    /// as a link leads to another store.
-    pub fn digest(&self) -> Digest {
-        Digest::of(self.resolved.as_ref().unwrap_or(&self.named).as_bytes())
-    }
-}
 
 /// A [`KnownStacks`] in files, for the stacks of one store.
 pub struct FileKnownStacks {
@@ -143,8 +73,8 @@ impl FileKnownStacks {
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         Self {
-            folders: std::iter::once(&store.named)
-                .chain(&store.resolved)
+            folders: store
+                .texts()
                 .map(|identity| root.join(Digest::of(identity.as_bytes()).short()))
                 .collect(),
             entropy,
@@ -267,36 +197,6 @@ impl KnownStacks for FileKnownStacks {
     fn report(&self, stack: &StackName, change: &SealingChange) -> bool {
         (self.report)(&format!("stack {}: {change}", stack.short()))
     }
-}
-
-/// The absolute path without `.` and `..`. Links are not followed.
-fn plain(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut plain = PathBuf::new();
-    for part in absolute.components() {
-        match part {
-            Component::ParentDir => {
-                plain.pop();
-            }
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain
-}
-
-/// The path without symbolic links. A store that was deleted keeps its identity, so parts that don't exist are kept as
-/// they are.
-fn canonical(absolute: &Path) -> PathBuf {
-    for existing in absolute.ancestors() {
-        if let (Ok(found), Ok(rest)) = (std::fs::canonicalize(existing), absolute.strip_prefix(existing)) {
-            return match rest.as_os_str().is_empty() {
-                true => found,
-                false => found.join(rest),
-            };
-        }
-    }
-    absolute.to_owned()
 }
 
 /// The names of stacks, from the files `PROJECT/STACK` below a folder. Files with other names are ignored.
@@ -511,23 +411,5 @@ mod tests {
                 assert_eq!(latest_pin(&folders, lineage).unwrap().as_ref(), Some(&later));
             }
         }
-    }
-
-    #[test]
-    fn emulator_is_another_store_than_its_account() {
-        let digest = |emulator: Option<&str>, variable: Option<&str>| {
-            let configured = |field: &str| match field {
-                "emulator" => emulator.map(str::to_owned),
-                "account" => Some("production".to_owned()),
-                _ => None,
-            };
-            let variable = |name: &str| variable.filter(|_| name == "AZURE_STORAGE_USE_EMULATOR");
-            let variable = |name: &str| variable(name).map(str::to_owned);
-            StoreIdentity::of("az://container/p", configured, variable).digest()
-        };
-        let account = digest(None, None);
-        assert_eq!(digest(Some("false"), Some("true")), account);
-        assert_ne!(digest(Some("true"), None), account);
-        assert_eq!(digest(None, Some("true")), digest(Some("true"), None));
     }
 }
