@@ -133,6 +133,18 @@ pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &s
     format!("{number} {}", if number == N::from(1) { one } else { many })
 }
 
+/// The line about resources that hold a sensitive value where it can't be encrypted; none without such a resource. It names
+/// at most `most` of them.
+pub(crate) fn readable_in_names(most: usize, resources: &[String]) -> Option<String> {
+    let what = count(resources.len(), "resource has", "resources have");
+    (!resources.is_empty()).then(|| {
+        format!(
+            "{what} a sensitive value in the address, id, names of fields or error messages, where it stays readable: {}",
+            first(most, resources, ", ")
+        )
+    })
+}
+
 /// The first `most` items, joined by a separator, and the number of the remaining ones.
 pub(crate) fn first(most: usize, items: &[impl ToString], separator: &str) -> String {
     let named: Vec<String> = items.iter().take(most).map(ToString::to_string).collect();

@@ -2,7 +2,7 @@
 
 use super::document::Source;
 use crate::formats;
-use crate::marks::{count, first};
+use crate::marks::{count, first, readable_in_names};
 use crate::render::Page;
 use crate::repair_steps::{self, StepView};
 use crate::settings::HIDDEN;
@@ -159,14 +159,7 @@ impl<'a> Summary<'a> {
                 "{what} stored in plaintext, because the stack's policy is `plaintext`; encrypt them with `statectl encrypt`"
             ));
         }
-        let names = &content.sensitive_names;
-        if !names.is_empty() {
-            let what = count(names.len(), "resource has", "resources have");
-            warnings.push(format!(
-                "{what} a sensitive value in the address, id, names of fields or error messages, where it stays readable: {}",
-                first(MAX_NAMES, names, ", ")
-            ));
-        }
+        warnings.extend(readable_in_names(MAX_NAMES, &content.sensitive_names));
         if content.sensitive_output_names > 0 {
             let what = count(content.sensitive_output_names, "output has", "outputs have");
             warnings.push(format!(

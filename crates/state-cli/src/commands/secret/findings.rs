@@ -24,8 +24,8 @@ pub(super) struct Place {
     pub(super) pointer: String,
     /// Whether the name of the field is the secret. A name can't be encrypted.
     pub(super) is_name: bool,
-    /// The pointer as it is shown, without names that contain a secret.
-    shown: String,
+    /// Owner and pointer as they are shown, without names that contain a secret.
+    shown: (String, String),
 }
 
 impl Place {
@@ -33,7 +33,10 @@ impl Place {
         Self {
             owner: owner.to_owned(),
             side,
-            shown: names.masked_pointer(&pointer, SECRET_NAME),
+            shown: (
+                names.masked_address(owner, SECRET_NAME),
+                names.masked_pointer(&pointer, SECRET_NAME),
+            ),
             pointer,
             is_name: false,
         }
@@ -41,7 +44,8 @@ impl Place {
 
     /// Whether the shown place is complete, so that a user can pass it to a command.
     pub(super) fn is_complete(&self) -> bool {
-        self.shown == self.pointer
+        let (owner, pointer) = &self.shown;
+        (owner, pointer) == (&self.owner, &self.pointer)
     }
 }
 
@@ -64,7 +68,8 @@ impl Side {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}{}", self.owner, self.side.prefix(), self.shown)
+        let (owner, pointer) = &self.shown;
+        write!(f, "{owner}:{}{pointer}", self.side.prefix())
     }
 }
 

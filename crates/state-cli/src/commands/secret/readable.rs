@@ -2,7 +2,7 @@
 
 use super::findings::{Examination, Place};
 use crate::invocation::quoted;
-use crate::marks::{count, first};
+use crate::marks::{count, first, readable_in_names};
 use crate::render::Page;
 use serde::Serialize;
 
@@ -80,13 +80,8 @@ impl ReadableSecrets {
             let places = first(NAMED, &self.readable_names, ", ");
             page.line(format_args!("{names} and can't be encrypted: {places}"));
         }
-        if !self.sensitive_names.is_empty() {
-            let resources = count(self.sensitive_names.len(), "resource has", "resources have");
-            let named = first(NAMED, &self.sensitive_names, ", ");
-            page.line(format_args!(
-                "{resources} a sensitive value in the address, id, names of fields or error messages, where it stays \
-                 readable: {named}"
-            ));
+        if let Some(resources) = readable_in_names(NAMED, &self.sensitive_names) {
+            page.line(resources);
         }
     }
 }

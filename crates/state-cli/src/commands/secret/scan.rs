@@ -4,15 +4,18 @@ use super::findings::{self, Finding, Place, Readers};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::marks::{StackStatus, count, first};
+use crate::marks::{StackStatus, count, first, readable_in_names};
 use crate::render::{Page, Style};
 use serde::Serialize;
 use state_core::{Error, RevisionId, Snapshot};
 use state_manager::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many places the text names.
 const MAX_PLACES: usize = 1_000;
+
+/// How many resources with a secret in their address the text names.
+const MAX_RESOURCES: usize = 20;
 
 /// List values that look like secrets
 ///
@@ -50,6 +53,8 @@ struct ScanReport {
     /// How many of the scanned revisions hold encrypted values that no identity decrypts, and that weren't examined.
     unopened: usize,
     findings: Vec<FoundSecret>,
+    /// Resources whose address, id, errors or names of fields contain a sensitive value, which is masked.
+    sensitive_names: Vec<String>,
 }
 
 /// A value that looks like a secret.
@@ -67,6 +72,7 @@ struct FoundSecret {
 #[derive(Default)]
 struct Scan {
     found: BTreeMap<(Readers, Place), (Finding, Vec<RevisionId>)>,
+    sensitive_names: BTreeSet<String>,
     scanned: usize,
     /// For each scanned revision whose values weren't decrypted, the reason.
     unopened: Vec<Error>,
@@ -81,7 +87,9 @@ impl Scan {
     ) -> Result<(), CliError> {
         let (open, unopened) = view.reveal_if_possible(stored.clone()).await?;
         self.unopened.extend(unopened);
-        for (place, finding) in findings::examine(&stored, &open).findings {
+        let examination = findings::examine(&stored, &open);
+        self.sensitive_names.extend(examination.unmarked);
+        for (place, finding) in examination.findings {
             let known = self.found.entry((finding.readers, place));
             let (_, revisions) = known.or_insert_with(|| (finding, Vec::new()));
             revisions.extend(revision.clone());
@@ -123,6 +131,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         scanned: scan.scanned,
         unopened: scan.unopened.len(),
         findings: found.collect(),
+        sensitive_names: scan.sensitive_names.into_iter().collect(),
     };
     let mut warnings = report.status.warnings();
     warnings.extend(
@@ -132,10 +141,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     );
     let page = context.report("secret-scan", &report, warnings, |page| report.print(page))?;
     // A secret that was found is certain, whatever else the other revisions hold.
-    let code = match (report.plain().next(), report.unopened) {
-        (Some(_), _) => ExitCode::Differences,
-        (None, 0) => return Ok(page),
-        (None, _) => ExitCode::Undecipherable,
+    let is_readable = report.plain().next().is_some() || !report.sensitive_names.is_empty();
+    let code = match (is_readable, report.unopened) {
+        (true, _) => ExitCode::Differences,
+        (false, 0) => return Ok(page),
+        (false, _) => ExitCode::Undecipherable,
     };
     Ok(page.with_code_if(args.detailed_exitcode, code))
 }
@@ -192,6 +202,9 @@ impl ScanReport {
             page.line(format_args!(
                 "of these {names}, which can't be encrypted: rename the field at its source"
             ));
+        }
+        if let Some(resources) = readable_in_names(MAX_RESOURCES, &self.sensitive_names) {
+            page.line(resources);
         }
         let sealed = self.findings.len() - plain.len();
         if sealed > 0 {
