@@ -338,47 +338,6 @@ fn type_names_of_dynamic_values_are_not_suspicious() {
 }
 
 #[test]
-fn secrets_in_addresses_are_reported_and_masked() {
-    const KEY: &str = "Zk3Jq9Lm2Xv8Bn4TyZ";
-    let sandbox = Sandbox::new();
-    let resource = |kind: &str, index: Option<&str>, attributes: serde_json::Value| {
-        let mut instance =
-            json!({ "schema_version": 0, "attributes": attributes, "sensitive_attributes": [] });
-        if let Some(index) = index {
-            instance["index_key"] = json!(index);
-        }
-        json!({
-            "mode": "managed", "type": kind, "name": "b", "provider": "provider[\"example.com/x/y\"]",
-            "instances": [instance],
-        })
-    };
-    let state = json!({
-        "version": 4, "terraform_version": "1.11.4", "serial": 1, "lineage": "l", "outputs": {},
-        "resources": [
-            resource("null_resource", Some(KEY), json!({ "id": "1", "triggers": { "token": "hunter22" } })),
-            resource("random_password", None, json!({ "id": "none", "result": KEY })),
-        ],
-        "check_results": null,
-    });
-    let file = sandbox.write("keys.tfstate", state.to_string());
-    let masked = |shown: &str| format!("null_resource.b[\"{shown}\"]");
-    let imported = sealing(&sandbox, &["import", file.to_str().unwrap()]).exits(0);
-    assert!(imported.stderr.contains(&masked("(sensitive)")), "{imported:?}");
-    let scanned = sealing(&sandbox, &["secret", "scan", "--detailed-exitcode"]).exits(3);
-    assert!(
-        scanned.stdout.contains(&masked("(sensitive name)")),
-        "{scanned:?}"
-    );
-    let listed = sealing(&sandbox, &["secret", "scan", "--json"]).exits(0);
-    let names = &listed.data("secret-scan")["sensitive-names"];
-    assert_eq!(*names, json!([masked("(sensitive name)")]));
-    let sealed = sealing(&sandbox, &["secret", "seal", "--all"]).exits(0);
-    for ran in [imported, scanned, listed, sealed] {
-        assert!(!ran.stdout.contains(KEY) && !ran.stderr.contains(KEY), "{ran:?}");
-    }
-}
-
-#[test]
 fn history_is_deleted_on_request_after_an_earlier_seal() {
     let sandbox = Sandbox::new();
     let state = json!({
