@@ -78,7 +78,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 2_200,
+        budget: 2_440,
         run: steps::test,
     },
 ];
