@@ -21,11 +21,11 @@ pub(super) enum RaceResult {
     Wrong,
     /// The object has the bytes from before the race.
     Unchanged,
-    /// There is no object.
+    /// The object doesn't exist after the race.
     Missing,
 }
 
-/// The outcome of one race.
+/// The number of winners of one race, and what the object showed afterwards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Race {
     /// Number of clients whose write was acknowledged.
@@ -60,7 +60,7 @@ impl Race {
     }
 }
 
-/// The races of a check.
+/// All races of one check, which together give its finding.
 pub(super) struct Races(pub(super) Vec<Race>);
 
 impl Races {

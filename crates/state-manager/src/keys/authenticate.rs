@@ -209,7 +209,7 @@ pub(crate) struct OpenedJournal {
 }
 
 impl OpenedJournal {
-    /// All frames that were read.
+    /// All frames that were read: those from the base on, and those before it that the caller asked for.
     pub(crate) fn frames(&self) -> Authenticated<&[Frame]> {
         self.frames.all()
     }
@@ -283,6 +283,11 @@ pub(crate) async fn acquired(stack: &StackContext, view: JournalView) -> Result<
     open_journal(stack, view).await
 }
 
+/// Whether a frame is the last one before a base, by its slot and by the chain digest in the base.
+fn ends_before(base: &Base, frame: &Frame) -> bool {
+    frame.slot().next() == base.start && *frame.chain() == base.chain
+}
+
 /// Checks that the last frame before the base is the one that the head names by its chain digest, which covers all earlier
 /// frames. The backend checks that each frame continues the chain of the frame before it.
 fn require_base_link(head: &Head, frames: &[Frame]) -> Result<()> {
@@ -290,7 +295,7 @@ fn require_base_link(head: &Head, frames: &[Frame]) -> Result<()> {
     let Some(last) = frames[..end].last() else {
         return Ok(());
     };
-    if last.slot().next() == head.base.start && *last.chain() == head.base.chain {
+    if ends_before(&head.base, last) {
         return Ok(());
     }
     let object = frame_object(head.lineage, last);

@@ -20,7 +20,7 @@ const MAX_RESULTS_PER_MUTATION: usize = 16;
 pub struct SpooledResult {
     /// URL of the store, without secrets.
     pub store: String,
-    /// Identity of the stack.
+    /// Lineage of the stack whose session spooled the result.
     pub lineage: Lineage,
     /// Name of the stack when the result was spooled.
     pub stack: StackName,

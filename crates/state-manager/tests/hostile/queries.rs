@@ -115,7 +115,7 @@ pub(crate) async fn logs(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
 /// The name of the fact that [`other_stack`] adds.
 pub(crate) const OTHER_STACK: &str = "the other stack";
 
-/// Reads the other stack.
+/// Reads the stack `OTHER`, and adds its resources to the facts.
 pub(crate) async fn other_stack(stacks: &Stacks, facts: &mut Facts) -> Result<()> {
     let answer = crate::client::look_as(stacks, &OTHER.parse()?).await?;
     let shown = answer

@@ -22,7 +22,7 @@ pub(super) enum Command {
     Outputs,
     History,
     Blame,
-    /// Compares the last two revisions.
+    /// Shows the changes between the last two revisions, with their values.
     Diff,
     Logs,
     Verify,

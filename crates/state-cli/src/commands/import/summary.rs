@@ -11,7 +11,7 @@ use serde::Serialize;
 use state_core::head::SealingPolicy;
 use state_core::mask::count_sensitive;
 use state_core::repair::RepairResult;
-use state_core::{RevisionId, Snapshot};
+use state_core::{EntryKey, RevisionId, Snapshot};
 use state_formats::{mark_secrets, readable_fields, secret_names};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,6 @@ impl Content {
     /// `kept` is the number of values that the stack marks and the file doesn't.
     pub(super) fn of(snapshot: &mut Snapshot, kept: usize) -> Self {
         let marked = mark_secrets(snapshot);
-        let names = secret_names(snapshot);
         Self {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
@@ -95,11 +94,7 @@ impl Content {
             copied_secrets: marked.copies,
             kept_secrets: kept,
             not_sensitive: readable_fields(snapshot),
-            sensitive_names: marked
-                .unmarked
-                .iter()
-                .map(|key| names.masked_address(&key.to_string(), HIDDEN))
-                .collect(),
+            sensitive_names: masked_addresses(snapshot, &marked.unmarked),
             sensitive_output_names: marked.unmarked_outputs,
             encrypted: formats::all().encrypted_secrets(snapshot),
         }
@@ -109,6 +104,19 @@ impl Content {
     fn readable(&self) -> usize {
         self.not_sensitive.values().map(BTreeSet::len).sum()
     }
+}
+
+/// The addresses of resources, without the secrets that they contain. Without such resources, the snapshot isn't searched
+/// for its secrets again.
+fn masked_addresses(snapshot: &Snapshot, resources: &BTreeSet<EntryKey>) -> Vec<String> {
+    if resources.is_empty() {
+        return Vec::new();
+    }
+    let names = secret_names(snapshot);
+    let masked = resources
+        .iter()
+        .map(|key| names.masked_address(&key.to_string(), HIDDEN));
+    masked.collect()
 }
 
 impl<'a> Summary<'a> {

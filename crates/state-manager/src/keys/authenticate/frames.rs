@@ -29,24 +29,24 @@ impl Authenticated<Vec<Frame>> {
 }
 
 impl<'a> Authenticated<&'a [Frame]> {
-    /// No frames, which say nothing.
+    /// An empty list of frames, for a replay of a base alone. It needs no proof, because it says nothing.
     pub(crate) const fn none() -> Self {
         Self::new(&[], Proof::Unchecked)
     }
 
-    /// The frames from a slot on.
+    /// The frames whose slots are at or above a slot.
     pub(crate) fn starting_at(self, slot: Slot) -> Self {
         let at = self.partition_point(|frame| frame.slot() < slot);
         Self::new(&self.into_value()[at..], self.proof())
     }
 
-    /// The frames before a slot.
+    /// The frames whose slots are below a slot.
     pub(crate) fn ending_before(self, slot: Slot) -> Self {
         let at = self.partition_point(|frame| frame.slot() < slot);
         Self::new(&self.into_value()[..at], self.proof())
     }
 
-    /// Each of the frames.
+    /// The frames one by one, oldest first, each with the proof of all.
     pub(crate) fn each(self) -> impl Iterator<Item = Authenticated<&'a Frame>> {
         let proof = self.proof();
         let frames = self.into_value().iter();

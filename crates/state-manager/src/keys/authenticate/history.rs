@@ -1,7 +1,7 @@
 //! Authenticates the history before the head's base: history pages, the revision documents on them, and frames. The
 //! authenticated head covers all of them by digests.
 
-use super::{Authenticated, OpenedJournal, document, frame_object};
+use super::{Authenticated, OpenedJournal, document, ends_before, frame_object};
 use crate::context::StackContext;
 use crate::keys::proof::Proof;
 use crate::keys::wrapped;
@@ -107,9 +107,7 @@ pub(crate) fn documents_in_journal(
 ) -> Result<Vec<Authenticated<RevisionDocument>>> {
     let frames = journal.frames().ending_before(head.base.start);
     // The head contains the chain digest before its base, which covers every earlier frame.
-    let is_linked =
-        |frame: &Frame| frame.slot().next() == head.base.start && *frame.chain() == head.base.chain;
-    if !frames.last().is_some_and(is_linked) {
+    if !frames.last().is_some_and(|last| ends_before(&head.base, last)) {
         let object = format!("journal of stack {}", head.lineage);
         return Err(Error::corrupt(
             object,
