@@ -228,13 +228,21 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Page, Style, visible};
+    use super::{Invocation, Page, Style, visible};
 
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(visible("a\x1b[2Jb\r\u{202e}"), r"a\u{1b}[2Jb\r\u{202e}");
         assert_eq!(visible("a\u{200b}b\u{feff}"), r"a\u{200b}b\u{feff}");
         assert_eq!(visible("größe"), "größe");
+    }
+
+    #[test]
+    fn hint_of_a_page_repeats_backend_and_stack_flags() {
+        let mut page = Page::of(false, Invocation::new(Some("/b"), Some("shop")));
+        page.hint("delete the earlier revisions with `statectl rekey --forget-history`");
+        let command = "`statectl --backend /b --stack shop rekey --forget-history`";
+        assert!(page.finish().contains(command));
     }
 
     #[test]

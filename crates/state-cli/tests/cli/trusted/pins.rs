@@ -42,6 +42,17 @@ fn vanished_key_file_exits_12_until_accepted() {
 }
 
 #[test]
+fn lost_name_is_to_be_restored_before_it_is_accepted() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    anna(&["list"]).exits(0);
+    std::fs::remove_file(sandbox.path().join(".state/names/default/default.json")).unwrap();
+    let refused = anna(&["list"]).exits(12).stderr;
+    let at = |text: &str| refused.find(text).unwrap_or_else(|| panic!("{text}: {refused}"));
+    assert!(at("restore the name's file below `names/`") < at("statectl trust --accept --stack default"));
+}
+
+#[test]
 fn change_of_recipients_is_shown_once() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
@@ -113,7 +124,8 @@ fn unexpected_key_exits_12_and_unexpected_revision_13() {
     anna(&["stack", "new", "other", "--expect-revision", revision]).exits(13);
     anna(&["list", "--expect-key", "no-key"]).exits(2);
     // Without an identity the client can't authenticate the stack.
-    as_user(&sandbox, "eve", &["list", "--expect-key", key]).exits(12);
+    let unopened = as_user(&sandbox, "eve", &["list", "--expect-key", key]).exits(12);
+    assert!(unopened.stderr.contains("STATECTL_IDENTITY"), "{unopened:?}");
     as_user(&sandbox, "eve", &["list", "--expect-revision", revision]).exits(0);
     anna(&[
         "taint",
