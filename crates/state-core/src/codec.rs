@@ -20,6 +20,7 @@
 //! # Ok::<(), state_core::Error>(())
 //! ```
 
+mod canonical_entry;
 mod fields;
 mod lines;
 mod read;

@@ -22,6 +22,7 @@
 
 mod build;
 mod canonical;
+mod canonical_reader;
 mod document;
 mod error;
 mod map;
@@ -37,6 +38,7 @@ mod tests;
 
 pub use build::{ArrayWriter, ObjectWriter};
 pub use canonical::{canonical, is_canonical, is_canonical_text};
+pub(crate) use canonical_reader::CanonicalReader;
 pub use document::Document;
 pub use error::{JsonError, Position};
 pub use map::JsonMap;

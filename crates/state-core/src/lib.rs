@@ -47,6 +47,7 @@ mod named;
 
 mod contracts;
 mod format;
+mod hashing;
 mod ids;
 mod logic;
 mod model;

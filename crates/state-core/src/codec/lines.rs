@@ -1,11 +1,13 @@
 //! Reads the stored form line by line, so that the text of a large snapshot is never in memory as a whole.
 
+use super::canonical_entry;
 use super::read;
 use super::reader::{self, Reader, TextPool};
-use crate::entry::SharedEntry;
+use crate::entry::{Entry, SharedEntry};
 use crate::error::{Error, Result};
 use crate::json::JsonError;
 use crate::snapshot::Snapshot;
+use memchr::memchr_iter;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -18,9 +20,7 @@ use std::sync::Arc;
 /// let snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("2026-05-30T12:00:00Z"));
 /// let stored = codec::encode_stored(&snapshot);
 /// let mut reader = codec::StoredReader::new("snapshot");
-/// for line in stored.split_inclusive(|byte| *byte == b'\n') {
-///     reader.line(line)?;
-/// }
+/// reader.lines(&stored)?;
 /// assert_eq!(reader.finish()?, snapshot);
 /// # Ok::<(), state_core::Error>(())
 /// ```
@@ -59,23 +59,36 @@ impl StoredReader {
         }
     }
 
-    /// Reads the next line, its newline included.
+    /// Reads whole lines, each with its newline. The lines of a snapshot may be passed in several calls.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the line doesn't fit the stored form; positions count from the start of the line.
+    /// [`Error::Malformed`] when a line doesn't fit the stored form; positions count from the start of the line.
     /// [`Error::Format`] for another format version.
-    pub fn line(&mut self, line: &[u8]) -> Result<()> {
-        let Some(content) = line.strip_suffix(b"\n") else {
-            return Err(self.misplaced());
+    pub fn lines(&mut self, lines: &[u8]) -> Result<()> {
+        let Ok(lines) = std::str::from_utf8(lines) else {
+            return Err(malformed(&self.object, "not UTF-8"));
         };
+        let mut start = 0;
+        for end in memchr_iter(b'\n', lines.as_bytes()) {
+            self.line(&lines[start..end])?;
+            start = end + 1;
+        }
+        if start < lines.len() {
+            return Err(self.misplaced());
+        }
+        Ok(())
+    }
+
+    /// Reads a line without its newline.
+    fn line(&mut self, content: &str) -> Result<()> {
         match self.expected {
             NextLine::Header => self.header(content),
-            NextLine::First | NextLine::End if content == b"]}" => {
+            NextLine::First | NextLine::End if content == "]}" => {
                 self.expected = NextLine::Ended;
                 Ok(())
             }
             NextLine::First | NextLine::Entry => {
-                let (entry, next) = match content.strip_suffix(b",") {
+                let (entry, next) = match content.strip_suffix(',') {
                     Some(entry) => (entry, NextLine::Entry),
                     None => (content, NextLine::End),
                 };
@@ -103,29 +116,34 @@ impl StoredReader {
         }
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<()> {
-        if !line.ends_with(b"\"entries\":[") {
+    fn header(&mut self, line: &str) -> Result<()> {
+        if !line.ends_with("\"entries\":[") {
             return Err(self.misplaced());
         }
-        let text = [line, b"]}"].concat();
-        let snapshot = super::decode_with(&self.object, &text, &self.shared, false)?;
+        let text = [line, "]}"].concat();
+        let snapshot = super::decode_with(&self.object, text.as_bytes(), &self.shared, false)?;
         self.snapshot = Some(snapshot);
         self.expected = NextLine::First;
         Ok(())
     }
 
-    fn entry(&mut self, text: &[u8]) -> Result<()> {
-        let read = || {
-            let (document, is_shallow) = reader::parse(text)?;
-            let reader = Reader::new(&document, is_shallow).sharing(&self.shared);
-            read::entry(&reader, document.root())
+    fn entry(&mut self, text: &str) -> Result<()> {
+        let entry = match canonical_entry::entry(text, self.shared.get_mut()) {
+            Some(entry) => entry,
+            None => self.general_entry(text).map_err(|source| Error::Malformed {
+                object: self.object.clone(),
+                source,
+            })?,
         };
-        let entry = read().map_err(|source| Error::Malformed {
-            object: self.object.clone(),
-            source,
-        })?;
         self.entries.push(Arc::new(entry));
         Ok(())
+    }
+
+    /// Reads an entry in any layout.
+    fn general_entry(&self, text: &str) -> std::result::Result<Entry, JsonError> {
+        let (document, is_shallow) = reader::parse(text.as_bytes())?;
+        let reader = Reader::new(&document, is_shallow).sharing(&self.shared);
+        read::entry(&reader, document.root())
     }
 
     fn misplaced(&self) -> Error {

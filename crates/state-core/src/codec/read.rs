@@ -5,10 +5,10 @@ use crate::address::{Dependency, DeposedKey};
 use crate::counter::Serial;
 use crate::entry::{Entry, EntryType, Provider, SharedEntry};
 use crate::environment::Timestamp;
+use crate::hashing::set_for;
 use crate::json::{JsonError, View};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Reads the format version of the document.
@@ -77,7 +77,7 @@ fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntr
 
 /// Returns the index of the first entry that has the same key as an earlier entry.
 pub(super) fn first_duplicate(entries: &[SharedEntry]) -> Option<usize> {
-    let mut keys = HashSet::with_capacity(entries.len());
+    let mut keys = set_for(entries.len());
     entries
         .iter()
         .position(|entry| !keys.insert((&entry.address, &entry.deposed)))

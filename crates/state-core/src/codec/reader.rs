@@ -1,16 +1,16 @@
 //! Reads typed values from a document; every error contains the position of the value.
 
 use crate::address::Address;
+use crate::hashing::FastSet;
 use crate::ids::ParseIdError;
 use crate::json::{Document, Json, JsonError, JsonMap, Kind, Limits, Members, Properties, View};
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The depth limit of user values: inputs, outputs, extensions, unknown fields.
-const MAX_VALUE_DEPTH: usize = 64;
+pub(super) const MAX_VALUE_DEPTH: usize = 64;
 /// The largest number of arrays and objects that the format itself puts around a user value. It is reached by an
 /// extension of an entry in the result of a pending operation.
 const OUR_DEPTH: usize = 8;
@@ -142,7 +142,10 @@ impl<'d, 'a> Reader<'d, 'a> {
     }
 
     pub(super) fn address(&self, view: View<'a>) -> Result<Address, JsonError> {
-        self.parsed(view, |text| Address::new(self.text(text)))
+        self.parsed(view, |text| match self.shared {
+            Some(shared) => shared.borrow_mut().address(text),
+            None => Address::new(text),
+        })
     }
 
     pub(super) fn list<T>(
@@ -273,7 +276,10 @@ const LONGEST: usize = 256;
 /// A pool in which equal texts of a snapshot share one allocation while the snapshot is decoded: the same addresses and
 /// extension keys occur in many entries. The texts outlive the pool.
 #[derive(Debug, Default)]
-pub(super) struct TextPool(HashSet<Arc<str>>);
+pub(super) struct TextPool {
+    texts: FastSet<Arc<str>>,
+    addresses: FastSet<Address>,
+}
 
 impl TextPool {
     /// Returns the pool's string with this content, and adds it if it is missing. Long texts are not shared.
@@ -281,11 +287,22 @@ impl TextPool {
         if text.len() > LONGEST {
             return text.into();
         }
-        if let Some(known) = self.0.get(text) {
+        if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
         let new: Arc<str> = text.into();
-        self.0.insert(Arc::clone(&new));
+        self.texts.insert(Arc::clone(&new));
         new
+    }
+
+    /// Returns the pool's address with this text, and adds it if it is missing. An address in the pool isn't validated
+    /// again.
+    pub(super) fn address(&mut self, text: &str) -> Result<Address, ParseIdError> {
+        if let Some(known) = self.addresses.get(text) {
+            return Ok(known.clone());
+        }
+        let new = Address::new(text)?;
+        self.addresses.insert(new.clone());
+        Ok(new)
     }
 }

@@ -2,6 +2,7 @@
 
 mod forms;
 mod laws;
+mod one_pass;
 mod strictness;
 
 use super::{decode, encode_pretty, encode_stored};

@@ -2,6 +2,7 @@
 
 use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl Address {
             "an address must not be empty"
         } else if text.len() > Self::MAX_BYTES {
             "an address has at most 4,096 bytes"
-        } else if text.chars().any(char::is_control) {
+        } else if has_control(&text) {
             "an address must not contain control characters"
         } else {
             return Ok(Self(text));
@@ -67,6 +68,22 @@ impl Address {
 }
 
 checked_text!(Address);
+
+/// Lets sets and maps of addresses be searched by text: an address is compared and hashed as its text.
+impl Borrow<str> for Address {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether a text contains a control character. Nearly every address is ASCII, in which bytes are characters.
+fn has_control(text: &str) -> bool {
+    if text.is_ascii() {
+        text.bytes().any(|byte| byte.is_ascii_control())
+    } else {
+        text.chars().any(char::is_control)
+    }
+}
 
 impl FromStr for Address {
     type Err = ParseIdError;

@@ -133,21 +133,28 @@ fn has_minimal_escapes(raw: &str) -> bool {
     let bytes = raw.as_bytes();
     let mut at = end_of_plain(bytes, 0);
     while let Some(escape) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        at += match escape {
-            [b'\\', b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f', ..] => 2,
-            [
-                b'\\',
-                b'u',
-                b'0',
-                b'0',
-                b'0',
-                b'0'..=b'7' | b'b' | b'e' | b'f',
-                ..,
-            ] => 6,
-            [b'\\', b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', ..] => 6,
-            _ => return false,
-        };
-        at = end_of_plain(bytes, at);
+        match canonical_escape(escape) {
+            Some(length) => at = end_of_plain(bytes, at + length),
+            None => return false,
+        }
     }
     true
+}
+
+/// The length of the escape with which a text begins, if [`canonical`] writes it.
+pub(super) const fn canonical_escape(text: &[u8]) -> Option<usize> {
+    match text {
+        [b'\\', b'"' | b'\\' | b'n' | b'r' | b't' | b'b' | b'f', ..] => Some(2),
+        [
+            b'\\',
+            b'u',
+            b'0',
+            b'0',
+            b'0',
+            b'0'..=b'7' | b'b' | b'e' | b'f',
+            ..,
+        ] => Some(6),
+        [b'\\', b'u', b'0', b'0', b'1', b'0'..=b'9' | b'a'..=b'f', ..] => Some(6),
+        _ => None,
+    }
 }

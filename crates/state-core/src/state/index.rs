@@ -3,9 +3,11 @@
 use super::layered::Layered;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};
+use crate::hashing::set_for;
 use crate::id::Uid;
 use crate::verify::entry_rules::Lookup;
 use std::fmt;
+use std::hash::Hash;
 use std::ops::RangeInclusive;
 
 /// The position of an entry. Only the order of positions has a meaning.
@@ -62,28 +64,29 @@ impl Entries {
         front: Position,
         base: Position,
     ) -> Result<Self, String> {
+        if let Some(entry) = repeated(entries, |entry| Some((&entry.address, &entry.deposed))) {
+            return Err(format!("resource {} occurs twice", entry.key()));
+        }
+        if let Some(entry) = repeated(entries, |entry| entry.uid) {
+            return Err(format!("the uid of resource {} occurs twice", entry.key()));
+        }
         let positions = front.on().take(recorded).chain(base.on());
-        let by_position: Vec<_> = positions.zip(entries.iter().cloned()).collect();
-        let each = || by_position.iter().map(|(at, entry)| (entry, *at));
-        let holds = |uid| move |entry: &&SharedEntry| entry.uid == Some(uid);
+        let loaded: Vec<_> = positions.zip(entries.iter().cloned()).collect();
+        let by_position = Layered::lazily(|| loaded);
         Ok(Self {
-            by_key: Layered::load(each().map(|(entry, at)| (entry.key(), at)).collect())
-                .map_err(|key| format!("resource {key} occurs twice"))?,
-            uids: Layered::load(each().filter_map(|(entry, at)| Some((entry.uid?, at))).collect()).map_err(
-                |uid| match entries.iter().find(holds(uid)) {
-                    Some(entry) => format!("the uid of resource {} occurs twice", entry.key()),
-                    None => format!("uid {uid} occurs twice"),
-                },
-            )?,
-            members: Layered::of_keys(
-                each().filter_map(|(entry, at)| Some((entry.live_group()?.clone(), at))),
-            ),
-            dependents: Layered::of_keys(
-                each().flat_map(|(entry, at)| entry.references().map(move |reference| (reference.to, at))),
-            ),
-            managed: Layered::of_keys(each().filter_map(|(entry, at)| provider_reference(entry, at))),
-            by_position: Layered::load(by_position)
-                .map_err(|_| "two resources have the same position".to_owned())?,
+            by_key: index(&by_position, |at, entry| Some((entry.key(), at))),
+            uids: index(&by_position, |at, entry| Some((entry.uid?, at))),
+            members: index(&by_position, |at, entry| {
+                Some(((entry.live_group()?.clone(), at), ()))
+            }),
+            dependents: index(&by_position, |at, entry| {
+                let to = entry.references().map(|reference| reference.to);
+                to.map(move |to| ((to, at), ())).collect::<Vec<_>>()
+            }),
+            managed: index(&by_position, |at, entry| {
+                Some((provider_reference(entry, at)?, ()))
+            }),
+            by_position,
         })
     }
 
@@ -224,6 +227,30 @@ impl Lookup for Entries {
     fn key_at(&self, position: Position) -> Option<EntryKey> {
         self.at(position).map(|entry| entry.key())
     }
+}
+
+/// Creates an index of the loaded entries, which is made when it is first used. `items` returns the items of one entry.
+fn index<K, V, I>(
+    loaded: &Layered<Position, SharedEntry>,
+    items: impl Fn(Position, &SharedEntry) -> I + Send + 'static,
+) -> Layered<K, V>
+where
+    K: Ord + Clone + 'static,
+    V: Clone + 'static,
+    I: IntoIterator<Item = (K, V)>,
+{
+    let loaded = loaded.clone();
+    Layered::lazily(move || loaded.iter().flat_map(|(at, entry)| items(*at, entry)).collect())
+}
+
+/// Returns the first entry with the same key as an earlier one.
+fn repeated<'e, K: Hash + Eq>(
+    entries: &'e [SharedEntry],
+    key: impl Fn(&'e Entry) -> Option<K>,
+) -> Option<&'e Entry> {
+    let mut seen = set_for(entries.len());
+    let mut entries = entries.iter().map(|entry| &**entry);
+    entries.find(|entry| key(entry).is_some_and(|key| !seen.insert(key)))
 }
 
 /// Returns the range of index items that begin with `key`, at any position.

@@ -2,50 +2,56 @@
 //!
 //! Copies share the base and most of the changes. A change takes time logarithmic in the number of changes since the
 //! base was loaded. The base is only searched, by bisection, and never copied.
+//!
+//! The base of an index is made when the index is first used: a state that is only listed uses none of them.
 
 use imbl::OrdMap;
 use std::cmp::Ordering;
 use std::iter::from_fn;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// The base of a map: sorted by key, each key once.
+type Base<K, V> = LazyLock<Vec<(K, V)>, Box<dyn FnOnce() -> Vec<(K, V)> + Send>>;
 
 /// A sorted map with an immutable base. `V` is `()` for a set.
 #[derive(Clone)]
 pub(super) struct Layered<K, V = ()> {
-    /// Sorted by key, each key once.
-    base: Arc<Vec<(K, V)>>,
+    base: Arc<Base<K, V>>,
     /// Entries that differ from the base; `None` marks a key that was removed from the base.
     changed: OrdMap<K, Option<V>>,
-    len: usize,
+    /// The number of entries more than the base has.
+    more: isize,
 }
 
-impl<K, V> Default for Layered<K, V> {
+impl<K: 'static, V: 'static> Default for Layered<K, V> {
     fn default() -> Self {
         Self {
-            base: Arc::default(),
+            base: Arc::new(LazyLock::new(Box::new(Vec::new))),
             changed: OrdMap::default(),
-            len: 0,
+            more: 0,
         }
     }
 }
 
-impl<K: Ord + Clone, V: Clone> Layered<K, V> {
-    /// Creates a map with this base. Returns a key that occurs more than once as the error.
-    pub(super) fn load(mut base: Vec<(K, V)>) -> Result<Self, K> {
-        base.sort_by(|(one, _), (other, _)| one.cmp(other));
-        if let Some(twice) = base.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(twice[0].0.clone());
+impl<K: Ord + Clone + 'static, V: Clone + 'static> Layered<K, V> {
+    /// Creates a map whose base this function returns in any order. Of two values with the same key, one is kept.
+    pub(super) fn lazily(base: impl FnOnce() -> Vec<(K, V)> + Send + 'static) -> Self {
+        let sorted = move || {
+            let mut base = base();
+            base.sort_by(|(one, _), (other, _)| one.cmp(other));
+            base.dedup_by(|(one, _), (other, _)| one == other);
+            base.shrink_to_fit();
+            base
+        };
+        Self {
+            base: Arc::new(LazyLock::new(Box::new(sorted))),
+            ..Self::default()
         }
-        base.shrink_to_fit();
-        Ok(Self {
-            len: base.len(),
-            base: Arc::new(base),
-            changed: OrdMap::default(),
-        })
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.len
+    pub(super) fn len(&self) -> usize {
+        self.base.len().saturating_add_signed(self.more)
     }
 
     pub(super) fn get(&self, key: &K) -> Option<&V> {
@@ -56,13 +62,13 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
     }
 
     pub(super) fn insert(&mut self, key: K, value: V) {
-        self.len += usize::from(self.get(&key).is_none());
+        self.more += isize::from(self.get(&key).is_none());
         self.changed.insert(key, Some(value));
     }
 
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
         let gone = self.get(key).cloned()?;
-        self.len -= 1;
+        self.more -= 1;
         if self.in_base(key).is_some() {
             self.changed.insert(key.clone(), None);
         } else {
@@ -109,21 +115,6 @@ impl<K: Ord + Clone, V: Clone> Layered<K, V> {
             Bound::Excluded(end) => rest.partition_point(|(key, _)| key < end),
         };
         &rest[..length]
-    }
-}
-
-impl<K: Ord + Clone> Layered<K> {
-    /// Creates a set with this base.
-    pub(super) fn of_keys(keys: impl Iterator<Item = K>) -> Self {
-        let mut base: Vec<(K, ())> = keys.map(|key| (key, ())).collect();
-        base.sort_unstable();
-        base.dedup();
-        base.shrink_to_fit();
-        Self {
-            len: base.len(),
-            base: Arc::new(base),
-            changed: OrdMap::default(),
-        }
     }
 }
 
@@ -191,7 +182,8 @@ mod tests {
             from in bound(),
             to in bound(),
         ) {
-            let mut layered = Layered::load(base.clone().into_iter().rev().collect()).unwrap();
+            let loaded: Vec<_> = base.clone().into_iter().rev().collect();
+            let mut layered = Layered::lazily(move || loaded);
             let mut plain = base;
             for (key, value) in changes {
                 match value {
@@ -210,11 +202,5 @@ mod tests {
                 prop_assert_eq!(layered.last_within((from, to)), plain.range((from, to)).next_back());
             }
         }
-    }
-
-    #[test]
-    fn load_reports_a_duplicate_key() {
-        let twice = Layered::load(vec![(3, ()), (1, ()), (3, ())]);
-        assert_eq!(twice.err(), Some(3));
     }
 }

@@ -7,7 +7,7 @@ use state_core::digest::Digester;
 use state_core::json::{Document, Limits};
 use state_core::verify::{Rule, Violation};
 use state_core::{Entry, EntryKey, Error, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 /// Compression level. The fastest level also compresses states best: their outputs repeat their inputs.
@@ -19,8 +19,8 @@ const MAX_LENGTH: u64 = 4 << 30;
 /// Maximum size of an encoded entry in bytes.
 const MAX_ENTRY: usize = 32 << 20;
 
-/// Number of bytes that are decompressed at once.
-const BUFFER: usize = 128 << 10;
+/// Number of bytes that are decompressed at once. The digest of a block this large is computed at full speed.
+const BLOCK: usize = 1 << 20;
 
 /// A compressed snapshot, with the reference that names it.
 pub(crate) struct PackedSnapshot {
@@ -108,9 +108,9 @@ pub(crate) fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Re
     }
     let mut reader = codec::StoredReader::new(object);
     let mut read = Ok(());
-    for_each_line(object, packed, reference, |line| {
+    for_each_block(object, packed, reference, |lines| {
         if read.is_ok() {
-            read = reader.line(line);
+            read = reader.lines(lines);
         }
     })?;
     if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
@@ -119,13 +119,13 @@ pub(crate) fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Re
     // The digest matches, so these are the bytes that were written, but in another layout, or they aren't a snapshot.
     // Decoding them as a whole accepts any layout, and reports what is wrong.
     let mut whole = Vec::new();
-    for_each_line(object, packed, reference, |line| whole.extend_from_slice(line))?;
+    for_each_block(object, packed, reference, |lines| whole.extend_from_slice(lines))?;
     codec::decode(object, &whole)
 }
 
-/// Decompresses a snapshot and calls `each` with every line. The lines are verified only when this function succeeds;
-/// until then any of them may be damaged or forged.
-fn for_each_line(
+/// Decompresses a snapshot and calls `each` with blocks of whole lines; what follows the last newline comes at the end.
+/// The lines are verified only when this function succeeds; until then any of them may be damaged or forged.
+fn for_each_block(
     object: &str,
     packed: &[u8],
     reference: &SnapshotRef,
@@ -134,20 +134,27 @@ fn for_each_line(
     let unpacked = |_| damaged(object, "it can't be decompressed");
     let decoder = zstd::Decoder::with_buffer(packed).map_err(unpacked)?;
     // Reading at most one byte more than expected detects longer content, and limits the work on a decompression bomb.
-    let mut lines = BufReader::with_capacity(BUFFER, decoder.take(reference.length + 1));
-    let (mut digester, mut length, mut line) = (Digester::default(), 0, Vec::new());
+    let mut content = decoder.take(reference.length + 1);
+    let (mut digester, mut length, mut block) = (Digester::default(), 0, Vec::new());
     loop {
-        line.clear();
-        if lines.read_until(b'\n', &mut line).map_err(unpacked)? == 0 {
+        let start = block.len();
+        let mut next = content.by_ref().take(BLOCK as u64);
+        if next.read_to_end(&mut block).map_err(unpacked)? == 0 {
             break;
         }
-        digester.add(&line);
-        length += line.len() as u64;
-        each(&line);
-        if line.capacity() > BUFFER {
+        let read = &block[start..];
+        digester.add(read);
+        length += read.len() as u64;
+        if let Some(newline) = read.iter().rposition(|byte| *byte == b'\n') {
+            let end = start + newline + 1;
+            each(&block[..end]);
+            block.drain(..end);
             // A single long entry must not keep its memory for the rest of the snapshot.
-            line = Vec::new();
+            block.shrink_to(2 * BLOCK);
         }
+    }
+    if !block.is_empty() {
+        each(&block);
     }
     if length != reference.length || digester.finish() != reference.digest {
         return Err(damaged(object, "its content doesn't match its digest"));

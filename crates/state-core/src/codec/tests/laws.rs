@@ -166,7 +166,8 @@ fn filled(entry: Entry) -> impl Strategy<Value = Entry> {
     )
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+/// Generates entries with every field.
+pub(super) fn entry() -> impl Strategy<Value = Entry> {
     (address(), option::of("[a-z0-9]{1,3}"))
         .prop_map(|(address, deposed)| Entry {
             deposed: deposed.map(|key| DeposedKey::new(key).unwrap()),
@@ -329,7 +330,7 @@ proptest! {
 fn by_line(lines: &[Vec<u8>]) -> crate::Result<Snapshot> {
     let mut reader = StoredReader::new("stored");
     for line in lines {
-        reader.line(line)?;
+        reader.lines(line)?;
     }
     reader.finish()
 }

@@ -2,7 +2,7 @@
 
 use crate::address::Dependency;
 use crate::entry::SharedEntry;
-use std::collections::HashMap;
+use crate::hashing::{FastMap, map_for};
 
 /// Marks the absence of a node number.
 pub(super) const NONE: u32 = u32::MAX;
@@ -73,13 +73,13 @@ pub(super) struct Graph<'a> {
 
 impl<'a> Graph<'a> {
     pub(super) fn new(entries: &'a [SharedEntry]) -> Self {
-        let mut by_address = HashMap::with_capacity(entries.len());
+        let mut by_address = map_for(entries.len());
         let address_of: Vec<u32> = entries
             .iter()
             .map(|entry| number(&mut by_address, entry.address.as_str()))
             .collect();
         let addresses = by_address.len() as u32;
-        let mut by_group = HashMap::new();
+        let mut by_group = FastMap::default();
         let group_of: Vec<u32> = entries
             .iter()
             .map(|entry| entry.live_group())
@@ -157,7 +157,7 @@ impl<'a> Graph<'a> {
 }
 
 /// Returns the number of a name. A new name gets the next number.
-fn number<'a>(numbers: &mut HashMap<&'a str, u32>, name: &'a str) -> u32 {
+fn number<'a>(numbers: &mut FastMap<&'a str, u32>, name: &'a str) -> u32 {
     let next = numbers.len() as u32;
     *numbers.entry(name).or_insert(next)
 }

@@ -3,26 +3,26 @@
 use super::entry_rules::Lookup;
 use crate::address::{Address, EntryKey};
 use crate::entry::SharedEntry;
-use std::collections::HashMap;
+use crate::hashing::{FastMap, map_for};
 
 /// The entries of a snapshot with an index of their positions.
 pub(super) struct Index<'s> {
     pub(super) entries: &'s [SharedEntry],
     /// Position of the first entry with each address.
-    addresses: HashMap<&'s str, usize>,
+    addresses: FastMap<&'s str, usize>,
     /// Positions of the later entries of an address with several entries, by the position of the first one.
-    shared_addresses: HashMap<usize, Vec<usize>>,
+    shared_addresses: FastMap<usize, Vec<usize>>,
     /// Position of the last live member of each group.
-    groups: HashMap<&'s str, usize>,
+    groups: FastMap<&'s str, usize>,
 }
 
 impl<'s> Index<'s> {
     pub(super) fn new(entries: &'s [SharedEntry]) -> Self {
         let mut index = Self {
             entries,
-            addresses: HashMap::with_capacity(entries.len()),
-            shared_addresses: HashMap::new(),
-            groups: HashMap::new(),
+            addresses: map_for(entries.len()),
+            shared_addresses: FastMap::default(),
+            groups: FastMap::default(),
         };
         for (position, entry) in entries.iter().enumerate() {
             let first = *index.addresses.entry(entry.address.as_str()).or_insert(position);
