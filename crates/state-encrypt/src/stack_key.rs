@@ -89,6 +89,10 @@ impl StackKey for SealingKey {
         Ok(Arc::new(ConfigCrypter::new(&self.key, self.lineage, entropy)))
     }
 
+    fn outputs_id(&self) -> Option<KeyId> {
+        Some(self.key.for_outputs().id())
+    }
+
     fn outputs_document(
         &self,
         policy: SealingPolicy,

@@ -11,7 +11,7 @@
 //!                                    a known stack is one that this client made
 //!  journal  its end is remembered    that end lies on the chain that leads to the new end
 //!  head     its watermark is too     the same, or a later one
-//!  policy   is remembered            a change is authentic, and is reported once
+//!  policy   is remembered            a change is authentic, and is reported once, as one of key and name is
 //!  name     its stack is remembered  the same stack, until that stack was removed or renamed
 //! ```
 //! The watermark is the last frame of the journal when a session closed it. Recipients are remembered as the policy is.
@@ -42,6 +42,10 @@ pub struct StackPin {
     /// client could never open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyId>,
+    /// Whether the user accepted the stack although this client couldn't open the key. The client then reads the stack
+    /// without authenticating it, and refuses a key that `key` doesn't endorse.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unopened: bool,
     /// The epoch of the head.
     #[serde(default)]
     pub epoch: Epoch,
@@ -87,7 +91,7 @@ impl StackPin {
     }
 }
 
-/// Policy, recipients and origin of a stack, as its head names them.
+/// Policy, recipients, data key, name and origin of a stack, as its head names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -100,19 +104,27 @@ pub struct SealingPin {
     /// Recipients of the published outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
+    /// The data key; none for a stack without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyId>,
+    /// The name of the stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<StackName>,
     /// URL of the store from which the stack was copied; none if the stack was made in this store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied_from: Option<String>,
 }
 
 impl SealingPin {
-    /// Policy, recipients and origin in a head.
+    /// Policy, recipients, data key, name and origin in a head.
     pub(crate) fn of(head: &Head) -> Self {
         let keys = head.keys.as_ref();
         Self {
             policy: head.policy,
             recipients: keys.map(|keys| keys.recipients.clone()).unwrap_or_default(),
             outputs: keys.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+            key: head.key_id,
+            name: Some(head.name.clone()),
             copied_from: head.copied_from.clone(),
         }
     }
@@ -128,6 +140,10 @@ pub struct SealingChange {
     pub recipients: ListChange,
     /// Added and removed recipients of the published outputs.
     pub outputs: ListChange,
+    /// The data key before and after the change; none if it is the same, or if the stack had no key before.
+    pub key: Option<(KeyId, KeyId)>,
+    /// The name of the stack before and after the change; none if it is the same.
+    pub name: Option<(StackName, StackName)>,
     /// The store from which the stack was copied, before and after the change; none if it is the same. A change means
     /// that another copy of the stack took its place.
     pub copied_from: Option<(Option<String>, Option<String>)>,
@@ -162,16 +178,24 @@ impl SealingChange {
             policy: (was.policy != is.policy).then_some((was.policy, is.policy)),
             recipients: ListChange::between(&was.recipients, &is.recipients),
             outputs: ListChange::between(&was.outputs, &is.outputs),
+            key: was.key.zip(is.key).filter(|(was, is)| was != is),
+            name: was
+                .name
+                .clone()
+                .zip(is.name.clone())
+                .filter(|(was, is)| was != is),
             copied_from: (was.copied_from != is.copied_from)
                 .then(|| (was.copied_from.clone(), is.copied_from.clone())),
             origins: Vec::new(),
             names: BTreeMap::new(),
         };
-        let is_none = change.policy.is_none()
-            && change.recipients.is_empty()
-            && change.outputs.is_empty()
-            && change.copied_from.is_none();
+        let is_none = !change.is_recorded() && change.name.is_none() && change.copied_from.is_none();
         (!is_none).then_some(change)
+    }
+
+    /// Whether revisions record the change. The history doesn't record new names and copies.
+    pub(crate) const fn is_recorded(&self) -> bool {
+        self.policy.is_some() || self.key.is_some() || !self.recipients.is_empty() || !self.outputs.is_empty()
     }
 
     /// Whether a text contains one of the recipients that were added or removed.
@@ -249,7 +273,14 @@ impl fmt::Display for SealingChange {
             }
         }
         if let Some((was, is)) = self.policy {
+            let origin = std::mem::take(&mut origin);
             parts.push(format!("policy changed{origin} from {was} to {is}"));
+        }
+        if let Some((was, is)) = self.key {
+            parts.push(format!("data key changed{origin} from {was} to {is}"));
+        }
+        if let Some((was, is)) = &self.name {
+            parts.push(format!("renamed from {} to {}", was.short(), is.short()));
         }
         if let Some((was, is)) = &self.copied_from {
             let made = |source: &Option<String>| match source {
@@ -286,6 +317,8 @@ impl StackPin {
                 policy,
                 recipients: Vec::new(),
                 outputs: Vec::new(),
+                key: None,
+                name: None,
                 copied_from: None,
             }),
             ..Self::default()
@@ -297,6 +330,14 @@ impl StackPin {
         let position = |pin: &Self| (pin.serial, pin.epoch, pin.closed, pin.next);
         let (this, other) = (position(self), position(other));
         this != other && this.0 <= other.0 && this.1 <= other.1 && this.2 <= other.2 && this.3 <= other.3
+    }
+
+    /// A pin of a stack that the user accepted although this client can't open its key.
+    pub(crate) fn unopened(key: KeyId) -> Self {
+        Self {
+            unopened: true,
+            ..Self::pinned(key)
+        }
     }
 
     /// A pin with nothing but a key, which the user received through another channel.

@@ -123,7 +123,7 @@ pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;
 pub use read::logs::{LogQuery, Logs, StoredLine};
 pub use read::lookup::Lookup;
-pub use read::names::{ShownStack, StackSummary};
+pub use read::names::{PresentStack, StackSummary};
 pub use read::outputs::PublishedOutputs;
 pub use read::revision_spec::{RevisionList, RevisionSpec, UnresolvedRevision};
 pub use read::rollback_guard::CrossedMove;

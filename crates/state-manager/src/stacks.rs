@@ -3,7 +3,7 @@
 //! | methods | module |
 //! |---|---|
 //! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for` | [`contracts`](crate::contracts) |
-//! | `get`, `list`, `names`, `trust`, `published_outputs` | [`read`](crate::read) |
+//! | `get`, `list`, `names`, `present`, `trust`, `published_outputs` | [`read`](crate::read) |
 //! | `new_stack`, `rename`, `remove`, `import_deployment` | [`write`](crate::write) |
 //! | `lock_both`, `copy_from` | [`transfer`](crate::transfer) |
 //! | `crypter` | [`keys`](crate::keys) |
@@ -22,7 +22,7 @@ use crate::lock;
 #[cfg(feature = "testkit")]
 use crate::objects::history_page::PageLimits;
 use crate::read::lookup::{self, Lookup, Wanted};
-use crate::read::names::{self, ShownStack, StackSummary};
+use crate::read::names::{self, PresentStack, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
@@ -258,13 +258,25 @@ impl Stacks {
         Ok(head.map(UncheckedHead::into_untrusted))
     }
 
+    /// The stack with this name as a client without memory reads it, for a user who decides whether to
+    /// [trust](Self::trust) it. Changes nothing.
+    ///
+    /// # Errors
+    /// `NotFound` when the stack doesn't exist; any error of reading it.
+    pub async fn present(&self, name: &StackName) -> Result<PresentStack> {
+        Box::pin(names::present(&self.context, name)).await
+    }
+
     /// Trusts the present state of the stack with this name, and replaces what this client remembers of the stack.
     /// `shown` is the stack that the user saw and accepted, if a user was asked.
     ///
+    /// A client that can't open the data key any more remembers the key's id: it then reads the stack unauthenticated, as
+    /// a client without an identity does, but refuses the stack under another key.
+    ///
     /// # Errors
-    /// `NotFound` when the stack doesn't exist; `Conflict` when the store contains another stack, or another data key,
-    /// than the one that was shown; any error of reading it. After an error, this client remembers what it did before.
-    pub async fn trust(&self, name: &StackName, shown: Option<ShownStack>) -> Result<View> {
+    /// `NotFound` when the stack doesn't exist; `Conflict` when the store contains anything else than what was shown; any
+    /// error of reading it. After an error, this client remembers what it did before.
+    pub async fn trust(&self, name: &StackName, shown: Option<&PresentStack>) -> Result<View> {
         Box::pin(names::trust(&self.context, name, shown)).await
     }
 

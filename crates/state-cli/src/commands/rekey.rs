@@ -66,12 +66,7 @@ pub(super) async fn perform(
     };
     let mut warnings: Vec<String> = counts.warning(stack.name()).into_iter().collect();
     if !changed.older_revisions.is_empty() {
-        let older = changed.older_revisions.len();
-        warnings.push(format!(
-            "{} not re-encrypted: former recipients can still read {}; rotate secrets that they must not know",
-            count(older, "older revision is", "older revisions are"),
-            if older == 1 { "it" } else { "them" },
-        ));
+        warnings.push(older_revisions(kind, changed.older_revisions.len()));
     }
     context.report(kind, &changed, warnings, |page| {
         page.line(format_args!(
@@ -80,4 +75,19 @@ pub(super) async fn perform(
             count(changed.recipients.len(), "recipient", "recipients")
         ));
     })
+}
+
+/// The warning about revisions that the new key doesn't protect.
+fn older_revisions(kind: &str, number: usize) -> String {
+    let them = if number == 1 { "it" } else { "them" };
+    let are = count(number, "older revision is", "older revisions are");
+    if kind == "encrypt" {
+        return format!(
+            "{are} not encrypted: everyone who can read the store can read {them}; delete {them} with `statectl rekey \
+             --forget-history`"
+        );
+    }
+    format!(
+        "{are} not re-encrypted: former recipients can still read {them}; rotate secrets that they must not know"
+    )
 }

@@ -12,7 +12,7 @@ use crate::settings;
 use crate::store::{self, StoreLocation};
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{Authenticity, FileKnownStacks, KnownStacks, ShownStack, StackPin, Stacks};
+use state_manager::{Authenticity, FileKnownStacks, KnownStacks, PresentStack, StackPin, Stacks};
 use std::path::PathBuf;
 
 /// Show, accept or pin the trusted state of a stack
@@ -88,6 +88,19 @@ struct CurrentStack {
     serial: Option<Serial>,
     /// Whether the head and the journal were authenticated with that key; false without an identity that decrypts it.
     authentic: bool,
+    /// The key of the published outputs; none if the stack publishes none, or if this client can't know the key.
+    outputs_key: Option<KeyId>,
+}
+
+impl CurrentStack {
+    fn of(present: &PresentStack) -> Self {
+        Self {
+            key: present.key,
+            serial: Some(present.serial),
+            authentic: present.authentic,
+            outputs_key: present.outputs_key,
+        }
+    }
 }
 
 /// Runs the command `trust` and returns its report.
@@ -121,6 +134,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     let mut trusted = inspect(&stacks, &*known_stacks, &name, lineage).await?;
     if args.accept {
+        let present = stacks.present(&name).await?;
+        trusted.found = Some(CurrentStack::of(&present));
         context.output.announce(|page| {
             show(page, &trusted);
             if let Some(reason) = &trusted.distrusted {
@@ -130,11 +145,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         context
             .prompt
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
-        let shown = ShownStack {
-            lineage,
-            key: trusted.found.as_ref().and_then(|found| found.key),
-        };
-        let accepted = stacks.trust(&name, Some(shown)).await?;
+        let accepted = stacks.trust(&name, Some(&present)).await?;
         // Without an identity, the key of a sealed stack isn't authenticated, and nothing is remembered.
         if accepted.authenticity != Authenticity::Unchecked {
             require_remembered(&*known_stacks, &name, lineage, accepted.head.key_id).await?;
@@ -240,8 +251,22 @@ fn show(page: &mut Page, trusted: &TrustReport) {
         "in the store: {}{serial}{unchecked}",
         key(found.key)
     ));
+    let remembered = trusted.seen.as_ref().and_then(|seen| seen.outputs.as_ref());
+    if let Some(outputs) = remembered.filter(|_| !trusted.accepted) {
+        page.line(format_args!(
+            "remembered of its outputs: key {}, serial {}",
+            outputs.key, outputs.serial
+        ));
+    }
+    if let Some(outputs) = found.outputs_key {
+        page.line(format_args!("in the store: outputs with key {outputs}"));
+    }
     if trusted.accepted {
         page.line("accepted: this client trusts the stack as it is in the store");
+        let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
+        if was_sealed && found.key.is_some() && !found.authentic {
+            page.line("this client can't open its key, so it can't authenticate the stack; it refuses every other key");
+        }
     }
 }
 
@@ -312,24 +337,21 @@ async fn inspect(
         Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error) => Err(error),
     };
-    let (found, refused, regression) = match view {
-        Ok(view) => {
-            let found = CurrentStack {
-                key: view.head.key_id,
-                serial: Some(view.state.serial()),
-                authentic: view.authenticity == Authenticity::Checked,
-            };
-            (found, None, view.regression)
-        }
-        Err(error @ state_core::Error::Distrusted { .. }) => {
-            let head = stacks.bound_head(name).await?;
-            let found = CurrentStack {
-                key: head.and_then(|head| head.key_id),
-                serial: None,
-                authentic: false,
-            };
-            (found, Some(error.to_string()), None)
-        }
+    let (refused, regression) = match view {
+        Ok(view) => (None, view.regression),
+        Err(error @ state_core::Error::Distrusted { .. }) => (Some(error.to_string()), None),
+        Err(error) => return Err(error.into()),
+    };
+    let found = match stacks.present(name).await {
+        Ok(present) => CurrentStack::of(&present),
+        // Not even a client without memory reads it, for instance because its name has no valid tag, or because the user
+        // expects another key or revision.
+        Err(state_core::Error::Distrusted { .. } | state_core::Error::Conflict { .. }) => CurrentStack {
+            key: stacks.bound_head(name).await?.and_then(|head| head.key_id),
+            serial: None,
+            authentic: false,
+            outputs_key: None,
+        },
         Err(error) => return Err(error.into()),
     };
     Ok(TrustReport {

@@ -1,5 +1,6 @@
 //! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
+mod accepted;
 mod openings;
 mod pins;
 
@@ -39,6 +40,12 @@ fn copy(from: &Path, to: &Path) {
             std::fs::copy(item.path(), target).unwrap();
         }
     }
+}
+
+/// The recipient of a new identity of this user.
+fn identity(sandbox: &Sandbox, who: &str) -> String {
+    let created = as_user(sandbox, who, &["identity", "--new"]).exits(0);
+    created.stdout.trim().to_owned()
 }
 
 #[test]

@@ -124,6 +124,12 @@ pub trait StackKey: MacKey {
         Err(self.unsupported("encryption of single values"))
     }
 
+    /// The id of the key that encrypts the stack's [published outputs](Self::outputs_document); none for keys that can't
+    /// publish outputs.
+    fn outputs_id(&self) -> Option<KeyId> {
+        None
+    }
+
     /// Encodes the stack's outputs in their stored form as a separate document for these recipients. The document is
     /// encrypted with a derived key that decrypts nothing else.
     ///

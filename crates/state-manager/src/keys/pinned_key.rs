@@ -24,7 +24,7 @@ const MOST_NAMED: usize = 8;
 ///   client didn't make
 /// - a key is pinned, and the head names none
 /// - the head names another key, and this client can't verify that the pinned key endorses it
-/// - this client has identities, opened the pinned key before, and can't open the head's key
+/// - this client has identities and can't open the head's key, unless the user accepted that for this key
 pub(crate) async fn require(
     stack: &StackContext,
     head: &Head,
@@ -65,7 +65,8 @@ pub(crate) async fn require(
             }
         }
     }
-    if key.is_some() || stack.keyring().provider().is_none() {
+    let is_accepted = pin.unopened && !replaced;
+    if key.is_some() || is_accepted || stack.keyring().provider().is_none() {
         return Ok(());
     }
     // This client has identities and opened the pinned key once. If it read on, it would accept unauthenticated

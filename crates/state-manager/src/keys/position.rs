@@ -119,6 +119,7 @@ impl StackPosition<'_> {
         };
         Some(StackPin {
             key,
+            unopened: false,
             sealing: Some(self.sealing.clone()),
             unreported_since: None,
             outputs: before.outputs,

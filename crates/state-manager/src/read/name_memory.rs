@@ -3,13 +3,16 @@
 //! module.
 //!
 //! Anyone with write access to the store can delete or exchange name pointers. When a name no longer leads to the
-//! remembered stack, that stack's own head must therefore prove that the stack was removed or renamed.
+//! remembered stack, that stack's own head must therefore prove that the stack was removed or renamed. After a rename,
+//! the new name must lead to the stack: otherwise a deleted new name would hide a stack that this client remembers under
+//! the old one.
 //!
 //! | the name leads to | the head of the remembered stack says | result |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
 //! | nothing | removed, or renamed | accepted; unless it has the policy `plaintext`, it stays remembered under the name |
-//! | nothing | it still has this name, or it is missing | refused |
+//! | nothing | it still has this name, it is missing, or its new name doesn't lead to it | refused |
+//! | nothing | a stack that is remembered under another name has this name | refused |
 //! | another stack | removed, or renamed | accepted if the remembered stack has the policy `plaintext`, else refused |
 //! | another stack | anything else | refused |
 //!
@@ -22,9 +25,16 @@
 //! The user can accept the other stack explicitly.
 
 use crate::context::StoreContext;
+use crate::keys::authenticate::{UncheckedHead, UncheckedName};
 use crate::keys::proof::Proof;
+use crate::known_stacks::StackPin;
+use crate::read::history_floor::ATTEMPTS;
 use crate::read::open;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::{Error, ErrorKind, Lineage, Result, StackName};
+
+/// The number of heads that are read at the same time.
+const CONCURRENT_HEADS: usize = 16;
 
 /// Checks the stack to which a name leads, and remembers it. `now` is none if the name leads to no stack.
 ///
@@ -88,6 +98,39 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
     Ok(())
 }
 
+/// Requires that no remembered stack has a name that leads nowhere. A stack that this client knows under another name
+/// may have been renamed to this one, whose pointer was then deleted: a new stack would take its place.
+///
+/// # Errors
+/// `Distrusted` when the head of a remembered stack says that the stack has this name.
+pub(crate) async fn require_unused(store: &StoreContext, name: &StackName) -> Result<()> {
+    let Some(known_stacks) = store.known_stacks() else {
+        return Ok(());
+    };
+    let heads = known_stacks.names().await?.into_iter().map(|other| async move {
+        let Some(lineage) = known_stacks.named(&other).await? else {
+            return Ok(());
+        };
+        // The head isn't authenticated: a forged one can only prevent the creation of a stack, as a deleted one can.
+        match UncheckedHead::read(store, lineage).await {
+            Ok(head) if !head.is_removed() && head.name().folded() == name.folded() => {
+                let reason = format!(
+                    "stack {lineage}, which this client knows as {}, has this name now, and the name doesn't lead to it: the \
+                     name was deleted or exchanged in the store",
+                    other.short()
+                );
+                Err(Error::distrusted(format!("stack {}", name.short()), reason))
+            }
+            // What became of the other stack matters when its own name is looked up.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    });
+    stream::iter(heads.collect::<Vec<_>>())
+        .buffer_unordered(CONCURRENT_HEADS)
+        .try_collect()
+        .await
+}
+
 /// How it is known that a stack released its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
@@ -100,6 +143,35 @@ enum Release {
 
 /// Requires a proof that the remembered stack doesn't have the name any more.
 async fn require_released(store: &StoreContext, name: &StackName, before: Lineage) -> Result<Release> {
+    let mut renamed: Option<StackName> = None;
+    for _ in 0..ATTEMPTS {
+        let (release, now) = release(store, name, before).await?;
+        let Some(now) = now else {
+            return Ok(release);
+        };
+        let pointer = UncheckedName::read(store.backend(), &now).await?;
+        if pointer.is_some_and(|pointer| pointer.lineage() == Some(before)) {
+            return Ok(release);
+        }
+        // The head was read before the pointer: another rename or a removal may have come between the two.
+        if renamed.as_ref() == Some(&now) {
+            break;
+        }
+        renamed = Some(now);
+    }
+    let now = renamed.map_or_else(|| name.short(), |now| now.short());
+    let reason = format!(
+        "that stack is named {now} now, and the name {now} doesn't lead to it: the name was deleted or exchanged in the store"
+    );
+    Err(refused(name, before, &reason))
+}
+
+/// How the remembered stack released the name, and the name that it has now; none if it was removed.
+async fn release(
+    store: &StoreContext,
+    name: &StackName,
+    before: Lineage,
+) -> Result<(Release, Option<StackName>)> {
     let pin = match store.known_stacks() {
         Some(known_stacks) => known_stacks.seen(before).await?,
         None => None,
@@ -126,26 +198,31 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
         return Err(refused(name, before, &regression));
     }
     let head = &tip.head;
-    let release = match (head.proof(), &pin) {
-        (Proof::Mac(_), _) => Release::Kept,
-        (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Release::Plain,
-        (Proof::Plain, Some(_)) => Release::Kept,
-        (Proof::Plain, None) | (Proof::Unchecked | Proof::Published, _) => {
-            return Err(refused(
-                name,
-                before,
-                "this client can't authenticate its head, so a removal or a rename is not proven",
-            ));
-        }
-    };
-    if head.removed || head.name.folded() != name.folded() {
-        return Ok(release);
+    let release = proven(head.proof(), pin.as_ref()).ok_or_else(|| {
+        let reason = "this client can't authenticate its head, so a removal or a rename is not proven";
+        refused(name, before, reason)
+    })?;
+    if head.removed {
+        return Ok((release, None));
+    }
+    if head.name.folded() != name.folded() {
+        return Ok((release, Some(head.name.clone())));
     }
     Err(refused(
         name,
         before,
         "that stack still has this name: the name was deleted or exchanged in the store",
     ))
+}
+
+/// What a head with this proof is worth; none if it proves nothing.
+fn proven(proof: Proof, pin: Option<&StackPin>) -> Option<Release> {
+    match (proof, pin) {
+        (Proof::Mac(_), _) => Some(Release::Kept),
+        (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Some(Release::Plain),
+        (Proof::Plain, Some(_)) => Some(Release::Kept),
+        (Proof::Plain, None) | (Proof::Unchecked | Proof::Published, _) => None,
+    }
 }
 
 fn replaced(name: &StackName, before: Lineage, now: Lineage) -> Error {

@@ -5,15 +5,18 @@ use crate::context::{StackContext, StoreContext};
 use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, ResolvedName, UncheckedHead, UncheckedName};
 use crate::keys::trust;
-use crate::known_stacks::{KnownStacks, MemoryKnownStacks};
+use crate::known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, StackPin};
 use crate::read::history_floor::ATTEMPTS;
 use crate::read::name_memory::Believed;
-use crate::read::{name_memory, stored, view};
+use crate::read::{name_memory, outputs, stored, view};
+use crate::standing::Authenticity;
 use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus};
-use state_core::{Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, StackName, Timestamp};
+use state_core::{
+    Error, ErrorKind, Invalidation, KeyId, Lineage, Result, RevisionId, Serial, StackName, Timestamp,
+};
 use std::sync::Arc;
 
 /// The number of stacks that a list reads at a time. Each one is a whole state in memory.
@@ -53,6 +56,7 @@ pub struct StackSummary {
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
     let Some(found) = resolve(store, name).await?.and_then(|name| name.stack) else {
         name_memory::follow(store, name, None).await?;
+        name_memory::require_unused(store, name).await?;
         return Ok(None);
     };
     if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
@@ -115,25 +119,36 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
     }
 }
 
-/// A stack as a user saw it before they accepted it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShownStack {
+/// A stack as a client without memory reads it, for a user who compares it with what their client remembers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PresentStack {
     /// Lineage of the stack.
     pub lineage: Lineage,
     /// Id of its data key; none for a stack without one.
     pub key: Option<KeyId>,
+    /// The highest serial in the state.
+    pub serial: Serial,
+    /// The revision that is current; none when nothing was committed.
+    pub revision: Option<RevisionId>,
+    /// Whether head and journal were authenticated with the data key. False for a stack without one.
+    pub authentic: bool,
+    /// Id of the key of its published outputs; none if it publishes none, or if this client can't know the key.
+    pub outputs_key: Option<KeyId>,
+    /// Serial of the published outputs, if this client opened them as a recipient of outputs.
+    pub outputs_serial: Option<Serial>,
 }
 
-/// Trusts the present state of the stack with this name, and replaces what this client remembers of the stack. The memory
-/// stays as it is until the stack was read as a client without memory reads it.
-pub(crate) async fn trust(
+/// Reads the stack with this name as a client without memory does.
+pub(crate) async fn present(store: &StoreContext, name: &StackName) -> Result<PresentStack> {
+    Ok(read_afresh(store, name).await?.0)
+}
+
+/// Reads a stack as a client without memory does; returns also the pin that such a client gets.
+async fn read_afresh(
     store: &StoreContext,
     name: &StackName,
-    shown: Option<ShownStack>,
-) -> Result<view::View> {
-    let Some(known) = store.known_stacks() else {
-        return view::tip(&require(store, name).await?).await;
-    };
+) -> Result<(PresentStack, view::View, Option<StackPin>)> {
     let fresh = Arc::new(MemoryKnownStacks::default());
     let unprejudiced = StoreContext {
         known_stacks: Some(Arc::clone(&fresh) as Arc<dyn KnownStacks>),
@@ -142,24 +157,60 @@ pub(crate) async fn trust(
     let stack = require(&unprejudiced, name).await?;
     let view = view::tip(&stack).await?;
     let lineage = stack.lineage();
-    let found = ShownStack {
+    let (outputs_key, outputs_serial) = outputs::key(&stack, &view.head).await?;
+    let present = PresentStack {
         lineage,
         key: view.head.key_id,
+        serial: view.state.serial(),
+        revision: view.state.current().cloned(),
+        authentic: view.authenticity == Authenticity::Checked,
+        outputs_key,
+        outputs_serial,
     };
-    if shown.is_some_and(|shown| shown != found) {
-        // Between the question and the answer, someone put another stack or another key in the place of the one that the
-        // user accepted.
-        let reason = "it is another stack, or has another data key, than the one that was shown; try again";
-        return Err(Error::conflict(stack.object(), reason));
+    let pin = fresh.seen(lineage).await?;
+    Ok((present, view, pin))
+}
+
+/// Trusts the present state of the stack with this name, and replaces what this client remembers of the stack. The memory
+/// stays as it is until the stack was read as a client without memory reads it.
+pub(crate) async fn trust(
+    store: &StoreContext,
+    name: &StackName,
+    shown: Option<&PresentStack>,
+) -> Result<view::View> {
+    let Some(known) = store.known_stacks() else {
+        return view::tip(&require(store, name).await?).await;
+    };
+    let (found, view, pin) = read_afresh(store, name).await?;
+    if shown.is_some_and(|shown| *shown != found) {
+        // Between the question and the answer, someone put another stack, another key or another revision in the place
+        // of the one that the user accepted.
+        let object = format!("stack {}", name.short());
+        return Err(Error::conflict(
+            object,
+            "it isn't the stack that was shown; try again",
+        ));
     }
-    let now = fresh.seen(lineage).await?;
+    let outputs = found.outputs_key.zip(found.outputs_serial);
+    let outputs = outputs.map(|(key, serial)| OutputsPin { key, serial });
     loop {
-        let before = known.seen(lineage).await?;
-        if known.replace(lineage, before.as_ref(), now.as_ref()).await {
+        let before = known.seen(found.lineage).await?;
+        // A client that can't open the key gets no pin. It must not forget that the stack is sealed: a
+        // holder of an earlier key could then put a stack of their own in the place of the accepted one.
+        let unopened = || {
+            let was_sealed = before.as_ref().is_some_and(|before| before.key.is_some());
+            let key = found.key.filter(|_| was_sealed);
+            key.map(StackPin::unopened)
+        };
+        let mut now = pin.clone().or_else(unopened);
+        if outputs.is_some() {
+            now.get_or_insert_default().outputs.clone_from(&outputs);
+        }
+        if known.replace(found.lineage, before.as_ref(), now.as_ref()).await {
             break;
         }
     }
-    known.remember_name(name, Some(lineage)).await;
+    known.remember_name(name, Some(found.lineage)).await;
     Ok(view)
 }
 

@@ -4,12 +4,13 @@
 //! If the writer crashes before it writes the document, the next writer publishes the outputs of the current revision.
 //! Outputs of earlier revisions are not needed any more.
 
-use crate::context::StoreContext;
+use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{self, Authenticated, UncheckedName};
+use crate::keys::wrapped;
 use crate::known_stacks::{KnownStacks, OutputsPin};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
-use state_core::{Error, Lineage, Result, Serial, StackName};
+use state_core::{Error, ErrorKind, Head, KeyId, Lineage, Result, Serial, StackName};
 
 /// The published outputs of one revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +84,27 @@ pub(crate) async fn published_outputs(
         serial: opened.serial,
         outputs: opened.into_value().outputs,
     }))
+}
+
+/// The key of a stack's published outputs, with their serial if this client is one of their recipients; none if the stack
+/// publishes none. A holder of the data key derives the key; a recipient of the outputs reads it from the document.
+pub(crate) async fn key(stack: &StackContext, head: &Head) -> Result<(Option<KeyId>, Option<Serial>)> {
+    let publishes = head.keys.as_ref().is_some_and(|keys| !keys.outputs.is_empty());
+    let Some(id) = head.key_id.filter(|_| publishes) else {
+        return Ok((None, None));
+    };
+    let derived = match wrapped::unwrap(stack, id).await {
+        Ok(key) => key.outputs_id(),
+        Err(error) if error.kind() == ErrorKind::Sealed => None,
+        Err(error) => return Err(error),
+    };
+    match authenticate::outputs(stack.store(), stack.lineage(), &stack.object()).await {
+        Ok(Some(opened)) if derived.is_none_or(|derived| derived == opened.key) => {
+            Ok((Some(opened.key), Some(opened.serial)))
+        }
+        Ok(_) | Err(Error::Sealed { .. }) => Ok((derived, None)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Requires that the name leads to the stack whose outputs this client last read under this name. Refuses another stack

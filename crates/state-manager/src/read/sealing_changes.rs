@@ -26,7 +26,7 @@ pub(crate) async fn report(stack: &StackContext, tip: &Tip, mut unreported: Unre
         true => revisions.iter().map(|(origin, _)| origin.clone()).collect(),
         false => named.into_iter().map(|(origin, _)| origin.clone()).collect(),
     };
-    change.origins = origins;
+    change.origins = if change.is_recorded() { origins } else { Vec::new() };
     change.names = tip
         .head
         .keys

@@ -39,6 +39,7 @@ pub(crate) async fn create(
         return Err(taken(named.name()));
     }
     name_memory::follow(store, name, None).await?;
+    name_memory::require_unused(store, name).await?;
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod accepted;
 mod bound_logs;
 mod checkpoints;
 mod client_locks;

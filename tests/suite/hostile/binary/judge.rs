@@ -232,9 +232,10 @@ impl Judge {
             }
             Command::Logs => {
                 let all: Vec<_> = allowed.flatten().collect();
-                let newest = learned.documents.last().into_iter().flatten().flatten();
-                let is_complete =
-                    client != Client::Remembering || logged_updates(&answer) == logged_updates(newest);
+                // The logs of all updates of a stage: of the last one, or of an earlier one with the warning.
+                let mut stages = learned.documents[first..].iter().flatten();
+                let is_complete = client != Client::Remembering
+                    || stages.any(|stage| logged_updates(&answer) == logged_updates(stage));
                 let is_honest = |line: &String| all.contains(&line) || is_missing_log(line);
                 is_complete && answer.iter().all(is_honest)
             }

@@ -259,6 +259,7 @@ impl<'a> Summary<'a> {
                 "readable",
                 format_args!("{fields}: {}", first(MAX_KINDS, &kinds, "; ")),
             );
+            page.hint("look for secrets in them with `statectl secret scan`");
         }
     }
 }

@@ -118,7 +118,7 @@ impl SealReport {
             }
         }
         if self.history_deleted {
-            page.line("deleted all earlier revisions");
+            page.line("deleted all earlier revisions, and replaced the data key");
         } else if self.revision.is_some() && self.earlier_revisions > 0 {
             let revisions = count(
                 self.earlier_revisions,

@@ -139,12 +139,6 @@ fn unexpected_key_exits_12_and_unexpected_revision_13() {
     .exits(0);
 }
 
-/// The recipient of a new identity of this user.
-fn identity(sandbox: &Sandbox, who: &str) -> String {
-    let created = as_user(sandbox, who, &["identity", "--new"]).exits(0);
-    created.stdout.trim().to_owned()
-}
-
 #[test]
 fn changes_of_recipients_mark_the_users_own() {
     let sandbox = sealed_shop();

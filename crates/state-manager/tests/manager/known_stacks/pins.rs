@@ -13,6 +13,7 @@ async fn signed_change_of_recipients_is_reported_once() {
     client.write().await.unwrap();
     other.write().await.unwrap();
     let stack = other.stack().await.unwrap();
+    let first = head_of(&other).await.key_id.unwrap();
     let (bobs, carls) = (bob.recipient().to_owned(), carl.recipient().to_owned());
     stack
         .add_recipients("add", std::slice::from_ref(&bobs))
@@ -27,13 +28,14 @@ async fn signed_change_of_recipients_is_reported_once() {
         ..Rekey::default()
     };
     stack.rekey("rekey", all).await.unwrap();
+    let second = head_of(&other).await.key_id.unwrap();
     for _ in 0..2 {
         client.write().await.unwrap();
         client.read().await.unwrap();
     }
     let expected = format!(
         "shop: recipients changed by ana in revisions 2, 3, 4: +{bobs}; recipients of the outputs changed: +{carls}; policy \
-         changed from sensitive to all"
+         changed from sensitive to all; data key changed from {first} to {second}"
     );
     assert_eq!(client.known_stacks.reported(), [expected]);
     assert_eq!(
@@ -47,12 +49,13 @@ async fn signed_change_of_recipients_is_reported_once() {
         ..Rekey::default()
     };
     stack.rekey("remove", without).await.unwrap();
+    let third = head_of(&other).await.key_id.unwrap();
     client.read().await.unwrap();
     let last = client.known_stacks.reported().pop().unwrap();
-    assert_eq!(
-        last,
-        format!("shop: recipients changed by ana in revision 5: -{bobs}")
+    let expected = format!(
+        "shop: recipients changed by ana in revision 5: -{bobs}; data key changed from {second} to {third}"
     );
+    assert_eq!(last, expected);
 }
 
 #[tokio::test]
