@@ -279,7 +279,7 @@ fn accept(object: &str) -> String {
 }
 
 /// Text of errors about a name whose pointer is gone or leads elsewhere, while its stack is still there.
-const LOST_NAME: &[&str] = &["that stack still has this name"];
+const LOST_NAME: &[&str] = &["the name was deleted or exchanged in the store"];
 
 /// Hint for a name whose pointer is gone or leads elsewhere.
 fn restore_name(object: &str) -> String {

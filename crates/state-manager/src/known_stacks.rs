@@ -305,12 +305,25 @@ pub struct OutputsPin {
     pub key: KeyId,
     /// The serial of the revision to which the outputs belong.
     pub serial: Serial,
+    /// Whether the user accepted that there are no outputs that this client can open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gone: bool,
+}
+
+impl OutputsPin {
+    pub(crate) const fn new(key: KeyId, serial: Serial) -> Self {
+        Self {
+            key,
+            serial,
+            gone: false,
+        }
+    }
 }
 
 impl StackPin {
     /// A pin of a new stack, which has a policy and no key yet. With the policy `plaintext` the stack never gets a key.
     /// Content of unknown origin is normal there, so the pin isn't marked as empty.
-    pub(crate) fn created(policy: SealingPolicy) -> Self {
+    pub(crate) fn created(name: &StackName, policy: SealingPolicy) -> Self {
         Self {
             empty: policy != SealingPolicy::Plaintext,
             sealing: Some(SealingPin {
@@ -318,7 +331,7 @@ impl StackPin {
                 recipients: Vec::new(),
                 outputs: Vec::new(),
                 key: None,
-                name: None,
+                name: Some(name.clone()),
                 copied_from: None,
             }),
             ..Self::default()

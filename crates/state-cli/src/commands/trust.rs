@@ -136,8 +136,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     if args.accept {
         let present = stacks.present(&name).await?;
         trusted.found = Some(CurrentStack::of(&present));
+        let change = trusted.seen.as_ref().and_then(|seen| present.change_since(seen));
         context.output.announce(|page| {
             show(page, &trusted);
+            if let Some(change) = &change {
+                page.line(change);
+            }
             if let Some(reason) = &trusted.distrusted {
                 page.line(format_args!("not trusted: {reason}"));
             }
@@ -146,8 +150,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             .prompt
             .confirm(&object, &format!("Accept {object} as it is now?"))?;
         let accepted = stacks.trust(&name, Some(&present)).await?;
-        // Without an identity, the key of a sealed stack isn't authenticated, and nothing is remembered.
-        if accepted.authenticity != Authenticity::Unchecked {
+        // A client that never opened the key of a sealed stack remembers nothing of the stack.
+        let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
+        if accepted.authenticity != Authenticity::Unchecked || was_sealed {
             require_remembered(&*known_stacks, &name, lineage, accepted.head.key_id).await?;
         }
         trusted = TrustReport {
@@ -265,7 +270,9 @@ fn show(page: &mut Page, trusted: &TrustReport) {
         page.line("accepted: this client trusts the stack as it is in the store");
         let was_sealed = trusted.seen.as_ref().is_some_and(|seen| seen.key.is_some());
         if was_sealed && found.key.is_some() && !found.authentic {
-            page.line("this client can't open its key, so it can't authenticate the stack; it refuses every other key");
+            page.line(
+                "this client can't open its key, so it can't authenticate the stack; it remembers the key",
+            );
         }
     }
 }

@@ -392,10 +392,7 @@ mod tests {
             let path = FileKnownStacks::of_stack(folder, lineage);
             replace(&path, "new", &serde_json::to_vec(pin).unwrap()).unwrap();
         };
-        let outputs = |serial| OutputsPin {
-            key: KeyId::from_bytes([2; 16]).unwrap(),
-            serial: Serial(serial),
-        };
+        let outputs = |serial| OutputsPin::new(KeyId::from_bytes([2; 16]).unwrap(), Serial(serial));
         let read_outputs = |serial| StackPin {
             outputs: Some(outputs(serial)),
             ..StackPin::default()

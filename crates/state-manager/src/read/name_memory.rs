@@ -12,7 +12,7 @@
 //! | the remembered stack | – | accepted |
 //! | nothing | removed, or renamed | accepted; unless it has the policy `plaintext`, it stays remembered under the name |
 //! | nothing | it still has this name, it is missing, or its new name doesn't lead to it | refused |
-//! | nothing | a stack that is remembered under another name has this name | refused |
+//! | nothing | and a sealed stack that is remembered under another name isn't found | refused |
 //! | another stack | removed, or renamed | accepted if the remembered stack has the policy `plaintext`, else refused |
 //! | another stack | anything else | refused |
 //!
@@ -32,6 +32,7 @@ use crate::read::history_floor::ATTEMPTS;
 use crate::read::open;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::{Error, ErrorKind, Lineage, Result, StackName};
+use std::collections::BTreeMap;
 
 /// The number of heads that are read at the same time.
 const CONCURRENT_HEADS: usize = 16;
@@ -98,37 +99,57 @@ pub(crate) async fn check_absent(store: &StoreContext, listed: &[StackName]) -> 
     Ok(())
 }
 
-/// Requires that no remembered stack has a name that leads nowhere. A stack that this client knows under another name
-/// may have been renamed to this one, whose pointer was then deleted: a new stack would take its place.
+/// Requires that every sealed stack that this client knows is still found, before a name counts as unused: a known stack
+/// may have been renamed to it, and its new name deleted. `except` is a stack that takes the name itself. Returns whether
+/// the name leads to a known stack by now, because a rename ended meanwhile.
 ///
 /// # Errors
-/// `Distrusted` when the head of a remembered stack says that the stack has this name.
-pub(crate) async fn require_unused(store: &StoreContext, name: &StackName) -> Result<()> {
+/// `Distrusted` about a known stack that isn't found under the name that its head gives it, or whose head is missing.
+pub(crate) async fn require_unused(
+    store: &StoreContext,
+    name: &StackName,
+    except: Option<Lineage>,
+) -> Result<bool> {
     let Some(known_stacks) = store.known_stacks() else {
-        return Ok(());
+        return Ok(false);
     };
-    let heads = known_stacks.names().await?.into_iter().map(|other| async move {
-        let Some(lineage) = known_stacks.named(&other).await? else {
-            return Ok(());
-        };
-        // The head isn't authenticated: a forged one can only prevent the creation of a stack, as a deleted one can.
-        match UncheckedHead::read(store, lineage).await {
-            Ok(head) if !head.is_removed() && head.name().folded() == name.folded() => {
-                let reason = format!(
-                    "stack {lineage}, which this client knows as {}, has this name now, and the name doesn't lead to it: the \
-                     name was deleted or exchanged in the store",
-                    other.short()
-                );
-                Err(Error::distrusted(format!("stack {}", name.short()), reason))
-            }
-            // What became of the other stack matters when its own name is looked up.
-            Ok(_) | Err(_) => Ok(()),
+    let mut known = BTreeMap::new();
+    for other in known_stacks.names().await? {
+        if let Some(lineage) = known_stacks.named(&other).await?
+            && Some(lineage) != except
+            && other.folded() != name.folded()
+        {
+            known.insert(lineage, other);
         }
+    }
+    let checks = known.into_iter().map(|(lineage, other)| async move {
+        // The head isn't authenticated yet: it only decides whether the proof of a rename or a removal is needed.
+        let now = match UncheckedHead::read(store, lineage).await {
+            Ok(head) => (!head.is_removed()).then(|| head.name().clone()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => None,
+            Err(error) => return Err(error),
+        };
+        let has = |name: &StackName| now.as_ref().is_some_and(|now| now.folded() == name.folded());
+        let takes_name = has(name);
+        if has(&other) && leads_to(store, &other, lineage).await? {
+            return Ok(false);
+        }
+        let pin = known_stacks.seen(lineage).await?;
+        if takes_name || pin.is_some_and(|pin| pin.key.is_some()) {
+            require_released(store, &other, lineage).await?;
+        }
+        Ok(takes_name)
     });
-    stream::iter(heads.collect::<Vec<_>>())
-        .buffer_unordered(CONCURRENT_HEADS)
-        .try_collect()
+    let checks = stream::iter(checks.collect::<Vec<_>>()).buffer_unordered(CONCURRENT_HEADS);
+    checks
+        .try_fold(false, |any, one| async move { Ok(any || one) })
         .await
+}
+
+/// Whether the pointer of a name leads to this stack. The pointer isn't authenticated: a lookup by this name does that.
+async fn leads_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> Result<bool> {
+    let pointer = UncheckedName::read(store.backend(), name).await?;
+    Ok(pointer.is_some_and(|pointer| pointer.lineage() == Some(lineage)))
 }
 
 /// How it is known that a stack released its name.
@@ -149,8 +170,7 @@ async fn require_released(store: &StoreContext, name: &StackName, before: Lineag
         let Some(now) = now else {
             return Ok(release);
         };
-        let pointer = UncheckedName::read(store.backend(), &now).await?;
-        if pointer.is_some_and(|pointer| pointer.lineage() == Some(before)) {
+        if leads_to(store, &now, before).await? {
             return Ok(release);
         }
         // The head was read before the pointer: another rename or a removal may have come between the two.
@@ -217,8 +237,11 @@ async fn release(
 
 /// What a head with this proof is worth; none if it proves nothing.
 fn proven(proof: Proof, pin: Option<&StackPin>) -> Option<Release> {
+    // A reader of outputs never authenticated the stack.
+    let reads_outputs = pin.is_some_and(|pin| pin.outputs.is_some() && pin.sealing.is_none());
     match (proof, pin) {
         (Proof::Mac(_), _) => Some(Release::Kept),
+        (Proof::Plain, Some(_)) if reads_outputs => None,
         (Proof::Plain, Some(pin)) if pin.is_plain_by_choice() => Some(Release::Plain),
         (Proof::Plain, Some(_)) => Some(Release::Kept),
         (Proof::Plain, None) | (Proof::Unchecked | Proof::Published, _) => None,

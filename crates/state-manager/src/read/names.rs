@@ -5,7 +5,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, ResolvedName, UncheckedHead, UncheckedName};
 use crate::keys::trust;
-use crate::known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, StackPin};
+use crate::known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin};
 use crate::read::history_floor::ATTEMPTS;
 use crate::read::name_memory::Believed;
 use crate::read::{name_memory, outputs, stored, view};
@@ -54,15 +54,20 @@ pub struct StackSummary {
 /// The stack with this name; none if it doesn't exist. A new name is remembered when the stack is opened: a name from a
 /// head that turns out to be an older one must not replace the remembered name.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
-    let Some(found) = resolve(store, name).await?.and_then(|name| name.stack) else {
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = resolve(store, name).await?.and_then(|name| name.stack) {
+            if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
+                found.note_new_name(name.clone());
+            }
+            return Ok(Some(found));
+        }
         name_memory::follow(store, name, None).await?;
-        name_memory::require_unused(store, name).await?;
-        return Ok(None);
-    };
-    if let Believed::Changed = name_memory::check(store, name, Some(found.lineage())).await? {
-        found.note_new_name(name.clone());
+        if !name_memory::require_unused(store, name, None).await? {
+            return Ok(None);
+        }
+        // A rename to this name ended after the name was looked up.
     }
-    Ok(Some(found))
+    Ok(None)
 }
 
 /// The pointer of a name, and the stack to which it leads; none if the name has no pointer. Both are authenticated as
@@ -137,6 +142,15 @@ pub struct PresentStack {
     pub outputs_key: Option<KeyId>,
     /// Serial of the published outputs, if this client opened them as a recipient of outputs.
     pub outputs_serial: Option<Serial>,
+    /// Policy, recipients and name in the head.
+    sealing: SealingPin,
+}
+
+impl PresentStack {
+    /// The changes of policy, recipients, data key and name since this client last saw the stack; none without a change.
+    pub fn change_since(&self, pin: &StackPin) -> Option<SealingChange> {
+        SealingChange::between(pin.sealing.as_ref()?, &self.sealing)
+    }
 }
 
 /// Reads the stack with this name as a client without memory does.
@@ -166,6 +180,7 @@ async fn read_afresh(
         authentic: view.authenticity == Authenticity::Checked,
         outputs_key,
         outputs_serial,
+        sealing: SealingPin::of(&view.head),
     };
     let pin = fresh.seen(lineage).await?;
     Ok((present, view, pin))
@@ -191,27 +206,45 @@ pub(crate) async fn trust(
             "it isn't the stack that was shown; try again",
         ));
     }
-    let outputs = found.outputs_key.zip(found.outputs_serial);
-    let outputs = outputs.map(|(key, serial)| OutputsPin { key, serial });
     loop {
         let before = known.seen(found.lineage).await?;
-        // A client that can't open the key gets no pin. It must not forget that the stack is sealed: a
-        // holder of an earlier key could then put a stack of their own in the place of the accepted one.
-        let unopened = || {
-            let was_sealed = before.as_ref().is_some_and(|before| before.key.is_some());
-            let key = found.key.filter(|_| was_sealed);
-            key.map(StackPin::unopened)
-        };
-        let mut now = pin.clone().or_else(unopened);
-        if outputs.is_some() {
-            now.get_or_insert_default().outputs.clone_from(&outputs);
-        }
+        let now = accepted(&found, pin.clone(), before.as_ref());
         if known.replace(found.lineage, before.as_ref(), now.as_ref()).await {
             break;
         }
     }
     known.remember_name(name, Some(found.lineage)).await;
     Ok(view)
+}
+
+/// The pin of a stack that the user accepted. `fresh` is the pin that a client without memory gets: none if it can't open
+/// the data key.
+fn accepted(found: &PresentStack, fresh: Option<StackPin>, before: Option<&StackPin>) -> Option<StackPin> {
+    let was = before.cloned().unwrap_or_default();
+    // A client that can't open the key must not forget that the stack is sealed: a holder of an earlier key could then
+    // put a stack of their own in the place of the accepted one.
+    let unopened = |key| match was.key == Some(key) && was.serial <= found.serial {
+        true => StackPin {
+            unopened: true,
+            ..was.clone()
+        },
+        false => StackPin::unopened(key),
+    };
+    let mut now = fresh.or_else(|| found.key.filter(|_| was.key.is_some()).map(unopened));
+    let outputs = match (found.outputs_key, found.outputs_serial) {
+        (Some(key), Some(serial)) => Some(OutputsPin::new(key, serial)),
+        (Some(key), None) => was.outputs.map(|_| OutputsPin::new(key, Serial::ZERO)),
+        // The outputs are missing, or this client can't open them. The next ones must have the remembered key, which a
+        // person compared once.
+        (None, _) => was.outputs.map(|outputs| OutputsPin {
+            gone: true,
+            ..outputs
+        }),
+    };
+    if outputs.is_some() {
+        now.get_or_insert_default().outputs = outputs;
+    }
+    now
 }
 
 /// Remembers the stack that has a name; forgets the name if `lineage` is none.

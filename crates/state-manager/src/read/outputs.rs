@@ -51,6 +51,7 @@ pub(crate) async fn published_outputs(
             if matches!(missing, Ok(_) | Err(Error::Sealed { .. }))
                 && let Some(known_stacks) = store.known_stacks()
                 && let Some(outputs) = known_stacks.seen(lineage).await?.and_then(|pin| pin.outputs)
+                && !outputs.gone
             {
                 let cause = cause.unwrap_or_else(|| "there are none now".to_owned());
                 let reason = format!(
@@ -102,7 +103,9 @@ pub(crate) async fn key(stack: &StackContext, head: &Head) -> Result<(Option<Key
         Ok(Some(opened)) if derived.is_none_or(|derived| derived == opened.key) => {
             Ok((Some(opened.key), Some(opened.serial)))
         }
-        Ok(_) | Err(Error::Sealed { .. }) => Ok((derived, None)),
+        Ok(_) => Ok((derived, None)),
+        // The document was replaced after it was listed, is sealed for others, or can't be opened by this kind of key.
+        Err(Error::Sealed { .. } | Error::NotFound { .. } | Error::Unsupported { .. }) => Ok((derived, None)),
         Err(error) => Err(error),
     }
 }
@@ -160,10 +163,7 @@ async fn require_no_regression(
                 )));
             }
         }
-        now.outputs = Some(OutputsPin {
-            key: opened.key,
-            serial: opened.serial,
-        });
+        now.outputs = Some(OutputsPin::new(opened.key, opened.serial));
         if before.as_ref() == Some(&now) || known_stacks.replace(lineage, before.as_ref(), Some(&now)).await {
             return Ok(Ok(()));
         }

@@ -59,6 +59,12 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
         ));
     }
     name_memory::check(store, &name, Some(source.lineage())).await?;
+    if name_memory::require_unused(store, &name, Some(source.lineage())).await? {
+        return Err(Error::conflict(
+            object,
+            "another stack has this name in the destination store",
+        ));
+    }
     let copy = store.stack(name.clone(), source.lineage());
     let was_there = match UncheckedHead::read(store, source.lineage()).await {
         Ok(_) => true,

@@ -39,7 +39,9 @@ pub(crate) async fn create(
         return Err(taken(named.name()));
     }
     name_memory::follow(store, name, None).await?;
-    name_memory::require_unused(store, name).await?;
+    if name_memory::require_unused(store, name, None).await? {
+        return Err(taken(name));
+    }
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
@@ -55,7 +57,7 @@ pub(crate) async fn create(
     if let Some(known_stacks) = store.known_stacks() {
         // Policy and emptiness are pinned now: nothing signs them until the first session gives the stack a key.
         known_stacks
-            .replace(lineage, None, Some(&StackPin::created(policy)))
+            .replace(lineage, None, Some(&StackPin::created(name, policy)))
             .await;
     }
     Ok(store.stack(name.clone(), lineage))
@@ -135,6 +137,9 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
     }
     if to.folded() != stack.name().folded() {
         name_memory::follow(store, to, None).await?;
+        if name_memory::require_unused(store, to, Some(stack.lineage())).await? {
+            return Err(taken(to));
+        }
     }
     // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
     // takes the new name, (4) the old name's pointer becomes a tombstone, which records the rename. After a crash, the

@@ -191,6 +191,57 @@ async fn deleted_new_name_of_a_renamed_stack_is_refused() {
     }
 }
 
+/// The client knows the stack under its former name only, so every creation must find out where it is now.
+#[tokio::test]
+async fn hidden_head_of_a_renamed_stack_frees_no_name() {
+    type Attack = fn(&Shop, &Path, Lineage);
+    let delete: Attack = |shop, _, known| {
+        let stack = shop.root.join("stacks").join(known.to_string());
+        std::fs::remove_file(stack.join("head.json")).unwrap();
+    };
+    let remove: Attack = |shop, _, known| change_head(&shop.root, known, |head| head.removed = true);
+    let replay: Attack = |shop, before, known| {
+        let head = PathBuf::from("stacks").join(known.to_string()).join("head.json");
+        std::fs::copy(before.join(&head), shop.root.join(&head)).unwrap();
+    };
+    for attack in [delete, remove, replay] {
+        let shop = Shop::open().await;
+        let renamed: StackName = "store".parse().unwrap();
+        let before = tempfile::tempdir().unwrap();
+        copy(&shop.root, before.path());
+        let known = shop.lineage().await;
+        shop.other.stacks().rename(&self::shop(), &renamed).await.unwrap();
+        std::fs::remove_file(shop.pointer("store")).unwrap();
+        attack(&shop, before.path(), known);
+        let stacks = shop.client.stacks();
+        let found = stacks.get(&renamed).await.map(|_| ());
+        let created = stacks.new_stack(&renamed).await.map(|_| ());
+        for refused in [found, created] {
+            let refused = kind(refused).unwrap_err();
+            assert!(
+                matches!(refused, ErrorKind::Distrusted | ErrorKind::Sealed),
+                "{refused:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_stack_cannot_take_the_name_of_a_hidden_one() {
+    let shop = Shop::open().await;
+    let renamed: StackName = "store".parse().unwrap();
+    let other = shop
+        .client
+        .stacks()
+        .new_stack(&"other".parse().unwrap())
+        .await
+        .unwrap();
+    shop.other.stacks().rename(&self::shop(), &renamed).await.unwrap();
+    std::fs::remove_file(shop.pointer("store")).unwrap();
+    let taken = shop.client.stacks().rename(other.name(), &renamed).await;
+    assert_eq!(kind(taken.map(drop)), Err(ErrorKind::Distrusted));
+}
+
 #[tokio::test]
 async fn earlier_head_with_the_old_name_proves_no_rename_back() {
     let shop = Shop::open().await;
