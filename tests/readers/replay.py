@@ -183,6 +183,14 @@ class State:
         old = self._take(key_of(entry))
         self._record(with_members(entry, uid=old.get("uid")))
 
+    def _unchanged(self, addresses, _load):
+        self._require_update()
+        for address in addresses:
+            key = address, None
+            self._require(self._find(key)[0] is not self.recorded, "the update has recorded the entry already")
+            self._record(self._take(key))
+            self._count("same")
+
     def _step_replace(self, target):
         self._find(key_of(target))
 

@@ -160,8 +160,8 @@ ALTERNATIVES = {
     "EDITCHANGE": "remove=object put=PUT append=entry",
     "RESOLUTION": "not-done done=entry?",
     "RECORD": "update-start=UPDATE begin=BEGIN end=END step=STEP record-plugin=object set-outputs=STACKOUTPUTS "
-    "reset-base=RESET edit=EDIT resolve=RESOLVE update-end=UPDATE_END detached-revision=DETACHED forget=revision "
-    "checkpoint=CHECKPOINT invalidate=INVALIDATION validate=text move-in=MOVEIN move-out=MOVEOUT move-end=MOVEEND",
+    "unchanged=[text] reset-base=RESET edit=EDIT resolve=RESOLVE update-end=UPDATE_END detached-revision=DETACHED "
+    "forget=revision checkpoint=CHECKPOINT invalidate=INVALIDATION validate=text move-in=MOVEIN move-out=MOVEOUT move-end=MOVEEND",
 }
 
 OPS = "same create update delete replace read refresh import discard remove-pending-replace outputs".split()

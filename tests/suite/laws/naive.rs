@@ -129,6 +129,7 @@ impl Naive {
         match record {
             Record::Begin(begin) => self.begin(begin)?,
             Record::Step(step) => self.step(step)?,
+            Record::Unchanged(addresses) => self.unchanged(addresses)?,
             Record::Resolve(resolve) => self.resolve(resolve)?,
             Record::Edit(edit) => self.edit(edit)?,
             Record::RecordPlugin(plugin) => {

@@ -8,7 +8,7 @@ pub use fence::{Fence, Previous};
 pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame};
 pub use record::{
     CheckpointNote, CompletionReason, DetachedRevision, LogRef, Record, ResetBase, ResetCause, UpdateEnd,
-    decode_records, encode_records,
+    append_record, decode_records, encode_records,
 };
 
 use crate::digest::Digest;

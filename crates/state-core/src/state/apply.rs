@@ -56,6 +56,7 @@ impl State {
             Record::Begin(begin) => self.begin(begin)?,
             Record::End(end) => return self.end(end),
             Record::Step(step) => self.step(step)?,
+            Record::Unchanged(addresses) => self.unchanged(addresses)?,
             Record::Resolve(resolve) => self.resolve(resolve)?,
             Record::RecordPlugin(plugin) => {
                 self.require_update()?;

@@ -4,6 +4,7 @@ use super::apply::ApplyReport;
 use super::check::{self, TouchedEntries};
 use super::prune;
 use super::{Checked, State, refuse};
+use crate::address::{Address, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::id::Uid;
 use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
@@ -282,14 +283,14 @@ impl State {
             touched.reject(Rule::Target, target, "the resource no longer exists");
         }
         if let Some(entry) = entry {
-            next.record(as_recorded(entry, uid, reasons), &mut touched);
+            next.record(Arc::new(as_recorded(entry, uid, reasons)), &mut touched);
         }
         next.accepted(touched)
     }
 
     /// Inserts an entry after those that the open update has recorded.
-    fn record(&mut self, entry: Entry, touched: &mut TouchedEntries) {
-        touched.put(&mut self.entries, self.front, Arc::new(entry));
+    fn record(&mut self, entry: SharedEntry, touched: &mut TouchedEntries) {
+        touched.put(&mut self.entries, self.front, entry);
         self.front = self.front.next();
     }
 
@@ -343,22 +344,39 @@ impl State {
         Ok(())
     }
 
-    /// Moves an entry that needs no change from the base to the recorded entries.
+    /// Moves an entry that needs no change from the base to the recorded entries, with the content of `entry`.
     fn same(&mut self, entry: &SharedEntry, touched: &mut TouchedEntries) {
-        let target = entry.key();
-        if self.is_recorded(&target) {
-            touched.reject(
-                Rule::Target,
-                &target,
-                "this update has already recorded the resource",
-            );
-            return;
-        }
-        if let Some((_, old)) = touched.take(&mut self.entries, &target) {
+        if let Some(old) = self.take_from_base(&entry.key(), touched) {
             let mut same = Entry::clone(entry);
             same.uid = old.uid;
-            self.record(same, touched);
+            self.record(Arc::new(same), touched);
         }
+    }
+
+    /// Moves live entries from the base to the recorded entries, and keeps their content.
+    pub(super) fn unchanged(&mut self, addresses: &[Address]) -> Checked {
+        self.require_update()?;
+        let mut next = self.clone();
+        let mut touched = TouchedEntries::default();
+        for address in addresses {
+            let target = EntryKey::live(address.clone());
+            if let Some(entry) = next.take_from_base(&target, &mut touched) {
+                next.record(entry, &mut touched);
+                next.count(Op::Same);
+            }
+        }
+        *self = next.accepted(touched)?;
+        Ok(())
+    }
+
+    /// Removes an entry from the base. Adds a violation and returns `None` if the base doesn't contain the entry.
+    fn take_from_base(&mut self, target: &EntryKey, touched: &mut TouchedEntries) -> Option<SharedEntry> {
+        if self.is_recorded(target) {
+            let detail = "this update has already recorded the resource";
+            touched.reject(Rule::Target, target, detail);
+            return None;
+        }
+        Some(touched.take(&mut self.entries, target)?.1)
     }
 }
 

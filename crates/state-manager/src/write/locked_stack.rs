@@ -122,6 +122,15 @@ impl LockedStack {
         self.queue(Work::Built(Box::new(build)), loaded, true).await
     }
 
+    /// As [`Self::built`], but acknowledges the records at once and writes them with the next batch.
+    pub(crate) async fn built_without_sync<F>(&self, build: F) -> Result<JobReply>
+    where
+        F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
+    {
+        self.queue(Work::Built(Box::new(build)), LoadedSnapshots::new(), false)
+            .await
+    }
+
     /// Makes one revision: an update that consists of these records and succeeds.
     pub(crate) async fn commit<F>(
         &self,

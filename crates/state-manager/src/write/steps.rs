@@ -53,12 +53,51 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
 pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
+    if let Some(old) = old.filter(|old| is_recorded_as(&locked.seal, old, &entry)) {
+        return unchanged(locked, old).await;
+    }
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
     // The record of an unchanged entry isn't synced on its own: if a crash loses it, only the fact that this update
     // checked the entry is lost.
     let unchanged = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
     step(locked, change, Some(&*entry), !unchanged).await
+}
+
+/// Whether a live entry is recorded exactly as `entry`, so that a reference to it suffices. The recorded values are
+/// opened for the comparison; if they can't be, the entry is recorded in full.
+fn is_recorded_as(seal: &SessionSealer, recorded: &SharedEntry, entry: &Entry) -> bool {
+    let is_same = |open: &SharedEntry| match entry.uid == open.uid {
+        true => **open == *entry,
+        // A step of this kind keeps the uid of the recorded entry, whichever uid the caller passes.
+        false => {
+            let uid = open.uid;
+            **open == Entry { uid, ..entry.clone() }
+        }
+    };
+    recorded.is_live() && seal.reveal(recorded).is_ok_and(|open| is_same(&open))
+}
+
+/// Records by a reference that an entry stays as it is.
+async fn unchanged(locked: &LockedStack, recorded: &SharedEntry) -> Result<()> {
+    let recorded = Arc::clone(recorded);
+    let id = MutationId::random(locked.entropy());
+    let build = move |state: &State, _: &Base| {
+        // A job between the comparison and this one may have changed the entry. The compared entry is then recorded in
+        // full, because a reference would record the other content.
+        let is_there = state
+            .entry(&recorded.key())
+            .is_some_and(|now| Arc::ptr_eq(now, &recorded) || *now == recorded);
+        Ok(vec![match is_there {
+            true => Record::Unchanged(vec![recorded.address.clone()]),
+            false => Record::Step(Step {
+                id,
+                change: StepChange::Same(recorded),
+            }),
+        }])
+    };
+    // Without a sync of its own: if a crash loses the record, only the fact that this update checked the entry is lost.
+    locked.built_without_sync(build).await.map(drop)
 }
 
 /// Records the entry of a resource as the provider reports it. `entry` is none if the resource no longer exists.

@@ -11,8 +11,8 @@ use state_core::journal::{
 use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
 use state_core::snapshot::{Invalidation, Plugin};
 use state_core::{
-    Base, DeposedKey, Digest, Entropy, MutationId, Record, Slot, Snapshot, SnapshotRef, UpdateId, UpdateInfo,
-    UpdateKind, UpdateResult, codec,
+    Address, Base, DeposedKey, Digest, Entropy, MutationId, Record, Slot, Snapshot, SnapshotRef, UpdateId,
+    UpdateInfo, UpdateKind, UpdateResult, codec,
 };
 use std::sync::Arc;
 
@@ -103,10 +103,14 @@ impl Bench {
             Action::Same(target, change) => {
                 let target = resolver.target(target);
                 let mut entry = resolver.changed(self.state.entry(&target), &target, change);
-                if self.entropy.bits()[0].is_multiple_of(2)
+                let choice = self.entropy.bits()[0];
+                if choice.is_multiple_of(2)
                     && let Some(old) = self.state.entry(&target)
                 {
                     entry = state_core::Entry::clone(old);
+                }
+                if choice.is_multiple_of(4) {
+                    return self.unchanged(target.address);
                 }
                 StepChange::Same(entry.into())
             }
@@ -129,6 +133,19 @@ impl Bench {
         };
         let id = self.mutation();
         self.apply(Record::Step(Step { id, change })).map(drop)
+    }
+
+    /// Records an entry as unchanged by its address, sometimes together with the next entry of the list.
+    fn unchanged(&mut self, address: Address) -> Checked {
+        let mut addresses = vec![address];
+        if self.entropy.bits()[0].is_multiple_of(2) {
+            let mut rest = self
+                .state
+                .entries()
+                .skip_while(|entry| entry.address != addresses[0]);
+            addresses.extend(rest.nth(1).map(|entry| entry.address.clone()));
+        }
+        self.apply(Record::Unchanged(addresses)).map(drop)
     }
 
     /// Performs an action that needs an earlier revision; does nothing if there is none.

@@ -3,7 +3,7 @@
 use super::rules::{is_distinct, is_whole};
 use super::{Change, Naive, Place, RuleViolation, require};
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
-use state_core::{Dependency, Entry, EntryKey, SharedEntry};
+use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry};
 use std::sync::Arc;
 
 impl Naive {
@@ -51,6 +51,17 @@ impl Naive {
                 self.set(target, old);
             }
             other => unreachable!("not in the table: {other:?}"),
+        }
+        Ok(())
+    }
+
+    /// Records live entries as they are.
+    pub(super) fn unchanged(&mut self, addresses: &[Address]) -> Change {
+        for address in addresses {
+            let key = EntryKey::live(address.clone());
+            require(matches!(self.place(&key), Some(Place::Base(_))))?;
+            let entry = self.remove(&key).ok_or(RuleViolation)?;
+            self.new.push(entry);
         }
         Ok(())
     }

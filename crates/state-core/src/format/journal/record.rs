@@ -1,5 +1,6 @@
 //! The records in a frame's payload, one JSON line each.
 
+use crate::address::Address;
 use crate::counter::Serial;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -27,6 +28,12 @@ pub enum Record {
     End(End),
     /// A step that calls no provider.
     Step(Step),
+    /// The live entries with these addresses were checked and stay as they are recorded. Each of them is recorded in this
+    /// order, as by a step [`StepChange::Same`](crate::mutation::StepChange::Same) with the same content.
+    ///
+    /// An address is enough to identify the content: the frames bind all records before this one by their chain, and the
+    /// base by its digest, so a replay reaches this record with the same entry under the same address.
+    Unchanged(Vec<Address>),
     /// A plugin took part in the update.
     RecordPlugin(Plugin),
     /// The stack's outputs are set.
@@ -196,6 +203,30 @@ pub fn encode_records<'a>(records: impl IntoIterator<Item = &'a Record>) -> Vec<
         payload.push(b'\n');
     }
     payload
+}
+
+/// Begin and end of an encoded [`Record::Unchanged`].
+const UNCHANGED: (&[u8], &[u8]) = (b"{\"unchanged\":[", b"]}\n");
+
+/// Appends an encoded record to a payload. The addresses of a [`Record::Unchanged`] continue the list of the record
+/// before it, if that is one too: an update that changes little then costs little more than its addresses.
+pub fn append_record(payload: &mut Vec<u8>, line: &[u8]) {
+    let (begin, end) = UNCHANGED;
+    if let Some(addresses) = line.strip_prefix(begin)
+        && last_line(payload).starts_with(begin)
+    {
+        payload.truncate(payload.len() - end.len());
+        payload.push(b',');
+        payload.extend_from_slice(addresses);
+    } else {
+        payload.extend_from_slice(line);
+    }
+}
+
+fn last_line(payload: &[u8]) -> &[u8] {
+    let lines = payload.strip_suffix(b"\n").unwrap_or(payload);
+    let start = lines.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+    &payload[start..]
 }
 
 /// Decodes the records of a frame's payload; `object` names the frame in errors.

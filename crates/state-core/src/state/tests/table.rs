@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::entry::Provider;
+use crate::journal::{append_record, decode_records, encode_records};
 use crate::json::{Json, Properties};
 
 fn properties(text: &str) -> Properties {
@@ -250,6 +251,51 @@ fn same_moves_the_entry_to_the_recorded_entries() {
         "an update records an entry only once"
     );
     assert_eq!(rules(bench.same(resource("c", &[]))), [Rule::Target]);
+}
+
+#[test]
+fn unchanged_entries_are_recorded_without_their_content() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"]), resource("c", &[])]);
+    let before = bench.entry("b").clone();
+    let mut unchanged = |addresses: &[&str]| {
+        let addresses = addresses.iter().map(|name| address(name)).collect();
+        bench.try_apply(&Record::Unchanged(addresses)).map(drop)
+    };
+    assert_eq!(
+        rules(unchanged(&["c", "b"])),
+        [Rule::ReferenceEarlier],
+        "b depends on a, which isn't recorded"
+    );
+    assert_eq!(
+        rules(unchanged(&["c", "c"])),
+        [Rule::Target],
+        "recorded only once"
+    );
+    assert_eq!(rules(unchanged(&["d"])), [Rule::Target]);
+    unchanged(&["c", "a", "b"]).unwrap();
+    assert_eq!(rules(unchanged(&["a"])), [Rule::Target]);
+    assert_eq!(bench.order(), ["c", "a", "b"]);
+    assert!(Arc::ptr_eq(bench.entry("b"), &before));
+    assert_eq!(bench.state.update().unwrap().counts, [(Op::Same, 3)].into());
+}
+
+#[test]
+fn unchanged_entries_of_one_frame_share_a_record() {
+    let record = |names: &[&str]| Record::Unchanged(names.iter().map(|name| address(name)).collect());
+    let other = Record::Forget("1-0123456789abcdef".parse().unwrap());
+    let mut payload = Vec::new();
+    for record in [
+        record(&["a"]),
+        record(&["b"]),
+        other.clone(),
+        record(&["c\""]),
+        record(&["d", "e"]),
+    ] {
+        append_record(&mut payload, &encode_records([&record]));
+    }
+    let expected = [record(&["a", "b"]), other, record(&["c\"", "d", "e"])];
+    assert_eq!(decode_records("frame", &payload).unwrap(), expected);
+    assert_eq!(payload, encode_records(&expected));
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use crate::objects::snapshots::{check_size, has_long_string};
 use state_core::backend::Tail;
-use state_core::journal::{MAX_PAYLOAD, Record};
+use state_core::journal::{MAX_PAYLOAD, Record, append_record};
 use state_core::json::Limits;
 use state_core::state::LoadedSnapshots;
 use state_core::verify::{Rule, Violation};
-use state_core::{Base, Digest, Entry, Error, MutationId, Result, RevisionId, State};
+use state_core::{Base, Digest, Entry, Error, MutationId, Op, Result, RevisionId, State};
 use tokio::sync::oneshot;
 
 /// Maximum number of jobs in one frame.
@@ -136,7 +136,7 @@ impl Batch {
                 self.jobs += 1;
                 let mutations = records.iter().filter_map(|p| p.record.mutation()).collect();
                 for Prepared { record, line } in records {
-                    self.payload.extend_from_slice(&line);
+                    append_record(&mut self.payload, &line);
                     if record.ends_frame() {
                         self.ending = Some(record);
                     }
@@ -269,6 +269,7 @@ fn describe(record: &Record) -> String {
         Record::Begin(begin) => format!("begin of {} of {}", begin.op, begin.target),
         Record::End(end) => format!("end of mutation {}", end.id),
         Record::Step(step) => format!("step {}", step.change.op()),
+        Record::Unchanged(_) => format!("step {}", Op::Same),
         Record::Resolve(resolve) => format!("resolution of {}", resolve.id),
         Record::UpdateStart(update) => format!("start of {} {}", update.kind, update.id),
         _ => "the change".to_owned(),
