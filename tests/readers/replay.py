@@ -10,6 +10,9 @@ DRIVEN = ("update", "refresh", "destroy")
 REMOVALS = ("delete", "discard")
 BEGUN = ("create", "update", "delete", "read", "import", "discard")
 
+# The records after which the entries may not be those of the current revision any more.
+CHANGING = ("end", "step", "unchanged", "reset-base", "edit", "resolve", "move-out", "move-end")
+
 # Number of mutations whose outcome a state remembers.
 WINDOW = 1024
 SNAPSHOT_MEMBERS = (
@@ -63,6 +66,7 @@ class State:
         self.pending, self.invalidated, self.update = [], None, None
         self.window, self.forgotten = {}, set()
         self.incoming, self.departed = [], []
+        self.uncommitted = False
 
     @classmethod
     def of_snapshot(cls, lineage, snapshot, where):
@@ -83,6 +87,7 @@ class State:
         state.window = {id: applied for id, applied in more.get("recent", [])}
         state.forgotten = set(more.get("forgotten", []))
         state.incoming, state.departed = list(more.get("incoming", [])), list(more.get("departed", []))
+        state.uncommitted = more.get("uncommitted", False)
         state._require_valid(Refused, where)
         return state
 
@@ -104,6 +109,7 @@ class State:
             "forgotten": forgotten,
             "incoming": self.incoming,
             "departed": self.departed,
+            "uncommitted": self.uncommitted,
         }
         snapshot = {
             "serial": number(self.serial),
@@ -132,6 +138,7 @@ class State:
             getattr(self, "_" + kind.replace("-", "_"))(content, load)
         except Broken as broken:
             raise Refused(f"{where}: the record `{kind}` can't be applied: {broken}") from broken
+        self.uncommitted = kind != "update-end" and (self.uncommitted or kind in CHANGING)
 
     # Records
 

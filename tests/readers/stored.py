@@ -131,7 +131,8 @@ SHAPES = {
     "EDIT": ("id=uuid changes=[EDITCHANGE]", ""),
     "PUT": ("target=object entry=entry", ""),
     "RESOLVE": ("id=uuid resolution=RESOLUTION", ""),
-    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", "log=LOG"),
+    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", "changed=CHANGED log=LOG"),
+    "ENTRYCHANGE": ("address=text change=text", "deposed=text uid=uuid from=object properties=list"),
     "LOG": ("digest=digest length=number", ""),
     "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
@@ -144,7 +145,8 @@ SHAPES = {
     "RESULT": ("outcome=text violations=list", "entry=entry"),
     "CONTINUATION": (
         "recorded=number",
-        "update=UPDATE current=revision recent=list forgotten=[revision] incoming=[MOVEIN] departed=[MOVEOUT]",
+        "update=UPDATE current=revision recent=list forgotten=[revision] incoming=[MOVEIN] departed=[MOVEOUT] "
+        "uncommitted=bool",
     ),
     "FOREIGN": ("imported=number at=number highest=number", ""),
 }
@@ -156,6 +158,7 @@ ALTERNATIVES = {
     "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
     "MOVED": "in=PEER out=PEER",
     "CHANGE": "same=entry replace=object refresh=REFRESH remove-pending-replace=object outputs=OUTPUTS",
+    "CHANGED": "listed=[ENTRYCHANGE] many",
     "CAUSE": "import=IMPORT restore=RESTORE edit",
     "EDITCHANGE": "remove=object put=PUT append=entry",
     "RESOLUTION": "not-done done=entry?",

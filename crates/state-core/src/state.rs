@@ -11,6 +11,7 @@
 //! entries of the base that are not recorded yet.
 
 mod apply;
+mod changes;
 mod check;
 mod index;
 mod layered;
@@ -55,6 +56,10 @@ pub struct State {
     header: Arc<Header>,
     outputs: Arc<StackOutputs>,
     entries: Entries,
+    /// The entries of the current revision; `None` if this state was loaded from a later checkpoint.
+    settled: Option<Entries>,
+    /// Whether a record since the current revision may have changed an entry.
+    uncommitted: bool,
     /// First position of the base. Entries before it were recorded by the open update.
     base: Position,
     /// Position of the next entry to be recorded.
@@ -99,6 +104,8 @@ impl State {
             header: Arc::default(),
             outputs: Arc::default(),
             entries: Entries::default(),
+            settled: Some(Entries::default()),
+            uncommitted: false,
             base: Position::ZERO,
             front: Position::ZERO,
             pending: Vector::new(),
@@ -142,7 +149,10 @@ impl State {
             .map(Arc::new)
             .collect();
         state.invalidated = snapshot.invalidated.clone().map(Arc::new);
+        state.settled = None;
         if let Some(continuation) = &snapshot.continuation {
+            state.uncommitted = continuation.uncommitted;
+            state.settled = (!state.uncommitted).then(|| state.entries.clone());
             state.update = continuation.update.clone().map(Arc::new);
             state.current.clone_from(&continuation.current);
             state.recent = continuation.recent.iter().copied().collect();
@@ -194,6 +204,7 @@ impl State {
             forgotten: self.forgotten.iter().cloned().collect(),
             incoming: self.incoming().cloned().collect(),
             departed: self.departed().cloned().collect(),
+            uncommitted: self.uncommitted,
         }
     }
 

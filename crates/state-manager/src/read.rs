@@ -37,5 +37,6 @@ pub(crate) mod rollback_guard;
 pub(crate) mod sealing_changes;
 mod stored;
 pub(crate) mod tip;
+mod trail;
 pub(crate) mod verify;
 pub(crate) mod view;

@@ -1,14 +1,16 @@
 //! The command `diff`: compares two revisions, resource by resource and property by property.
 
+use crate::commands::history;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::reading::opened;
 use crate::render::Page;
+use crate::render::time::Since;
 use serde::Serialize;
 use state_core::diff::{MaskedDiff, diff};
 use state_core::{RevisionId, Snapshot};
-use state_manager::{RevisionSpec, View};
+use state_manager::{RevisionKind, RevisionSpec, View};
 use std::collections::BTreeMap;
 
 /// Show changes between two revisions
@@ -24,6 +26,11 @@ pub(crate) struct Args {
     /// The new revision [default: the latest state]
     #[arg(value_name = "NEW", requires = "old")]
     new: Option<RevisionSpec>,
+    /// Compare the latest state with the one at this time
+    ///
+    /// A duration before now (`2h`, `7d`), a date (`2026-05-30`), or a date and time (RFC 3339).
+    #[arg(long, value_name = "WHEN", conflicts_with = "old")]
+    since: Option<Since>,
     /// Exit with code 3 if there are differences
     #[arg(long)]
     detailed_exitcode: bool,
@@ -44,16 +51,23 @@ struct DiffReport {
 /// Runs the command `diff` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let view = context.store.open_view().await?;
-    let history = view.revision_list().await?;
     let settled = settled(&view).await?;
-    let (new, new_snapshot) = match &args.new {
-        Some(wanted) => read(&view, history.resolve(wanted)?).await?,
-        None => (settled.clone(), view.snapshot()),
-    };
-    let old = match &args.old {
-        Some(wanted) => Some(history.resolve(wanted)?),
-        None if settled.is_none() => view.state.current().cloned(),
-        None => history.previous()?,
+    let latest = || (settled.clone(), view.snapshot());
+    let (old, (new, new_snapshot)) = if let Some(since) = &args.since {
+        let since = since.moment("--since", &context.now())?;
+        (before(&view, since).await?, latest())
+    } else {
+        let history = view.revision_list().await?;
+        let new = match &args.new {
+            Some(wanted) => read(&view, history.resolve(wanted)?).await?,
+            None => latest(),
+        };
+        let old = match &args.old {
+            Some(wanted) => Some(history.resolve(wanted)?),
+            None if settled.is_none() => view.state.current().cloned(),
+            None => history.previous()?,
+        };
+        (old, new)
     };
     let (old, old_snapshot) = match old {
         Some(id) => read(&view, id).await?,
@@ -74,6 +88,27 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let report = context.report("diff", &compared, Vec::new(), |page| print(page, &compared))?;
     let differs = args.detailed_exitcode && !compared.diff.identical;
     Ok(report.with_code_if(differs, ExitCode::Differences))
+}
+
+/// The revision that was current at a time; `None` before the first one.
+///
+/// # Errors
+/// If the history of that time was deleted.
+async fn before(view: &View, since: jiff::Timestamp) -> Result<Option<RevisionId>, CliError> {
+    let mut revisions = view.revisions();
+    while let Some(revision) = revisions.next().await? {
+        let made_by_update = matches!(revision.kind, RevisionKind::Update(_));
+        if made_by_update && history::is_before(Some(since), &revision) {
+            return Ok(Some(revision.id));
+        }
+    }
+    match revisions.collected_before() {
+        None => Ok(None),
+        Some(begins) => {
+            let reason = format!("history begins at serial {begins}, after this time");
+            Err(CliError::usage("--since", &reason))
+        }
+    }
 }
 
 /// A snapshot and the revision that holds it.

@@ -5,15 +5,21 @@ use crate::marks::count;
 use crate::output::{Report, stream_line};
 use crate::render::time::{Since, age};
 use serde::Serialize;
-use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
+use state_core::{Address, Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind};
 use std::collections::BTreeMap;
 
 /// List revisions, newest first
 ///
-/// `@` marks the current revision. With `--json`, each revision is printed as one JSON document per line.
+/// With ADDR, only revisions that changed this resource. `@` marks the current revision. With `--json`, each revision is printed as one JSON document per line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Only list revisions that changed this resource
+    ///
+    /// Follows the resource back through renames. The address is as printed by `list`; it may also be one of a resource
+    /// that was deleted.
+    #[arg(value_name = "ADDR")]
+    address: Option<Address>,
     /// List at most this many revisions
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
@@ -95,13 +101,26 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = context.now();
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
-    let mut revisions = context.store.open_view().await?.revisions();
+    let view = context.store.open_view().await?;
+    let changed = match &args.address {
+        Some(address) => Some(
+            view.resource_history(address, args.limit.unwrap_or(usize::MAX))
+                .await?,
+        ),
+        None => None,
+    };
+    let mut changed = changed.map(Vec::into_iter);
+    let mut revisions = view.revisions();
     let begins = revisions.collected_before();
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();
     let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0 {
-        let Some(revision) = revisions.next().await? else {
+        let revision = match &mut changed {
+            Some(changed) => changed.next(),
+            None => revisions.next().await?,
+        };
+        let Some(revision) = revision else {
             break;
         };
         if is_before(since, &revision) {
@@ -121,10 +140,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     context.report("history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
-            page.line(if since.is_none() {
-                "no revisions yet; run `statectl up` or `statectl import FILE`"
-            } else {
-                "no revisions in this time"
+            page.line(match (&args.address, since) {
+                (Some(address), _) => format!("no revision changed {address}"),
+                (None, None) => "no revisions yet; run `statectl up` or `statectl import FILE`".to_owned(),
+                (None, Some(_)) => "no revisions in this time".to_owned(),
             });
             return;
         }
@@ -172,7 +191,7 @@ impl Undoing {
 }
 
 /// Whether a revision was written before a point in time; false if its time is unknown.
-fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
+pub(super) fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
     let (Some(since), RevisionKind::Update(update)) = (since, &revision.kind) else {
         return false;
     };

@@ -298,6 +298,58 @@ fn history_is_limited_and_has_one_json_line_per_revision() {
 }
 
 #[test]
+fn history_of_an_address_lists_only_its_changes() {
+    let sandbox = two();
+    let serials = |address: &str| -> Vec<u64> {
+        let lines = sandbox.run(&["history", address, "--json"]).exits(0).stdout;
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines
+            .map(|line| line["data"]["serial"].as_u64().unwrap())
+            .collect()
+    };
+    sandbox.run(&["taint", "terraform_data.backup", "--yes"]).exits(0);
+    assert_eq!(serials("terraform_data.backup"), [3, 1]);
+    sandbox
+        .run(&["mv", "terraform_data.backup", "terraform_data.moved", "--yes"])
+        .exits(0);
+    assert_eq!(serials("terraform_data.moved"), [4, 3, 1]);
+    assert_eq!(
+        serials("terraform_data.backup"),
+        [4, 3, 1],
+        "the address is empty now"
+    );
+    sandbox.run(&["rollback", "3", "--yes"]).exits(0);
+    assert_eq!(serials("terraform_data.backup"), [5, 4, 3, 1]);
+    assert_eq!(serials("terraform_data.missing"), [0; 0]);
+    let text = sandbox
+        .run(&["history", "terraform_data.missing"])
+        .exits(0)
+        .stdout;
+    assert!(
+        text.contains("no revision changed terraform_data.missing"),
+        "{text}"
+    );
+}
+
+#[test]
+fn diff_since_compares_with_the_revision_of_that_time() {
+    let sandbox = two();
+    let diff = |since: &str| {
+        sandbox
+            .run(&["diff", "--since", since, "--json"])
+            .exits(0)
+            .data("diff")
+    };
+    assert_eq!(diff("1h")["old"], Value::Null, "the stack is younger");
+    assert_eq!(diff("2999-01-01")["old"], sandbox.history()[0]["id"]);
+    assert_eq!(diff("2999-01-01")["identical"], true);
+    sandbox.run(&["diff", "1", "--since", "1h"]).exits(2);
+    sandbox.run(&["diff", "--since", "soon"]).exits(2);
+}
+
+#[test]
 fn history_marks_undone_revisions() {
     let sandbox = two();
     let undone = || -> Vec<Value> {

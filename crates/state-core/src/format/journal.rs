@@ -1,9 +1,11 @@
 //! The journal: a sequence of frames that record all changes of a stack, each linked to its predecessor.
 
+mod changed;
 mod fence;
 mod frame;
 mod record;
 
+pub use changed::{ChangeKind, EntryChange, RevisionChanges};
 pub use fence::{Fence, Previous};
 pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, ParsedFrame};
 pub use record::{

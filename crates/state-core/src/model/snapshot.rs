@@ -234,4 +234,7 @@ pub struct Continuation {
     /// Moves to other stacks that are not confirmed yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub departed: Vec<MoveOut>,
+    /// Whether a record since the current revision may have changed an entry.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncommitted: bool,
 }

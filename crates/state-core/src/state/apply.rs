@@ -54,7 +54,11 @@ impl State {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
             Record::Begin(begin) => self.begin(begin)?,
-            Record::End(end) => return self.end(end),
+            Record::End(end) => {
+                let report = self.end(end)?;
+                self.note_changes(record);
+                return Ok(report);
+            }
             Record::Step(step) => self.step(step)?,
             Record::Unchanged(addresses) => self.unchanged(addresses)?,
             Record::Resolve(resolve) => self.resolve(resolve)?,
@@ -89,6 +93,7 @@ impl State {
             Record::MoveOut(leaving) => self.move_out(leaving)?,
             Record::MoveEnd(end) => self.move_end(end)?,
         }
+        self.note_changes(record);
         Ok(ApplyReport::default())
     }
 
@@ -140,6 +145,7 @@ impl State {
             manifest.version.clone_from(&end.update.version);
         }
         self.update = None;
+        self.settle_entries();
         self.unsettled = Some(UnsettledRevision::Current(end.serial));
         Ok(())
     }

@@ -98,6 +98,14 @@ impl Entries {
         self.by_position.iter().map(|(_, entry)| entry)
     }
 
+    /// The entries of `before` and those of this list at all positions where the two may differ.
+    pub(super) fn differences<'a>(
+        &'a self,
+        before: &'a Self,
+    ) -> (Vec<&'a SharedEntry>, Vec<&'a SharedEntry>) {
+        self.by_position.differences(&before.by_position)
+    }
+
     pub(super) fn position(&self, key: &EntryKey) -> Option<Position> {
         self.by_key.get(key).copied()
     }

@@ -6,6 +6,7 @@
 //! The base of an index is made when the index is first used: a state that is only listed uses none of them.
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 use std::cmp::Ordering;
 use std::iter::from_fn;
 use std::ops::{Bound, RangeBounds};
@@ -95,6 +96,29 @@ impl<K: Ord + Clone + 'static, V: Clone + 'static> Layered<K, V> {
         let base = self.base_within(&range).iter().rev();
         let backwards = |one: &K, other: &K| other.cmp(one);
         merged(base, self.changed.range(range).rev(), backwards).next()
+    }
+
+    /// The values of `before` and of this map at all keys whose values may differ. If both have the same base, only
+    /// changes since it was loaded are compared; otherwise all values are returned.
+    pub(super) fn differences<'a>(&'a self, before: &'a Self) -> (Vec<&'a V>, Vec<&'a V>)
+    where
+        V: PartialEq,
+    {
+        if !Arc::ptr_eq(&self.base, &before.base) {
+            let all = |map: &'a Self| map.iter().map(|(_, value)| value).collect();
+            return (all(before), all(self));
+        }
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for item in before.changed.diff(&self.changed) {
+            let key = match item {
+                DiffItem::Add(key, _) | DiffItem::Remove(key, _) | DiffItem::Update { new: (key, _), .. } => {
+                    key
+                }
+            };
+            old.extend(before.get(key));
+            new.extend(self.get(key));
+        }
+        (old, new)
     }
 
     fn in_base(&self, key: &K) -> Option<&V> {

@@ -1,6 +1,7 @@
 //! Tests of the table of mutations in [`crate::mutation`], and of the rules for mutations.
 
 mod agreement;
+mod changes;
 mod moves;
 mod rules;
 mod table;
@@ -109,6 +110,7 @@ impl Bench {
             update,
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            changed: None,
             log: None,
         };
         self.try_apply(&Record::UpdateEnd(mark)).unwrap();

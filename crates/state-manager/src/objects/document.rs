@@ -2,7 +2,9 @@
 //! history store these documents.
 
 use serde::{Deserialize, Serialize};
-use state_core::journal::{DetachedRevision, Frame, FrameKind, LogRef, Record, UpdateEnd, decode_records};
+use state_core::journal::{
+    DetachedRevision, Frame, FrameKind, LogRef, Record, RevisionChanges, UpdateEnd, decode_records,
+};
 use state_core::{Base, Digest, Result, RevisionId, Slot, SnapshotRef, UpdateInfo};
 
 /// A committed point of a stack's history, which users can list, read and roll back to.
@@ -87,6 +89,15 @@ impl RevisionDocument {
     pub(crate) fn base(&self) -> Option<&Base> {
         match &self.made {
             RevisionRecord::UpdateEnd(mark) => Some(&mark.base),
+            RevisionRecord::DetachedRevision(_) => None,
+        }
+    }
+
+    /// The resources that the revision changed; none if the document doesn't list them. A detached revision lists
+    /// none, because it never was current.
+    pub(crate) fn changes(&self) -> Option<&RevisionChanges> {
+        match &self.made {
+            RevisionRecord::UpdateEnd(mark) => mark.changed.as_ref(),
             RevisionRecord::DetachedRevision(_) => None,
         }
     }

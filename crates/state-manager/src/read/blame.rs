@@ -13,14 +13,14 @@
 
 use crate::context::StackContext;
 use crate::objects::document::{Revision, RevisionKind};
-use crate::read::history::{self, Revisions};
+use crate::read::history;
 use crate::read::tip::Tip;
+use crate::read::trail::{ResourceChange, Trail};
 use serde::Serialize;
 use state_core::diff::{self, Property};
 use state_core::mask::Mask;
 use state_core::{
-    Address, Entry, EntryKey, Error, Json, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp,
-    UpdateKind,
+    Address, Entry, EntryKey, Error, Json, Result, RevisionId, SharedEntry, Timestamp, UpdateKind,
 };
 use std::fmt;
 
@@ -132,8 +132,7 @@ impl fmt::Display for MaskedBlame {
 }
 
 /// Returns the blame of a resource in the revision `at`, or in the tip without `at`. Walks from the newest revision to
-/// the oldest, and stops when all properties are attributed. Each part of the journal between two bases is replayed
-/// once.
+/// the oldest, and stops when all properties are attributed.
 ///
 /// Skips detached revisions, which never were current. Attributes a change in a deleted revision to the next remaining
 /// revision.
@@ -144,41 +143,38 @@ pub(super) async fn blame(
     at: Option<&RevisionId>,
 ) -> Result<Blame> {
     let missing = || Error::not_found(format!("resource {address} in {}", stack.object()));
-    let newest = match at {
-        Some(revision) => history::snapshot(stack, tip, revision).await?,
-        None => tip.replayed.state.snapshot("", Timestamp::new("")),
+    let entry = match at {
+        Some(revision) => find(
+            history::snapshot(stack, tip, revision).await?.entries.iter(),
+            address,
+        )
+        .cloned(),
+        None => find(tip.replayed.state.generations(address), address).cloned(),
     };
-    let entry = find(&newest, address).cloned().ok_or_else(missing)?;
-    let mut walk = BlameWalk::new(entry.clone());
-    let mut revisions = Revisions::of(stack, tip);
-    // The oldest revision that the walk has reached; it contains `walk.entry`.
-    let mut made_by: Option<Revision> = None;
-    // The resource at older revisions; the last element is the next older revision.
-    let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
-    while walk.is_open() {
-        let Some(document) = revisions.next_document().await? else {
-            break;
-        };
-        let id = document.revision.clone();
-        if at.is_some_and(|at| id > *at) {
-            continue;
-        }
-        if let Some(base) = revisions.base_of(&document) {
-            while known.last().is_some_and(|(other, _)| *other > id) {
-                known.pop();
+    let entry = entry.ok_or_else(missing)?;
+    let mut walk = BlameWalk::new(&entry);
+    let mut trail = Trail::of_entry(stack, tip, &entry);
+    // The oldest revision that the walk has reached.
+    let mut reached: Option<Revision> = None;
+    match at {
+        Some(at) => {
+            if let Some((document, change)) = trail.skip_to(at, &entry).await? {
+                let revision = document.into_value().into_revision(trail.current());
+                walk.back_over(&change, Some(&revision));
+                reached = Some(revision);
             }
-            if known.last().is_none_or(|(other, _)| *other != id) {
-                let pick = |state: &State| same_object(state, &walk.entry).cloned();
-                known = history::at_marks(stack, tip, &document, &base, pick).await?;
-            }
-            let before = known.pop().and_then(|(_, before)| before);
-            walk.back_to(before, made_by.as_ref());
-        } else if at != Some(&id) {
-            continue;
         }
-        made_by = Some(document.into_value().into_revision(revisions.current()));
+        None => walk.back_over(&trail.since_newest().await?, None),
     }
-    walk.back_to(None, made_by.as_ref());
+    while walk.is_open()
+        && let Some((document, change)) = trail.next().await?
+    {
+        let revision = document.into_value().into_revision(trail.current());
+        walk.back_over(&change, Some(&revision));
+        reached = Some(revision);
+    }
+    // Nothing is older: the rest of the properties is as the oldest revision set them.
+    walk.back_over(&ResourceChange::Created, reached.as_ref());
     Ok(Blame {
         entry,
         lines: walk.lines,
@@ -186,30 +182,13 @@ pub(super) async fn blame(
 }
 
 /// The live entry of an address. Without one, a deposed entry: one that was replaced and isn't deleted yet.
-fn find<'a>(snapshot: &'a Snapshot, address: &Address) -> Option<&'a SharedEntry> {
-    let mut generations: Vec<_> = snapshot
-        .entries
-        .iter()
+fn find<'a>(entries: impl Iterator<Item = &'a SharedEntry>, address: &Address) -> Option<&'a SharedEntry> {
+    entries
         .filter(|entry| entry.address == *address)
-        .collect();
-    generations.sort_by_key(|entry| entry.key());
-    generations.first().copied()
-}
-
-/// The same resource in another state: by uid, or by key where an entry has no uid.
-fn same_object<'a>(state: &'a State, entry: &Entry) -> Option<&'a SharedEntry> {
-    let by_uid = || state.entries().find(|other| other.uid == entry.uid);
-    let by_key = || state.entry(&entry.key());
-    match by_key() {
-        Some(other) if other.uid == entry.uid || other.uid.is_none() => Some(other),
-        other if entry.uid.is_none() => other,
-        _ => by_uid(),
-    }
+        .min_by_key(|entry| entry.key())
 }
 
 struct BlameWalk {
-    /// The resource at the oldest revision that the walk has reached.
-    entry: SharedEntry,
     lines: Vec<BlameLine>,
     /// Whether each line was attributed to a revision, in the order of `lines`.
     is_settled: Vec<bool>,
@@ -218,16 +197,15 @@ struct BlameWalk {
 }
 
 impl BlameWalk {
-    fn new(entry: SharedEntry) -> Self {
-        let lines: Vec<BlameLine> = std::iter::once(diff::address_property(&entry))
-            .chain(diff::properties(&entry))
+    fn new(entry: &Entry) -> Self {
+        let lines: Vec<BlameLine> = std::iter::once(diff::address_property(entry))
+            .chain(diff::properties(entry))
             .map(|property| BlameLine {
                 property,
                 revision: None,
             })
             .collect();
         Self {
-            entry,
             is_settled: vec![false; lines.len()],
             lines,
             ended: false,
@@ -238,25 +216,24 @@ impl BlameWalk {
         !self.ended && self.is_settled.contains(&false)
     }
 
-    /// Steps back from the revision `made_by` to the entry `before` it, and attributes the differences to `made_by`.
-    fn back_to(&mut self, before: Option<SharedEntry>, made_by: Option<&Revision>) {
+    /// Attributes the properties that a revision changed to it; none is the open update.
+    fn back_over(&mut self, change: &ResourceChange, revision: Option<&Revision>) {
         if self.ended {
             return;
         }
-        let Some(before) = before else {
-            self.settle(made_by, |_| true);
-            self.ended = true;
-            return;
-        };
-        let changes = diff::entry_changes(&before, &self.entry);
-        let is_moved = before.key() != self.entry.key();
-        self.settle(made_by, |pointer| {
-            (is_moved && pointer == "/address")
-                || changes.iter().any(|change| {
-                    leads_into(&change.pointer, pointer) || leads_into(pointer, &change.pointer)
-                })
-        });
-        self.entry = before;
+        match change {
+            ResourceChange::Unchanged => {}
+            ResourceChange::Created | ResourceChange::Removed => {
+                self.settle(revision, |_| true);
+                self.ended = true;
+            }
+            ResourceChange::Updated { moved, properties } => self.settle(revision, |pointer| {
+                (*moved && pointer == "/address")
+                    || properties
+                        .iter()
+                        .any(|changed| leads_into(changed, pointer) || leads_into(pointer, changed))
+            }),
+        }
     }
 
     fn settle(&mut self, revision: Option<&Revision>, is_changed: impl Fn(&str) -> bool) {

@@ -14,11 +14,12 @@ use crate::read::retrying::reading;
 use crate::read::revision_spec::RevisionList;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip::Tip;
+use crate::read::trail::{ResourceChange, Trail};
 use crate::standing::{Authenticity, Standing};
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Error, Head, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State, Timestamp,
-    UpdateKind,
+    Address, EntryKey, Error, Head, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
+    Timestamp, UpdateKind,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,6 +288,16 @@ impl View {
         reading!(stack, &self.tip, tip => blame::blame(stack, &tip, address, at).await)
     }
 
+    /// The revisions that changed a resource, newest first, at most `limit`. Follows the resource back through renames, and
+    /// includes former resources of its address.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn resource_history(&self, address: &Address, limit: usize) -> Result<Vec<Revision>> {
+        let stack = &self.stack;
+        reading!(stack, &self.tip, tip => resource_history(stack, &tip, address, limit).await)
+    }
+
     /// The moves between stacks that a rollback to the revision `to` would revert in this stack but not in the other
     /// one, newest first.
     ///
@@ -311,6 +322,29 @@ pub(crate) async fn tip(stack: &StackContext) -> Result<View> {
     let read_at = stack.environment().clock.elapsed();
     let (tip, standing) = open::tip(stack).await?;
     Ok(View::new(stack.clone(), Arc::new(tip), standing, read_at))
+}
+
+async fn resource_history(
+    stack: &StackContext,
+    tip: &Tip,
+    address: &Address,
+    limit: usize,
+) -> Result<Vec<Revision>> {
+    let present = tip.replayed.state.generations(address).next();
+    let mut trail = match present {
+        Some(entry) => Trail::of_entry(stack, tip, entry),
+        None => Trail::of_former(stack, tip, EntryKey::live(address.clone())),
+    };
+    trail.since_newest().await?;
+    let mut changed = Vec::new();
+    while changed.len() < limit
+        && let Some((document, change)) = trail.next().await?
+    {
+        if change != ResourceChange::Unchanged {
+            changed.push(document.into_value().into_revision(trail.current()));
+        }
+    }
+    Ok(changed)
 }
 
 async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {

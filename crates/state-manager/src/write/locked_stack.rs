@@ -371,6 +371,7 @@ pub(crate) fn with_update_end(
         update,
         base: base.clone(),
         entries: after.len() as u64,
+        changed: after.changes(),
         log: None,
     };
     records.push(Record::UpdateEnd(mark));

@@ -22,6 +22,7 @@ mod history_index;
 mod known_names;
 #[cfg(feature = "fs")]
 mod known_stacks;
+mod long_history;
 mod lookups;
 mod move_rollback;
 mod moves;

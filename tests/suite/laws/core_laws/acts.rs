@@ -5,14 +5,16 @@ use super::super::naive::Verdict;
 use super::super::resolver::number;
 use super::bench::{Bench, Checked, lineage, moment};
 use proptest::sample::Index;
+use proptest::{prop_assert, prop_assert_eq};
 use state_core::journal::{
-    CheckpointNote, CompletionReason, DetachedRevision, ResetBase, ResetCause, UpdateEnd,
+    ChangeKind, CheckpointNote, CompletionReason, DetachedRevision, EntryChange, ResetBase, ResetCause,
+    RevisionChanges, UpdateEnd,
 };
 use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
 use state_core::snapshot::{Invalidation, Plugin};
 use state_core::{
-    Address, Base, DeposedKey, Digest, Entropy, MutationId, Record, Slot, Snapshot, SnapshotRef, UpdateId,
-    UpdateInfo, UpdateKind, UpdateResult, codec,
+    Address, Base, DeposedKey, Digest, Entropy, Entry, MutationId, Record, SharedEntry, Slot, Snapshot,
+    SnapshotRef, UpdateId, UpdateInfo, UpdateKind, UpdateResult, codec, diff,
 };
 use std::sync::Arc;
 
@@ -245,6 +247,7 @@ impl Bench {
         let Some(update) = self.state.update().cloned() else {
             return Ok(());
         };
+        self.compare_changes()?;
         let mark = UpdateEnd {
             serial: self.state.serial().next(),
             update: UpdateInfo {
@@ -254,9 +257,29 @@ impl Bench {
             },
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
+            changed: None,
             log: None,
         };
         self.apply(Record::UpdateEnd(mark)).map(drop)
+    }
+
+    /// Asserts that the state lists exactly the entries that differ from those of the last revision. A state that was
+    /// loaded from a checkpoint may not know them.
+    fn compare_changes(&self) -> Checked {
+        let before = self
+            .revisions
+            .last()
+            .map_or(&[][..], |(_, snapshot)| &snapshot.entries);
+        let expected = changes(before, &self.naive.entries());
+        match self.state.changes() {
+            Some(RevisionChanges::Listed(found)) => prop_assert_eq!(found, expected),
+            Some(other) => prop_assert!(false, "{:?}", other),
+            None => prop_assert!(!self.state.is_committed()),
+        }
+        if self.state.is_committed() {
+            prop_assert_eq!(before, &self.naive.entries());
+        }
+        Ok(())
     }
 
     /// Writes the records since the last frame as a frame, and ends the update as interrupted, as the next writer does
@@ -322,4 +345,59 @@ impl Bench {
         let id = operation.id;
         self.apply(Record::Resolve(Resolve { id, resolution })).map(drop)
     }
+}
+
+/// The differences between two lists of entries, sorted by key. Entries are matched by key, unless both have uids that
+/// differ; the others by uid.
+fn changes(before: &[SharedEntry], after: &[SharedEntry]) -> Vec<EntryChange> {
+    let find = |list: &[SharedEntry], entry: &Entry| {
+        let fits = |other: &&SharedEntry| {
+            other.key() == entry.key()
+                && (other.uid == entry.uid || other.uid.is_none() || entry.uid.is_none())
+        };
+        let by_uid = |other: &&SharedEntry| entry.uid.is_some() && other.uid == entry.uid;
+        list.iter()
+            .find(fits)
+            .or_else(|| list.iter().find(by_uid))
+            .cloned()
+    };
+    let change = |entry: &Entry, change| EntryChange {
+        address: entry.address.clone(),
+        deposed: entry.deposed.clone(),
+        uid: entry.uid,
+        change,
+        from: None,
+        properties: Vec::new(),
+    };
+    let mut found = Vec::new();
+    for entry in after {
+        let Some(old) = find(before, entry) else {
+            found.push(change(entry, ChangeKind::Created));
+            continue;
+        };
+        let pointers = diff::entry_changes(&old, entry)
+            .into_iter()
+            .map(|change| change.pointer);
+        let properties: Vec<String> = pointers.collect();
+        if properties.is_empty() && old.key() == entry.key() {
+            continue;
+        }
+        let is_long = properties.len() > EntryChange::MOST_PROPERTIES;
+        found.push(EntryChange {
+            from: Some(old.key()).filter(|from| *from != entry.key()),
+            properties: if is_long { Vec::new() } else { properties },
+            ..change(
+                entry,
+                if is_long {
+                    ChangeKind::Rewritten
+                } else {
+                    ChangeKind::Updated
+                },
+            )
+        });
+    }
+    let gone = before.iter().filter(|old| find(after, old).is_none());
+    found.extend(gone.map(|old| change(old, ChangeKind::Removed)));
+    found.sort_by_key(|change| (change.key(), change.change == ChangeKind::Removed));
+    found
 }

@@ -141,6 +141,7 @@ impl Side {
             update: info.clone(),
             base: Base::empty(self.state.lineage()),
             entries: 0,
+            changed: None,
             log: None,
         };
         self.write(&[Record::UpdateStart(info), record, Record::UpdateEnd(mark)])

@@ -1,5 +1,6 @@
 //! The records in a frame's payload, one JSON line each.
 
+use super::changed::RevisionChanges;
 use crate::address::Address;
 use crate::counter::Serial;
 use crate::digest::Digest;
@@ -149,6 +150,9 @@ pub struct UpdateEnd {
     pub base: Base,
     /// Number of entries in the revision.
     pub entries: u64,
+    /// The resources that the revision changed; `None` if the writer doesn't know them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<RevisionChanges>,
     /// The log of the update; `None` if nothing was logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogRef>,
