@@ -245,7 +245,27 @@ impl Opener {
     /// As [`open_stack`](Self::open_stack); those of reading the stack.
     pub(crate) async fn open_view(&self) -> Result<View, CliError> {
         let name = self.settings.stack.as_ref();
-        let (stacks, found) = self.open_and(async |stacks| stacks.view(name).await).await?;
+        self.viewed(self.open_and(async |stacks| stacks.view(name).await).await?)
+            .await
+    }
+
+    /// As [`open_view`](Self::open_view), for a command that locks the stack next.
+    ///
+    /// # Errors
+    /// As [`open_view`](Self::open_view).
+    pub(crate) async fn open_view_to_lock(&self) -> Result<View, CliError> {
+        let name = self.settings.stack.as_ref();
+        self.viewed(
+            self.open_and(async |stacks| stacks.view_to_lock(name).await)
+                .await?,
+        )
+        .await
+    }
+
+    async fn viewed(
+        &self,
+        (stacks, found): (Stacks, state_core::Result<Lookup<View>>),
+    ) -> Result<View, CliError> {
         let view = self.found(&stacks, found?).await?;
         self.log_use(&format!("stack {}", view.name));
         Ok(view)
@@ -340,7 +360,7 @@ fn without_stacks(stacks: &Stacks) -> CliError {
 }
 
 /// The error for a store with several stacks, of which the user named none.
-fn several(stacks: &Stacks, names: &[StackName]) -> CliError {
+pub(crate) fn several(stacks: &Stacks, names: &[StackName]) -> CliError {
     let listed: Vec<_> = names.iter().map(StackName::short).collect();
     let message = format!("the store has {} stacks: {}", listed.len(), listed.join(", "));
     let example = listed.first().map(String::as_str).unwrap_or_default();

@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::settings;
-use crate::store;
+use crate::store::{self, several};
 use state_core::StackName;
-use state_manager::{Stack, Stacks};
+use state_manager::{Lookup, Stack, Stacks};
 
 /// Name of the stack that is created if the store has none and the user names none.
 pub(crate) const DEFAULT_STACK: &str = "default";
@@ -43,18 +43,18 @@ impl Target {
         }
         let url = settings::shown(&place.url);
         context.store.log_use(&format!("store {url}"));
-        let chosen = match name {
-            Some(name) => Some(name),
-            None => context.store.choose(&stacks).await?,
-        };
-        let name = match chosen {
-            Some(name) => name,
-            None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
+        let wanted = name.as_ref().or(context.store.settings.stack.as_ref());
+        let found = stacks.find_to_lock(wanted).await?;
+        let name = match (&found, wanted) {
+            (Lookup::Found(stack), _) => stack.name().clone(),
+            (Lookup::Several(names), _) => return Err(several(&stacks, names)),
+            (Lookup::None, Some(name)) => name.clone(),
+            (Lookup::None, None) => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };
         let mut warnings = Vec::new();
-        let (stack, created_stack) = match stacks.get(&name).await? {
-            Some(stack) => (stack, false),
-            None => {
+        let (stack, created_stack) = match found {
+            Lookup::Found(stack) => (stack, false),
+            _ => {
                 let (policy, advice) = sealing.policy.prepare(&context.store.keys)?;
                 warnings = advice;
                 // `prepare` may have created the first identity, which the store doesn't have yet.

@@ -8,6 +8,7 @@ mod drive;
 mod existing;
 mod identity;
 mod phases;
+mod recording;
 mod refresh;
 mod removal;
 mod replace;
@@ -28,6 +29,7 @@ use crate::run::RunOptions;
 use crate::step::Step;
 use dependencies_first::InFlight;
 use identity::Identities;
+use recording::{RecordingStep, RecordingSteps};
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry,
     State,
@@ -49,6 +51,8 @@ pub(crate) struct Deployment {
     dependency_recording: tokio::sync::Mutex<()>,
     /// Notified whenever a step has ended.
     step_ended: tokio::sync::Notify,
+    /// The steps whose results are being recorded.
+    recording: Arc<RecordingSteps>,
 }
 
 /// The mutable part of a deployment.
@@ -189,6 +193,7 @@ impl Deployment {
             shared: Mutex::new(shared),
             dependency_recording: tokio::sync::Mutex::default(),
             step_ended: tokio::sync::Notify::new(),
+            recording: Arc::default(),
         })
     }
 
@@ -232,13 +237,15 @@ impl Deployment {
     }
 
     /// Performs one step: records the intent, applies the effect, records the result. Returns the recorded entry, or
-    /// `None` if the step removed its entry.
+    /// `None` if the step removed its entry. After a `last` effect of its resource, another step may begin while the result
+    /// is recorded.
     async fn perform(
         &self,
         mut step: Step,
         intent: Intent,
         effect: Effect,
         timeout: Option<Duration>,
+        last: bool,
     ) -> Result<Option<CommittedResource>, StepError> {
         self.notify(&Event::Planned(step.clone()));
         let target = CallTarget {
@@ -275,10 +282,14 @@ impl Deployment {
         let is_there = outcome == Outcome::Succeeded || object.is_some();
         let entry = intended.filter(|_| outcome != Outcome::Failed && is_there);
         let entry = entry.map(|entry| self.entry_with_object(entry, object.as_ref(), &step));
+        // After a failure no other step may begin before the failure is reported.
+        let recording = (last && outcome == Outcome::Succeeded).then(|| RecordingStep::new(&self.recording));
+        let freed = recording.as_ref().map(RecordingStep::freed);
         let ended = self
             .recorder
-            .end(intent_record, outcome, entry, reasons.clone())
+            .end(intent_record, outcome, entry, reasons.clone(), freed)
             .await;
+        drop(recording);
         let ended =
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
         let committed = match ended {

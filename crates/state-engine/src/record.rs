@@ -49,6 +49,9 @@ impl DurableIntent {
     }
 }
 
+/// Called when the effect of a step has ended and another step may begin, although the result isn't durable yet.
+pub(crate) type Freed = Box<dyn FnOnce() + Send>;
+
 /// The result of ending a step.
 #[derive(Debug)]
 pub(crate) enum EndResult {
@@ -102,18 +105,36 @@ impl Recorder {
         Ok(DurableIntent { key, id, mutation })
     }
 
-    /// Records the result of a step.
+    /// Writes the results that wait for the intent of another step, because none begins now.
+    pub(crate) async fn send_results(&self) {
+        if let Self::Durable { update, .. } = self
+            && update.send_results().await.is_err()
+        {
+            // The steps that recorded these results report the error.
+        }
+    }
+
+    /// Records the result of a step. With `freed`, the result may wait a moment for the intent of the next step, and `freed`
+    /// is called when that step may begin.
     pub(crate) async fn end(
         &self,
         begun: DurableIntent,
         outcome: Outcome,
         entry: Option<Entry>,
         reasons: Vec<String>,
+        freed: Option<Freed>,
     ) -> Result<EndResult> {
         let DurableIntent { key, id, mutation } = begun;
         let refused = match (self, mutation) {
             (Self::Draft(draft), _) => draft.end(id, outcome, entry.clone(), reasons)?,
-            (_, Some(mutation)) => mutation.end(outcome, entry.clone(), reasons).await?,
+            (_, Some(mutation)) => match freed {
+                Some(freed) => {
+                    mutation
+                        .end_beside_next(outcome, entry.clone(), reasons, freed)
+                        .await?
+                }
+                None => mutation.end(outcome, entry.clone(), reasons).await?,
+            },
             (Self::Durable { .. }, None) => Vec::new(),
         };
         if !refused.is_empty() {
@@ -189,7 +210,7 @@ impl Recorder {
             sensitive_outputs: recorded.sensitive,
             ..nothing
         };
-        let open = stack.reveal(sealed).await?;
+        let open = session.reveal_snapshot(sealed).await?;
         Ok(StackOutputs {
             values: open.outputs,
             sensitive: open.sensitive_outputs,

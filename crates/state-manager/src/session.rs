@@ -20,6 +20,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::spool::{self, SpoolOutcome};
 use crate::write::{edits, snapshots, steps};
 use state_core::edits::MovePlan;
+use state_core::head::SealingPolicy;
 use state_core::journal::ResetCause;
 use state_core::mutation::{EditChange, Resolution};
 use state_core::{
@@ -94,6 +95,11 @@ impl Session {
     /// Whether the stack has a data key, so that secret values are stored sealed.
     pub fn is_sealed(&self) -> bool {
         self.locked.seal.key().is_some()
+    }
+
+    /// The sealing policy of the stack: which values are stored encrypted.
+    pub fn policy(&self) -> SealingPolicy {
+        self.locked.head.current().policy
     }
 
     /// The epoch of this lock. Each new lock holder gets a higher epoch, and the store refuses writes at a lower one.

@@ -232,7 +232,15 @@ impl Stacks {
     /// # Errors
     /// As [`Stacks::names`], [`Stacks::get`] and [`Stack::tip`].
     pub async fn view(&self, name: Option<&StackName>) -> Result<Lookup<View>> {
-        Box::pin(lookup::view(&self.context, wanted(name))).await
+        Box::pin(lookup::view(&self.context, wanted(name), false)).await
+    }
+
+    /// As [`Stacks::view`], for a caller that locks the stack next ([`View::stack`]): also reads what the lock needs.
+    ///
+    /// # Errors
+    /// As [`Stacks::view`].
+    pub async fn view_to_lock(&self, name: Option<&StackName>) -> Result<Lookup<View>> {
+        Box::pin(lookup::view(&self.context, wanted(name), true)).await
     }
 
     /// The stack with this name, or the only stack of the store, for a caller that locks it next: it reads what the lock

@@ -50,6 +50,14 @@ impl Update {
         })
     }
 
+    /// Writes the results that wait for the intent of another step ([`Mutation::end_beside_next`]).
+    ///
+    /// # Errors
+    /// `Fenced` or `Closed` when the session has ended.
+    pub async fn send_results(&self) -> Result<()> {
+        self.locked.send_parked().await
+    }
+
     /// Records that the resource was checked and needs no change. If `entry` equals the recorded entry, this causes no
     /// sync of its own: the record is written with the next batch, or at the close.
     ///
@@ -201,6 +209,33 @@ impl Mutation {
         entry: Option<Entry>,
         reasons: Vec<String>,
     ) -> Result<Vec<Violation>> {
+        self.end_with(outcome, entry, reasons, None).await
+    }
+
+    /// As [`Self::end`], for a caller that begins another step at the same time: one append makes both durable, if the
+    /// intent is recorded within a few milliseconds. `freed` is called when the result waits for the intent. If no step
+    /// begins, [`Update::send_results`] keeps the result from waiting.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub async fn end_beside_next(
+        self,
+        outcome: Outcome,
+        entry: Option<Entry>,
+        reasons: Vec<String>,
+        freed: impl FnOnce() + Send + 'static,
+    ) -> Result<Vec<Violation>> {
+        self.end_with(outcome, entry, reasons, Some(Box::new(freed)))
+            .await
+    }
+
+    async fn end_with(
+        self,
+        outcome: Outcome,
+        entry: Option<Entry>,
+        reasons: Vec<String>,
+        parked: Option<Box<dyn FnOnce() + Send>>,
+    ) -> Result<Vec<Violation>> {
         let identified = |entry| Entry {
             uid: Some(self.uid),
             ..entry
@@ -210,7 +245,7 @@ impl Mutation {
             entry: entry.map(identified),
             reasons,
         };
-        provider_result::end(&self.locked, self.id, &self.target, result).await
+        provider_result::end(&self.locked, self.id, &self.target, result, parked).await
     }
 
     /// Records that the step succeeded. `entry` and the returned violations are those of [`Mutation::end`].

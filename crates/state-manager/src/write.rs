@@ -18,6 +18,7 @@ pub(crate) mod locked_stack;
 pub(crate) mod log_buffer;
 pub(crate) mod naming;
 pub(crate) mod opening;
+pub(crate) mod parked;
 pub(crate) mod provider_result;
 pub(crate) mod queue;
 pub(crate) mod renaming;

@@ -18,7 +18,7 @@ use state_core::repair::{self, RepairResult};
 use state_core::sensitive::{KeptMarks, keep_marks};
 use state_core::{Error, FactoryInfo, Serial, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
-use state_manager::{RevisionKind, Session, Stack, UpdateRequest, compute};
+use state_manager::{RevisionKind, Session, UpdateRequest, compute};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use summary::{Content, Outcome, Summary};
@@ -80,13 +80,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) => return Err(target.give_up(error.into()).await),
     };
     let imported = &mut source.imported;
-    let work = async |session: &Session| apply(context, args, session, imported).await;
-    let ((outcome, content), mut warnings) = match store::run_and_close(session, work).await {
+    let work = async |session: &Session| {
+        let (outcome, content) = apply(context, args, session, imported).await?;
+        Ok((outcome, content, session.policy()))
+    };
+    let ((outcome, content, policy), mut warnings) = match store::run_and_close(session, work).await {
         Ok(done) => done,
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    let policy = target.stack.policy().await?;
     let done = Summary::new(&source, content, policy, &target, outcome, repaired.as_ref());
     warnings.extend(done.warnings());
     warnings.extend(target.warnings.iter().cloned());
@@ -118,7 +120,7 @@ async fn apply(
 ) -> Result<(Outcome, Content), CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
-    let existing = session.stack().reveal(existing).await?;
+    let existing = session.reveal_snapshot(existing).await?;
     let nothing = || Snapshot::new(FactoryInfo::default(), "", context.now());
     let (mut snapshot, drop_marks) = (std::mem::replace(&mut new.snapshot, nothing()), args.drop_marks);
     let marked = compute(move || {
@@ -131,7 +133,7 @@ async fn apply(
     });
     let (existing, snapshot, content) = marked.await?;
     new.snapshot = snapshot;
-    let existing = without_key_changes(session.stack(), existing).await?;
+    let existing = without_key_changes(session, existing).await?;
     // An identical state is still imported if the stack is marked as unreliable: the import confirms the state, and its
     // revision clears the mark.
     if state.current().is_some() && state.invalidated().is_none() && is_same(&existing, new) {
@@ -165,7 +167,7 @@ async fn apply(
 
 /// The state with the serials that it would have if the data key and the recipients had not changed since the last import.
 /// Such a change makes a revision without a change of the state, so a newer state of the other system loses nothing.
-async fn without_key_changes(stack: &Stack, mut existing: Snapshot) -> Result<Snapshot, CliError> {
+async fn without_key_changes(session: &Session, mut existing: Snapshot) -> Result<Snapshot, CliError> {
     let serial = existing.serial.unwrap_or_default();
     let Some(oldest) = existing.foreign_serials.values().map(|known| known.at).min() else {
         return Ok(existing);
@@ -173,7 +175,7 @@ async fn without_key_changes(stack: &Stack, mut existing: Snapshot) -> Result<Sn
     if oldest >= serial {
         return Ok(existing);
     }
-    let mut revisions = stack.revisions().await?;
+    let mut revisions = session.view().await?.revisions();
     let mut of_keys = Vec::new();
     while let Some(revision) = revisions.next().await? {
         let made = revision.id.serial();

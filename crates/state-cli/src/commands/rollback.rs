@@ -58,7 +58,7 @@ struct RollbackReport {
 
 /// Runs the command `rollback` and returns its report.
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let view = context.store.open_view().await?;
+    let view = context.store.open_view_to_lock().await?;
     let stack = view.stack();
     let target = view.revision_list().await?.resolve(&args.revision)?;
     let object = format!("stack {}", stack.name().short());

@@ -22,6 +22,8 @@ struct InFlightSteps {
     exclusive: VecDeque<PlannedStep>,
     /// Whether an exclusive step is in flight.
     is_exclusive: bool,
+    /// Number of steps that were started so far.
+    started: usize,
 }
 
 impl InFlightSteps {
@@ -29,6 +31,7 @@ impl InFlightSteps {
         let deployment = Arc::clone(deployment);
         let address = planned.goal.address.clone();
         self.is_exclusive = planned.exclusive;
+        self.started += 1;
         let handle = self
             .tasks
             .spawn(async move { deployment.resource(planned).await });
@@ -43,6 +46,7 @@ impl Deployment {
         let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
+            let before = in_flight.started;
             // While an exclusive step waits, no other step begins. If others kept beginning, some step might always be
             // in flight, and the exclusive step would never begin.
             while !has_ended
@@ -94,12 +98,20 @@ impl Deployment {
                     None => continue,
                 }
             }
-            self.wait_for_step(&mut in_flight, ledger).await;
+            if in_flight.started == before {
+                self.recorder.send_results().await;
+            }
+            tokio::select! {
+                () = self.recording.begun() => {}
+                () = self.wait_for_step(&mut in_flight, ledger) => {}
+            }
         }
     }
 
+    /// Whether another step may begin. A step whose result is being recorded calls no provider any more.
     fn has_room(&self, in_flight: &InFlightSteps) -> bool {
-        in_flight.tasks.len() < self.parallel() && self.can_continue()
+        let calling = in_flight.tasks.len().saturating_sub(self.recording.number());
+        calling < self.parallel() && self.can_continue()
     }
 
     /// Records an error that ends the source. Returns `false`: the run can't continue.

@@ -79,13 +79,15 @@ impl Deployment {
     ) -> Result<(), StepError> {
         let effect = Effect::Delete(RecordedObject::of(&entry));
         let step = Step::new(op, &entry, Some(entry.clone()), None);
-        self.perform(step, intent, effect, None).await.map(drop)
+        self.perform(step, intent, effect, None, false).await.map(drop)
     }
 
     /// Removes an entry without deleting its object.
     pub(super) async fn forget(&self, entry: SharedEntry, intent: Intent) -> Result<(), StepError> {
         let step = Step::new(StepOp::Discard, &entry, Some(entry.clone()), None);
-        self.perform(step, intent, Effect::Forget, None).await.map(drop)
+        self.perform(step, intent, Effect::Forget, None, false)
+            .await
+            .map(drop)
     }
 
     /// Removes a tombstone, whose object is deleted already.

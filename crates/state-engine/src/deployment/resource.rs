@@ -348,10 +348,14 @@ impl Deployment {
             joined: goal.joined.clone(),
             ..step
         };
-        if matches!(effect, Effect::Create(_) | Effect::Update { .. }) {
+        // After any other effect, the step of the resource may call its provider again.
+        let last = matches!(effect, Effect::Create(_) | Effect::Update { .. });
+        if last {
             self.confirm_derived(&key, goal);
         }
-        let committed = self.perform(step, intent, effect, goal.options.timeout).await;
+        let committed = self
+            .perform(step, intent, effect, goal.options.timeout, last)
+            .await;
         // The object of a pending operation may exist, so no other entry may claim it.
         let is_pending = matches!(&committed, Err(error) if error.pending.is_some());
         if !is_pending {

@@ -20,7 +20,7 @@ use crate::read::name_memory::{self, Believed};
 use crate::read::stored::UncheckedJournal;
 use crate::read::view::View;
 use crate::read::{names, open, view};
-use futures_util::future::{Either, join, select};
+use futures_util::future::{Either, join, join3, select};
 use state_core::{Error, ErrorKind, Head, Lineage, Result, StackName};
 use std::pin::pin;
 use std::sync::Arc;
@@ -65,10 +65,10 @@ pub(crate) struct FoundStack {
     pub(crate) head: Option<(Authenticated<Head>, Duration)>,
 }
 
-/// Looks a stack up and opens it.
-pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>) -> Result<Lookup<View>> {
+/// Looks a stack up and opens it. For a caller that `locks` it afterwards, also reads what the lock needs.
+pub(crate) async fn view(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Lookup<View>> {
     let store = &store.with_shared_keyrings();
-    match Box::pin(view_at_once(store, wanted)).await {
+    match Box::pin(view_at_once(store, wanted, locks)).await {
         Ok(Some(view)) => return Ok(Lookup::Found(view)),
         Err(error) if is_final(&error) => return Err(error),
         Ok(None) | Err(_) => {}
@@ -136,11 +136,16 @@ impl FetchedHead {
 }
 
 /// As [`view()`], for a stack whose pointer and head agree. None, or any error, if the general way must decide.
-async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>) -> Result<Option<View>> {
+async fn view_at_once(store: &StoreContext, wanted: Wanted<'_>, locks: bool) -> Result<Option<View>> {
     let fetch = async |lineage| {
         let fetched = FetchedHead::read(store, lineage).await?;
         let journal = UncheckedJournal::of(store, &fetched.head);
-        let (journal, ()) = join(journal, fetched.head.prepare_key(&fetched.stack)).await;
+        let lease = async {
+            if locks {
+                store.backend().prepare_acquire(lineage).await;
+            }
+        };
+        let (journal, (), ()) = join3(journal, fetched.head.prepare_key(&fetched.stack), lease).await;
         Ok((fetched, journal?))
     };
     let Some((pointer, (fetched, journal))) = beside_pointer(store, wanted, fetch).await? else {

@@ -10,6 +10,7 @@ use crate::read::tip::Tip;
 use crate::read::view::{self, View};
 use crate::standing::Standing;
 use crate::write::log_buffer::UnsavedLogs;
+use crate::write::parked::{self, ParkedResults, SendOnDrop};
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, error_after};
 use crate::write::session_history::SessionHistory;
@@ -43,6 +44,8 @@ pub(crate) struct LockedStack {
     pub(crate) storing: Arc<RwLock<()>>,
     /// The stack as it was read under the lock, until the first change.
     pub(super) opened: Arc<OpenedTip>,
+    /// Results that wait for the next step's intent.
+    pub(super) parked: ParkedResults,
     pub(super) requests: mpsc::Sender<Request>,
     pub(super) published: watch::Receiver<Published>,
 }
@@ -199,10 +202,68 @@ impl LockedStack {
             durable,
             reply,
         };
+        // The permit comes first: a future that is dropped while it waits for one must not take parked results along.
+        let permit = self.requests.reserve().await.map_err(|_| self.queue_ended())?;
         // Once the job is in the channel it runs to its end, even if the caller drops this future.
-        let queued = self.requests.send(Request::Job(job)).await;
-        queued.map_err(|_| self.queue_ended())?;
+        if job.work.is_within(parked::MOST_BYTES) {
+            permit.send(self.parked.request_with(job));
+        } else {
+            permit.send(Request::Job(job));
+        }
         answer.await.map_err(|_| self.queue_ended())?
+    }
+
+    /// Queues the records of a result that the next step's intent may accompany. Calls `parked` once the result waits, so
+    /// that the caller can begin that step.
+    pub(super) async fn submit_parked(
+        &self,
+        records: Vec<Prepared>,
+        parked: impl FnOnce() + Send,
+    ) -> Result<JobReply> {
+        let work = Work::Prepared(records);
+        if !work.is_within(parked::MOST_BYTES) {
+            parked();
+            return self.queue(work, LoadedSnapshots::new(), true).await;
+        }
+        self.opened.forget();
+        let (reply, mut answer) = oneshot::channel();
+        let job = Job {
+            work,
+            loaded: LoadedSnapshots::new(),
+            durable: true,
+            reply,
+        };
+        let refused = self.parked.park(job).err();
+        let mut sends = SendOnDrop {
+            is_armed: true,
+            parked: &self.parked,
+            requests: &self.requests,
+        };
+        parked();
+        if let Some(job) = refused {
+            let queued = self.requests.send(self.parked.request_with(job)).await;
+            queued.map_err(|_| self.queue_ended())?;
+        }
+        let clock = &self.stack.environment().clock;
+        let answered = tokio::select! {
+            biased;
+            answered = &mut answer => answered,
+            () = clock.sleep(parked::LIMIT) => {
+                self.send_parked().await?;
+                answer.await
+            }
+        };
+        sends.is_armed = false;
+        answered.map_err(|_| self.queue_ended())?
+    }
+
+    /// Sends the results that wait for a step's intent: no step begins.
+    pub(crate) async fn send_parked(&self) -> Result<()> {
+        let permit = self.requests.reserve().await.map_err(|_| self.queue_ended())?;
+        if let Some(request) = self.parked.request() {
+            permit.send(request);
+        }
+        Ok(())
     }
 
     /// The description of an update that starts now.
@@ -310,6 +371,7 @@ impl LockedStack {
 
     /// Writes all queued jobs and ends the queue; the lock stays held. Returns the end of the journal.
     pub(crate) async fn end_queue(&self) -> Result<Tail> {
+        self.send_parked().await?;
         let (reply, answer) = oneshot::channel();
         let asked = self.requests.send(Request::Close(reply)).await;
         asked.map_err(|_| self.queue_ended())?;

@@ -16,6 +16,7 @@ use crate::read::{open, view};
 use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication};
 use crate::write::locked_stack::{LockedStack, OpenedTip, watermark_at};
 use crate::write::naming;
+use crate::write::parked::ParkedResults;
 use crate::write::queue::{Published, Queue, WAITING};
 use crate::write::session_history::SessionHistory;
 use state_core::backend::{Acquire, JournalView, ObjectKind, ObjectName, Tail};
@@ -152,6 +153,7 @@ impl SessionStart {
         let locked = LockedStack {
             stack: stack.clone(),
             writer: self.writer,
+            parked: ParkedResults::default(),
             requests: sender,
             published,
             recovered,

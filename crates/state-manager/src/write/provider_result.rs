@@ -24,12 +24,14 @@ pub(crate) struct ProviderResult {
 
 /// Records the result of the mutation `id` on the entry `target`. Returns the integrity rules that the result breaks.
 /// If the state refuses the result for such a violation, the result is kept on the pending operation. A result that was
-/// only reduced also reports a violation, but ends the operation.
+/// only reduced also reports a violation, but ends the operation. `parked` is called when the result waits for the intent
+/// of the next step; without it, the result doesn't wait.
 pub(crate) async fn end(
     locked: &LockedStack,
     id: MutationId,
     target: &EntryKey,
     result: ProviderResult,
+    parked: Option<Box<dyn FnOnce() + Send>>,
 ) -> Result<Vec<Violation>> {
     let (sealed, mut left_out) = result.sealed(locked, id, target);
     let mut end = sealed.into_end(id);
@@ -43,7 +45,11 @@ pub(crate) async fn end(
         left_out = Some(detail);
         record = Prepared::from(Record::End(end.clone()));
     }
-    let answer = match locked.submit(vec![record], true).await {
+    let submitted = match parked {
+        Some(parked) => locked.submit_parked(vec![record], parked).await,
+        None => locked.submit(vec![record], true).await,
+    };
+    let answer = match submitted {
         Ok(answer) => answer,
         Err(error) => return Err(spool::keep(locked, end, error).await),
     };

@@ -121,6 +121,12 @@ impl Queue {
     fn take(&mut self, request: Request, next: &mut Batch, intake: &mut IntakeState) {
         match request {
             Request::Job(job) => next.add(job, &self.checkpointer.base()),
+            Request::Jobs(jobs) => {
+                let base = self.checkpointer.base();
+                for job in jobs {
+                    next.add(job, &base);
+                }
+            }
             Request::Close(reply) => {
                 // No request is accepted after a close, so that the returned tail is the end of the journal.
                 self.requests.close();
@@ -221,6 +227,7 @@ impl Queue {
         while let Some(request) = self.requests.recv().await {
             match request {
                 Request::Job(job) => job.refuse(error_after(error)),
+                Request::Jobs(jobs) => jobs.into_iter().for_each(|job| job.refuse(error_after(error))),
                 Request::Close(reply) => intake.closing = Some(reply),
             }
         }

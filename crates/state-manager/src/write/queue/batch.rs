@@ -18,11 +18,15 @@ const FULL_BYTES: usize = 1 << 20;
 /// A message to the queue.
 pub(crate) enum Request {
     Job(Job),
+    /// Several small jobs, which are written in one frame unless one of them breaks a rule. Only the last one may make a
+    /// revision.
+    Jobs(Vec<Job>),
     /// Writes all waiting jobs, then stops the queue. The reply is the end of the journal.
     Close(oneshot::Sender<Result<Tail>>),
 }
 
 /// Records that are applied together or not at all.
+#[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
     /// The stored snapshots to which the records refer by digest, so that the records can be applied without a read.
@@ -33,6 +37,7 @@ pub(crate) struct Job {
 }
 
 /// A record with its encoded line. The caller encodes it, in its own task.
+#[derive(Debug)]
 pub(crate) struct Prepared {
     record: Record,
     line: Vec<u8>,
@@ -53,6 +58,27 @@ impl Prepared {
     /// such check.
     pub(crate) fn is_long(&self) -> bool {
         self.line.len() > Limits::default().max_string_bytes
+    }
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Prepared(records) => f.debug_tuple("Prepared").field(records).finish(),
+            Self::Built(_) => f.write_str("Built(..)"),
+        }
+    }
+}
+
+impl Work {
+    /// Whether the records are known and have at most this many bytes.
+    pub(crate) fn is_within(&self, bytes: usize) -> bool {
+        match self {
+            Self::Prepared(records) => {
+                records.iter().map(|prepared| prepared.line.len()).sum::<usize>() <= bytes
+            }
+            Self::Built(_) => false,
+        }
     }
 }
 
