@@ -10,10 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Delay of each request. It must be longer than the pauses of a client between requests that it sends concurrently, also
-/// on a machine that is busy with other tests.
-const DELAY: Duration = Duration::from_millis(400);
-
 /// A running proxy. It runs until the test process exits.
 pub(super) struct CountingProxy {
     address: String,
@@ -22,7 +18,8 @@ pub(super) struct CountingProxy {
 
 #[derive(Debug, Default)]
 struct Counts {
-    is_counting: bool,
+    /// The delay of each request; none if nothing is counted now.
+    delay: Option<Duration>,
     /// The first line and the round of each request, in the order of their arrival.
     requests: Vec<(String, usize)>,
     /// The highest round of the answered requests.
@@ -59,10 +56,10 @@ impl CountingProxy {
         &self.address
     }
 
-    /// Counts the requests that `work` sends, and delays them.
-    pub(super) fn measure(&self, work: impl FnOnce()) -> Measured {
+    /// Counts the requests that `work` sends, and delays each of them.
+    pub(super) fn measure(&self, delay: Duration, work: impl FnOnce()) -> Measured {
         *lock(&self.counts) = Counts {
-            is_counting: true,
+            delay: Some(delay),
             ..Counts::default()
         };
         work();
@@ -91,10 +88,10 @@ fn relay(client: TcpStream, server: &str, counts: &Mutex<Counts>) -> Option<()> 
     loop {
         let request = Message::read(&mut client, None)?;
         let first_line = request.first_line();
-        let round = arrived(counts, &first_line);
-        if round.is_some() {
-            thread::sleep(DELAY);
-        }
+        let round = arrived(counts, &first_line).map(|(round, delay)| {
+            thread::sleep(delay);
+            round
+        });
         to_server.write_all(&request.bytes).ok()?;
         let method = first_line.split(' ').next().unwrap_or_default();
         let answer = Message::read(&mut upstream, Some(method))?;
@@ -106,15 +103,13 @@ fn relay(client: TcpStream, server: &str, counts: &Mutex<Counts>) -> Option<()> 
     }
 }
 
-/// Counts a request and returns its round; none if nothing is counted now.
-fn arrived(counts: &Mutex<Counts>, first_line: &str) -> Option<usize> {
+/// Counts a request and returns its round and its delay; none if nothing is counted now.
+fn arrived(counts: &Mutex<Counts>, first_line: &str) -> Option<(usize, Duration)> {
     let mut counts = lock(counts);
-    if !counts.is_counting {
-        return None;
-    }
+    let delay = counts.delay?;
     let round = counts.answered + 1;
     counts.requests.push((first_line.to_owned(), round));
-    Some(round)
+    Some((round, delay))
 }
 
 /// A request or an answer: head and body, as they were received.

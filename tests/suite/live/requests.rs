@@ -1,129 +1,166 @@
 //! The number of requests and of rounds of a command on an object store. Neither depends on the number of sessions since
 //! the last checkpoint. The first use of a store, with its probe, has limits too.
 
-use super::proxy::{CountingProxy, Measured};
-use super::{run, servers, statectl, unique_url};
+mod client;
+mod limits;
+mod report;
+
+use super::proxy::CountingProxy;
+use super::servers;
+use client::{Client, behind_proxy};
+use limits::{AFTER_CRASH, FIRST_CONTACT, FIRST_USE, READS, UP_AT_ONCE, UP_SLOW, WRITES};
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
 
-/// The numbers of sessions after which the commands are measured.
-const SESSIONS: [usize; 2] = [1, 30];
+/// The environment variable with the numbers of sessions after which commands are measured, separated by commas.
+const SESSIONS: &str = "STATE_COUNT_SESSIONS";
 
-/// A command, and the highest number of its requests and rounds.
-const LIMITS: &[(&[&str], usize, usize)] = &[
-    (&["list"], 8, 3),
-    (&["show", "r1"], 8, 3),
-    (&["outputs"], 8, 3),
-    (&["history", "-n", "20"], 8, 3),
-    (&["diff", "@-", "@"], 8, 3),
-    (&["blame", "r1"], 8, 3),
-    // A session reads the snapshots of the rollbacks since the last checkpoint in a round of their own.
-    (&["taint", "r2", "--yes"], 16, 9),
-    (&["undo", "--yes"], 17, 10),
-];
+/// The numbers of sessions in CI. `cargo xtask bench count` measures after 1,000 too.
+const IN_CI: [usize; 2] = [1, 100];
 
-/// A client with a home folder of its own: identity, memory of stacks, and a program with some resources.
-struct Client {
-    home: tempfile::TempDir,
-    url: String,
+/// Number of resources of a large deployment.
+const MANY: usize = 100;
+
+fn sessions() -> Vec<usize> {
+    let Ok(listed) = std::env::var(SESSIONS) else {
+        return IN_CI.to_vec();
+    };
+    let numbers = listed.split(',').map(|number| number.parse().expect("a number"));
+    numbers.collect()
 }
 
-impl Client {
-    fn new(url: String) -> Self {
-        let home = tempfile::tempdir().expect("a folder");
-        let mut program = "name: shop\nresources:\n".to_owned();
-        for number in 0..10 {
-            writeln!(
-                program,
-                "  r{number}: {{ kind: 'random:id', inputs: {{ bytes: 4 }} }}"
-            )
-            .expect("a line");
-        }
-        std::fs::write(home.path().join("state.yaml"), program).expect("the program is written");
-        Self { home, url }
-    }
-
-    fn statectl(&self, arguments: &[&str]) -> Command {
-        let mut command = statectl(arguments);
-        let home: &Path = self.home.path();
-        command
-            .current_dir(home)
-            .env("HOME", home)
-            .env("XDG_STATE_HOME", home.join("state"))
-            .env("XDG_CONFIG_HOME", home.join("config"))
-            .env("STATECTL_BACKEND", &self.url);
-        command
-    }
-
-    #[track_caller]
-    fn run(&self, arguments: &[&str]) {
-        run(&mut self.statectl(arguments)).exits(0);
-    }
+/// Runs a measurement on all servers at the same time. Each returns what exceeds its limits.
+fn on_each_server(measure: impl Fn(&str) -> Vec<String> + Sync) {
+    let measure = &measure;
+    let excesses: Vec<String> = std::thread::scope(|scope| {
+        let running: Vec<_> = servers()
+            .into_iter()
+            .map(|server| scope.spawn(move || measure(&server)))
+            .collect();
+        running
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("the measurement ends"))
+            .collect()
+    });
+    assert!(excesses.is_empty(), "{}", excesses.join("\n\n"));
 }
-
-/// The highest number of requests and rounds of the first use of a store, with the probe.
-const FIRST_USE: (usize, usize) = (150, 25);
 
 #[test]
 fn requests_do_not_depend_on_the_number_of_sessions() {
-    std::thread::scope(|scope| {
-        for server in servers() {
-            scope.spawn(move || measure(&server));
-        }
+    on_each_server(|server| {
+        let (proxy, server) = behind_proxy(server);
+        let measured = sessions()
+            .into_iter()
+            .map(|sessions| after(&proxy, &server, sessions));
+        measured.flatten().collect()
     });
+}
+
+/// Measures the commands on a new stack after this many sessions.
+fn after(proxy: &CountingProxy, server: &str, sessions: usize) -> Vec<String> {
+    let client = Client::new(proxy, server);
+    client.program(&small_program());
+    client.run(&["up", "--yes"]);
+    let exported = client.run(&["export", "--show-secrets"]).out;
+    std::fs::write(client.home().join("exported.json"), exported).expect("the export is written");
+    for session in 0..sessions {
+        let command = if session % 2 == 0 { "taint" } else { "untaint" };
+        client.run(&[command, "r5", "--yes"]);
+    }
+    let mut excesses: Vec<String> = READS
+        .iter()
+        .filter_map(|limit| client.measure(limit, sessions))
+        .collect();
+    for limit in FIRST_CONTACT {
+        client.forget_stacks();
+        excesses.extend(client.measure(limit, sessions));
+    }
+    excesses.extend(WRITES.iter().filter_map(|limit| client.measure(limit, sessions)));
+    crash(&client);
+    excesses.extend(
+        AFTER_CRASH
+            .iter()
+            .filter_map(|limit| client.measure(limit, sessions)),
+    );
+    excesses
 }
 
 #[test]
 fn store_is_probed_and_made_in_at_most_25_rounds() {
-    for server in servers() {
-        let (proxy, client) = counted(&server);
-        let measured = proxy.measure(|| client.run(&["init"]));
-        let (requests, rounds) = FIRST_USE;
-        require(&measured, &format!("init on {server}"), requests, rounds);
+    on_each_server(|server| {
+        let (proxy, server) = behind_proxy(server);
+        let excess = Client::new(&proxy, &server).measure(&FIRST_USE, 0);
+        excess.into_iter().collect()
+    });
+}
+
+#[test]
+fn deployment_of_100_resources_shares_batches() {
+    on_each_server(|server| {
+        let (proxy, server) = behind_proxy(server);
+        let client = Client::new(&proxy, &server);
+        client.run(&["init"]);
+        client.program(&program(MANY, |_| {
+            "{ kind: 'random:id', inputs: { bytes: 4 } }".to_owned()
+        }));
+        let excess = client.measure(&UP_AT_ONCE, 0);
+        excess.into_iter().collect()
+    });
+}
+
+#[test]
+fn slow_deployment_takes_about_one_request_a_step() {
+    on_each_server(|server| {
+        let (proxy, server) = behind_proxy(server);
+        let client = Client::new(&proxy, &server);
+        client.run(&["init"]);
+        // 0.2 to 3 seconds, in an order without a pattern.
+        let seconds = |number: usize| 0.2 + 2.8 * ((number * 37) % MANY) as f64 / (MANY - 1) as f64;
+        let sleep = |number| {
+            format!(
+                "{{ kind: command, inputs: {{ create: [sleep, '{:.2}'] }} }}",
+                seconds(number)
+            )
+        };
+        client.program(&program(MANY, sleep));
+        // The delay of a store in the same region. A longer one lets more steps share a request.
+        let excess = client.measure_delayed(&UP_SLOW, 0, Duration::from_millis(30));
+        excess.into_iter().collect()
+    });
+}
+
+fn small_program() -> String {
+    program(10, |_| "{ kind: 'random:id', inputs: { bytes: 4 } }".to_owned())
+}
+
+/// A program of the stack `shop` with this many resources `r0`, `r1` and so on.
+fn program(resources: usize, resource: impl Fn(usize) -> String) -> String {
+    let mut program = "name: shop\nresources:\n".to_owned();
+    for number in 0..resources {
+        writeln!(program, "  r{number}: {}", resource(number)).expect("a line");
     }
+    program
 }
 
-/// A client of a new store on this server, behind a proxy.
-fn counted(server: &str) -> (CountingProxy, Client) {
-    let (before, rest) = server
-        .split_once("endpoint=http://")
-        .expect("the server is named by its endpoint");
-    let (address, rest) = rest.split_at(rest.find(['/', '&']).unwrap_or(rest.len()));
-    let proxy = CountingProxy::start(address);
-    let server = format!("{before}endpoint=http://{}{rest}", proxy.address());
-    (proxy, Client::new(unique_url(&server)))
-}
-
-fn measure(server: &str) {
-    let (proxy, client) = counted(server);
-    client.run(&["up", "--yes"]);
-    let mut sessions = 0;
-    for wanted in SESSIONS {
-        while sessions < wanted {
-            let command = if sessions % 2 == 0 { "taint" } else { "untaint" };
-            client.run(&[command, "r5", "--yes"]);
-            sessions += 1;
-        }
-        for (arguments, requests, rounds) in LIMITS {
-            let measured = proxy.measure(|| client.run(arguments));
-            require(
-                &measured,
-                &format!("{arguments:?} after {sessions} sessions"),
-                *requests,
-                *rounds,
-            );
-        }
+/// Kills a `statectl up` during a provider call.
+fn crash(client: &Client<'_>) {
+    let (started, ended) = (client.home().join("started"), client.home().join("ended"));
+    let script = "touch started; while ! test -e ended; do sleep 0.1; done";
+    let slow = format!("  slow: {{ kind: command, inputs: {{ create: [sh, -c, '{script}'] }} }}\n");
+    client.program(&(small_program() + &slow));
+    let mut running = client
+        .statectl(&["up", "--yes"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the worker runs");
+    while !started.exists() {
+        assert!(matches!(running.try_wait(), Ok(None)), "the command ended early");
+        std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-#[track_caller]
-fn require(measured: &Measured, what: &str, requests: usize, rounds: usize) {
-    assert!(
-        measured.requests > 0 && measured.requests <= requests && measured.rounds <= rounds,
-        "{what}: {} requests in {} rounds, at most {requests} in {rounds} are allowed:\n{}",
-        measured.requests,
-        measured.rounds,
-        measured.lines.join("\n")
-    );
+    running.kill().expect("the command is killed");
+    running.wait().expect("the command ends");
+    std::fs::write(ended, "").expect("the provider's command ends");
+    std::fs::remove_file(started).expect("the file is removed");
 }
