@@ -14,18 +14,24 @@
 //! such addresses, the one whose placed entry has the smallest key is opened first (in [`stable_order`], the smallest
 //! position).
 //!
-//! All functions are linear in the number of entries and references, apart from sorting by key.
+//! All functions are linear in the number of entries and references, apart from sorting by key. Most of the time goes
+//! into looking up addresses. A caller that needs several of these functions, [`verify`](crate::verify) or
+//! [`merge`](crate::merge) for one list makes a [`Graph`] once.
 
+mod by_text;
 mod cycle;
 mod graph;
+mod lists;
+mod names;
 mod order;
+mod rank_queue;
 #[cfg(test)]
 mod tests;
 
 use crate::entry::SharedEntry;
 pub use cycle::Cycle;
 pub(crate) use cycle::format_cycle;
-use graph::Graph;
+pub use graph::Graph;
 
 /// Returns the positions of the entries in canonical order, which depends only on keys and references and not on the
 /// given order: of the entries that may come next, the one with the smallest [`EntryKey`](crate::EntryKey) is next.
@@ -33,12 +39,11 @@ use graph::Graph;
 ///
 /// # Errors
 /// A smallest [`Cycle`] if no order exists.
+///
+/// # Panics
+/// If the list is too long for a [`Graph`].
 pub fn topological_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
-    let graph = Graph::new(entries);
-    match order::walk(&graph, &graph.ranks()) {
-        Ok(traversal) => Ok(positions(&traversal.order)),
-        Err(blocked) => Err(Cycle::smallest(&graph, &blocked)),
-    }
+    Graph::new(entries).topological_order()
 }
 
 /// Returns the positions of the entries in an order that moves few of them: a dependency that comes too late is moved
@@ -47,18 +52,9 @@ pub fn topological_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
 ///
 /// # Errors
 /// A smallest [`Cycle`] if no order exists.
+///
+/// # Panics
+/// If the list is too long for a [`Graph`].
 pub fn stable_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
-    let graph = Graph::new(entries);
-    if graph.is_in_order() {
-        return Ok((0..entries.len()).collect());
-    }
-    let given: Vec<u32> = (0..graph.len()).collect();
-    match order::walk(&graph, &given) {
-        Ok(traversal) => Ok(positions(&order::pulled(&graph, &traversal.first))),
-        Err(blocked) => Err(Cycle::smallest(&graph, &blocked)),
-    }
-}
-
-fn positions(order: &[u32]) -> Vec<usize> {
-    order.iter().map(|&entry| entry as usize).collect()
+    Graph::new(entries).stable_order()
 }

@@ -30,17 +30,106 @@
 //! an entry only after its dependents.
 
 use crate::address::EntryKey;
-use crate::entry::SharedEntry;
+use crate::dag::Graph;
+use crate::entry::{Entry, SharedEntry};
+use crate::hashing::{Hash32, PositionTable};
 use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
 
+/// Number of entries that are looked up together, so that their lookups wait for memory at the same time.
+const BLOCK: usize = 64;
+
 /// Returns `new`, followed by the entries of `base` whose keys are not in `done`. Entries are shared, not copied.
 ///
 /// The result is in topological order under the conditions in the [module documentation](self), which this function
 /// does not check.
+///
+/// # Panics
+/// If `done` has 4,294,967,295 or more keys.
 pub fn merge(base: &[SharedEntry], new: &[SharedEntry], done: &BTreeSet<EntryKey>) -> Vec<SharedEntry> {
-    let left = base.iter().filter(|entry| !done.contains(&entry.key()));
-    new.iter().chain(left).cloned().collect()
+    let mut merged = Vec::with_capacity(new.len() + base.len().saturating_sub(done.len()));
+    merged.extend(new.iter().cloned());
+    let done = DoneKeys::new(done);
+    let mut hashes = Vec::with_capacity(BLOCK);
+    for block in base.chunks(BLOCK) {
+        done.hash(block.iter().map(|entry| entry.address.as_str()), &mut hashes);
+        let left = block.iter().zip(&hashes);
+        merged.extend(
+            left.filter(|(entry, hash)| !done.contains(entry, **hash))
+                .map(|(entry, _)| entry.clone()),
+        );
+    }
+    merged
+}
+
+/// Returns the same list as [`merge`] with the entries of `base` as the base. The graph has looked up their addresses
+/// already, so only the keys in `done` are looked up.
+pub fn merge_with(base: &Graph<'_>, new: &[SharedEntry], done: &BTreeSet<EntryKey>) -> Vec<SharedEntry> {
+    let entries = base.entries();
+    let mut is_done = vec![false; entries.len()];
+    for key in done {
+        for &position in base.generations(&key.address) {
+            is_done[position as usize] |= entries[position as usize].deposed == key.deposed;
+        }
+    }
+    let mut merged = Vec::with_capacity(new.len() + entries.len().saturating_sub(done.len()));
+    merged.extend(new.iter().cloned());
+    let left = entries.iter().zip(&is_done).filter(|(_, is_done)| !**is_done);
+    merged.extend(left.map(|(entry, _)| entry.clone()));
+    merged
+}
+
+/// The keys of a set, by the hash of their addresses. A lookup in the set itself compares the texts of many addresses.
+struct DoneKeys<'k> {
+    keys: Vec<&'k EntryKey>,
+    by_address: PositionTable,
+    hash: Hash32,
+}
+
+impl<'k> DoneKeys<'k> {
+    fn new(set: &'k BTreeSet<EntryKey>) -> Self {
+        assert!(
+            set.len() < PositionTable::LIMIT as usize,
+            "{} keys are too many",
+            set.len()
+        );
+        let mut done = Self {
+            keys: set.iter().collect(),
+            by_address: PositionTable::with_capacity(set.len()),
+            hash: Hash32::default(),
+        };
+        let mut hashes = Vec::with_capacity(BLOCK);
+        for (keys, start) in done.keys.chunks(BLOCK).zip((0_u32..).step_by(BLOCK)) {
+            hashes.clear();
+            hashes.extend(keys.iter().map(|key| done.hash.of(key.address.as_str())));
+            done.by_address.load(&hashes);
+            for (&hash, position) in hashes.iter().zip(start..) {
+                // The keys of a set are distinct.
+                done.by_address.find_or_insert(hash, position, |_| false);
+            }
+        }
+        done
+    }
+
+    /// Computes the hashes of addresses, and loads their slots.
+    fn hash<'t>(&self, addresses: impl Iterator<Item = &'t str>, hashes: &mut Vec<u32>) {
+        hashes.clear();
+        if self.keys.is_empty() {
+            hashes.extend(addresses.map(|_| 0));
+        } else {
+            hashes.extend(addresses.map(|address| self.hash.of(address)));
+            self.by_address.load(hashes);
+        }
+    }
+
+    /// Whether the set contains the key of an entry, the hash of whose address is `hash`.
+    fn contains(&self, entry: &Entry, hash: u32) -> bool {
+        let found = self.by_address.find(hash, |position| {
+            let key = self.keys[position as usize];
+            key.address == entry.address && key.deposed == entry.deposed
+        });
+        found.is_some()
+    }
 }

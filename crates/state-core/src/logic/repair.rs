@@ -81,8 +81,7 @@ pub fn repair(snapshot: &Snapshot) -> RepairResult {
         unique_uids(entries, &mut steps);
         consistent_marks(entries, &mut steps);
         references::prune_missing(entries, &mut steps);
-        references::break_cycles(entries, &mut steps);
-        references::restore_order(entries, &mut steps);
+        references::break_cycles_and_order(entries, &mut steps);
         references::repair_providers(entries, &mut steps);
         repair_header(&mut snapshot, &mut steps);
     }

@@ -39,7 +39,6 @@
 //! ```
 
 pub(crate) mod entry_rules;
-mod index;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -47,7 +46,7 @@ mod tests;
 use crate::address::{Address, EntryKey};
 pub use crate::error::{Rule, Violation};
 pub use entry_rules::verify_entry;
-pub use rules::verify;
+pub use rules::{verify, verify_with};
 
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;

@@ -198,18 +198,17 @@ impl Entry {
     /// provider, dependencies, property dependencies, deleted-with, replace-with. [`Entry::with_references`] maps the
     /// same fields.
     pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
-        let one = |field| {
-            move |address: &Address| Reference {
-                field,
-                to: Dependency::Entry(address.clone()),
-            }
-        };
-        let many = |field| {
-            move |to: &Dependency| Reference {
-                field,
-                to: to.clone(),
-            }
-        };
+        self.targets().map(|(field, target)| Reference {
+            field,
+            to: target.into(),
+        })
+    }
+
+    /// The same references as [`Entry::references`], borrowed: copying the address of a reference costs more than most
+    /// uses of it.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (ReferenceField, Target<'_>)> {
+        let one = |field| move |address| (field, Target::Entry(address));
+        let many = |field| move |to| (field, Target::from(to));
         let provider = self.provider.iter().map(|provider| &provider.address);
         let by_property = self.property_dependencies.values().flatten();
         let parent = self.parent.iter().map(one(ReferenceField::Parent));
@@ -328,6 +327,33 @@ pub struct Reference {
     pub field: ReferenceField,
     /// Entry or group that the field names.
     pub to: Dependency,
+}
+
+/// The target of a reference: a borrowed [`Dependency`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target<'e> {
+    /// An entry.
+    Entry(&'e Address),
+    /// The live members of a group.
+    Group(&'e Address),
+}
+
+impl<'e> From<&'e Dependency> for Target<'e> {
+    fn from(dependency: &'e Dependency) -> Self {
+        match dependency {
+            Dependency::Entry(address) => Self::Entry(address),
+            Dependency::Group(address) => Self::Group(address),
+        }
+    }
+}
+
+impl From<Target<'_>> for Dependency {
+    fn from(target: Target<'_>) -> Self {
+        match target {
+            Target::Entry(address) => Self::Entry(address.clone()),
+            Target::Group(address) => Self::Group(address.clone()),
+        }
+    }
 }
 
 named! {

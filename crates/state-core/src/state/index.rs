@@ -3,7 +3,7 @@
 use super::layered::Layered;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};
-use crate::hashing::set_for;
+use crate::hashing::repeated;
 use crate::id::Uid;
 use crate::verify::entry_rules::Lookup;
 use std::fmt;
@@ -64,10 +64,10 @@ impl Entries {
         front: Position,
         base: Position,
     ) -> Result<Self, String> {
-        if let Some(entry) = repeated(entries, |entry| Some((&entry.address, &entry.deposed))) {
+        if let Some(entry) = first_repeated(entries, |entry| Some((&entry.address, &entry.deposed)))? {
             return Err(format!("resource {} occurs twice", entry.key()));
         }
-        if let Some(entry) = repeated(entries, |entry| entry.uid) {
+        if let Some(entry) = first_repeated(entries, |entry| entry.uid)? {
             return Err(format!("the uid of resource {} occurs twice", entry.key()));
         }
         let positions = front.on().take(recorded).chain(base.on());
@@ -251,14 +251,16 @@ where
     Layered::lazily(move || loaded.iter().flat_map(|(at, entry)| items(*at, entry)).collect())
 }
 
-/// Returns the first entry with the same key as an earlier one.
-fn repeated<'e, K: Hash + Eq>(
+/// Returns the first entry with the same key as an earlier one. Returns a description as the error if there are too many
+/// entries.
+fn first_repeated<'e, K: Hash + Eq>(
     entries: &'e [SharedEntry],
-    key: impl Fn(&'e Entry) -> Option<K>,
-) -> Option<&'e Entry> {
-    let mut seen = set_for(entries.len());
-    let mut entries = entries.iter().map(|entry| &**entry);
-    entries.find(|entry| key(entry).is_some_and(|key| !seen.insert(key)))
+    key: impl Fn(&'e SharedEntry) -> Option<K>,
+) -> Result<Option<&'e Entry>, String> {
+    let mut first = None;
+    let checked = repeated(entries, key, |_, position| first = first.or(Some(position)));
+    checked.map_err(|_| format!("{} resources are too many", entries.len()))?;
+    Ok(first.map(|position| &*entries[position]))
 }
 
 /// Returns the range of index items that begin with `key`, at any position.

@@ -1,6 +1,7 @@
 //! Cycles, which prevent a list from having a topological order.
 
-use super::graph::{Graph, Lists, NONE};
+use super::graph::{Graph, NONE};
+use super::lists::Lists;
 use super::order::Blocked;
 use crate::address::EntryKey;
 use crate::verify::{Rule, Violation};
@@ -66,24 +67,21 @@ impl CyclicSubgraph {
     fn new(graph: &Graph<'_>, blocked: &Blocked) -> Self {
         let positions = graph.by_key(blocked.entries.iter().copied());
         let needs = (0..).zip(&positions).flat_map(|(local, &position)| {
-            let closed = |node: &&u32| !blocked.open[**node as usize];
+            let closed = |node: &&u32| **node != NONE && !blocked.open[**node as usize];
             let needs = graph.needs.get(position).iter().filter(closed);
             needs.map(move |&node| (local, node))
         });
         let members = (0..).zip(&positions).flat_map(|(local, &position)| {
-            let nodes = [
-                graph.address_of[position as usize],
-                graph.group_of[position as usize],
-            ];
+            let nodes = [graph.address_of[position as usize], graph.group_of(position)];
             nodes.into_iter().map(move |node| (node, local))
         });
         let mut subgraph = Self {
             needs: Lists::collect(positions.len() as u32, needs),
-            members: Lists::collect(graph.nodes, members.filter(|(node, _)| *node != NONE)),
+            members: Lists::collect(graph.nodes(), members.filter(|(node, _)| *node != NONE)),
             alive: vec![true; positions.len()],
             positions,
         };
-        subgraph.trim(graph.nodes);
+        subgraph.trim(graph.nodes());
         subgraph
     }
 

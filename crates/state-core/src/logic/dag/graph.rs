@@ -1,70 +1,46 @@
 //! The dependency graph as arrays of numbers, so that a graph of a million entries needs only a few allocations.
 
-use crate::address::Dependency;
-use crate::entry::SharedEntry;
-use crate::hashing::{FastMap, map_for};
+use super::lists::Lists;
+use super::names::{Buffer, Names};
+use super::{Cycle, by_text, order};
+use crate::address::Address;
+use crate::entry::{ReferenceField, SharedEntry, Target};
+use crate::hashing::PositionTable;
 
 /// Marks the absence of a node number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A list of lists of numbers in two arrays: list `n` is `items[starts[n]..starts[n + 1]]`.
+/// Number of entries that are processed together, so that their lookups wait for memory at the same time.
+const BLOCK: usize = 64;
+
+/// The dependency graph of a list of entries. The addresses of the list are looked up once, when the graph is made; all
+/// functions that take a graph work with numbers from then on.
+///
+/// ```
+/// use state_core::{Dependency, Entry, SharedEntry, dag::Graph};
+///
+/// let mut subnet = Entry::leaf("subnet".parse()?, "aws_subnet");
+/// subnet.depends_on.push(Dependency::Entry("vpc".parse()?));
+/// let entries: Vec<SharedEntry> = vec![subnet.into(), Entry::leaf("vpc".parse()?, "aws_vpc").into()];
+///
+/// let graph = Graph::new(&entries);
+/// assert!(!graph.is_in_order());
+/// assert_eq!(graph.topological_order()?, [1, 0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+// A bipartite graph of entries and nodes. Entries are numbered by position and refer to nodes; each node lists its
+// entries. Nodes are numbered too: first the addresses, then the groups with live members.
 #[derive(Debug)]
-pub(super) struct Lists {
-    starts: Vec<u32>,
-    items: Vec<u32>,
-}
-
-impl Lists {
-    /// Distributes items over `count` lists; within a list they keep their order.
-    pub(super) fn collect(count: u32, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let mut starts = vec![0; count as usize + 1];
-        for (list, _) in pairs.clone() {
-            starts[list as usize + 1] += 1;
-        }
-        for list in 0..count as usize {
-            starts[list + 1] += starts[list];
-        }
-        let mut next = starts.clone();
-        let mut items = vec![0; starts[count as usize] as usize];
-        for (list, item) in pairs {
-            let at = &mut next[list as usize];
-            items[*at as usize] = item;
-            *at += 1;
-        }
-        Self { starts, items }
-    }
-
-    /// The number of lists.
-    pub(super) fn len(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// Returns one of the lists.
-    pub(super) fn get(&self, list: u32) -> &[u32] {
-        let list = list as usize;
-        &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
-    }
-
-    /// Returns all pairs of list number and item, list by list.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
-        (0..self.len() as u32).flat_map(move |list| self.get(list).iter().map(move |&item| (list, item)))
-    }
-}
-
-/// A bipartite graph of entries and nodes. Entries are numbered by position and refer to nodes; each node lists its
-/// entries. Nodes are numbered too: first the addresses, then the groups with live members.
-#[derive(Debug)]
-pub(super) struct Graph<'a> {
+pub struct Graph<'a> {
     pub(super) entries: &'a [SharedEntry],
-    /// Number of nodes that are addresses.
-    pub(super) addresses: u32,
-    /// Number of all nodes.
-    pub(super) nodes: u32,
+    addresses: Names<'a>,
+    groups: Names<'a>,
     /// Node of each entry's address.
     pub(super) address_of: Vec<u32>,
-    /// Node of each live entry's group, or [`NONE`].
-    pub(super) group_of: Vec<u32>,
-    /// Nodes that each entry refers to.
+    /// Node of each live entry's group, or [`NONE`]. Empty if there are no groups.
+    group_of: Vec<u32>,
+    /// The node of each reference of each entry, in the order of [`Entry::references`](crate::Entry::references);
+    /// [`NONE`] for a missing target.
     pub(super) needs: Lists,
     /// Entries of each node, in list order: the live entry and all deposed ones of an address, or all live members of a
     /// group.
@@ -72,35 +48,32 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(entries: &'a [SharedEntry]) -> Self {
-        let mut by_address = map_for(entries.len());
-        let address_of: Vec<u32> = entries
-            .iter()
-            .map(|entry| number(&mut by_address, entry.address.as_str()))
-            .collect();
-        let addresses = by_address.len() as u32;
-        let mut by_group = FastMap::default();
-        let group_of: Vec<u32> = entries
-            .iter()
-            .map(|entry| entry.live_group())
-            .map(|group| group.map_or(NONE, |group| addresses + number(&mut by_group, group.as_str())))
-            .collect();
-        let nodes = addresses + by_group.len() as u32;
-        let needs = needs(entries, |dependency| match dependency {
-            Dependency::Entry(address) => by_address.get(address.as_str()).copied(),
-            Dependency::Group(group) => by_group.get(group.as_str()).map(|group| addresses + group),
-        });
+    /// The number of entries from which on a list is too long.
+    pub(crate) const LIMIT: usize = PositionTable::LIMIT as usize / 2;
+
+    /// Makes the graph of a list, in one pass over its addresses and one over its references.
+    ///
+    /// # Panics
+    /// If the list has 2,147,483,647 or more entries.
+    pub fn new(entries: &'a [SharedEntry]) -> Self {
+        // Each entry adds at most two nodes, so all numbers are smaller than `NONE`.
+        assert!(
+            entries.len() < Self::LIMIT,
+            "a list of {} entries is too long",
+            entries.len()
+        );
+        let (addresses, address_of) = address_nodes(entries);
+        let (groups, group_of) = group_nodes(entries, addresses.len());
+        let needs = needs(entries, &addresses, &groups);
+        let nodes = addresses.len() + groups.len();
         let of_address = address_of.iter().copied().zip(0..);
-        let of_group = group_of
-            .iter()
-            .copied()
-            .zip(0..)
-            .filter(|(node, _)| *node != NONE);
+        let of_group = group_of.iter().copied().zip(0..);
+        let of_group = of_group.filter(|(node, _)| *node != NONE);
         let members = Lists::collect(nodes, of_address.chain(of_group));
         Self {
             entries,
             addresses,
-            nodes,
+            groups,
             address_of,
             group_of,
             needs,
@@ -108,20 +81,137 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// Returns the positions of the entries in canonical order: see [`topological_order`](super::topological_order()).
+    ///
+    /// # Errors
+    /// A smallest [`Cycle`] if no order exists.
+    pub fn topological_order(&self) -> Result<Vec<usize>, Cycle> {
+        match order::walk(self, &self.ranks()) {
+            Ok(traversal) => Ok(positions(&traversal.order)),
+            Err(blocked) => Err(Cycle::smallest(self, &blocked)),
+        }
+    }
+
+    /// Returns the positions of the entries in an order that moves few of them: see
+    /// [`stable_order`](super::stable_order()).
+    ///
+    /// # Errors
+    /// A smallest [`Cycle`] if no order exists.
+    pub fn stable_order(&self) -> Result<Vec<usize>, Cycle> {
+        if self.is_in_order() {
+            return Ok((0..self.entries.len()).collect());
+        }
+        let given: Vec<u32> = (0..self.len()).collect();
+        match order::walk(self, &given) {
+            Ok(traversal) => Ok(positions(&order::pulled(self, &traversal.first))),
+            Err(blocked) => Err(Cycle::smallest(self, &blocked)),
+        }
+    }
+
+    /// Whether the list is in topological order. References to missing targets are ignored.
+    pub fn is_in_order(&self) -> bool {
+        (0..self.len()).all(|entry| {
+            let needs = self.needs.get(entry).iter();
+            needs
+                .filter(|node| **node != NONE)
+                .all(|&node| self.is_met(node, entry))
+        })
+    }
+
+    /// Whether all targets of an entry exist and come earlier.
+    pub(crate) fn is_satisfied(&self, position: usize) -> bool {
+        let mut needs = self.needs.get(position as u32).iter();
+        needs.all(|&node| node != NONE && self.is_met(node, position as u32))
+    }
+
+    /// Whether the reference to a node is satisfied at a position.
+    pub(super) fn is_met(&self, node: u32, entry: u32) -> bool {
+        let members = self.members.get(node);
+        // Members are in list order. One earlier generation satisfies a reference to an address, but a group needs all of
+        // its live members earlier.
+        if self.is_address(node) {
+            members.first().is_some_and(|&first| first < entry)
+        } else {
+            members.last().is_none_or(|&last| last < entry)
+        }
+    }
+
+    /// The references of the entry at a position, each with the positions of the entries that it refers to: all
+    /// generations of an address, or all live members of a group; none if the target is missing.
+    pub fn references(
+        &self,
+        position: usize,
+    ) -> impl Iterator<Item = (ReferenceField, impl Iterator<Item = usize> + '_)> + '_ {
+        let fields = self.entries[position].targets().map(|(field, _)| field);
+        fields.zip(self.needs.get(position as u32)).map(|(field, &node)| {
+            let members = if node == NONE { &[] } else { self.members.get(node) };
+            (field, members.iter().map(|&member| member as usize))
+        })
+    }
+
+    /// The entries of which this is the graph.
+    pub fn entries(&self) -> &'a [SharedEntry] {
+        self.entries
+    }
+
     /// The number of entries.
     pub(super) fn len(&self) -> u32 {
         self.entries.len() as u32
     }
 
+    /// Number of nodes that are addresses.
+    pub(super) fn addresses(&self) -> u32 {
+        self.addresses.len()
+    }
+
+    /// Number of all nodes.
+    pub(super) fn nodes(&self) -> u32 {
+        self.addresses.len() + self.groups.len()
+    }
+
+    /// Whether a node is an address; otherwise it is a group.
+    pub(super) fn is_address(&self, node: u32) -> bool {
+        node < self.addresses()
+    }
+
+    /// Node of a live entry's group, or [`NONE`].
+    pub(super) fn group_of(&self, entry: u32) -> u32 {
+        self.group_of.get(entry as usize).copied().unwrap_or(NONE)
+    }
+
+    /// The entries of an address, in list order.
+    pub(crate) fn generations(&self, address: &Address) -> &[u32] {
+        let node = self.addresses.find_text(address.as_str());
+        node.map_or(&[], |node| self.members.get(node))
+    }
+
+    /// The live members of a group, in list order.
+    pub(crate) fn live_members(&self, group: &Address) -> &[u32] {
+        let group = self.groups.find_text(group.as_str());
+        group.map_or(&[], |group| self.members.get(self.addresses() + group))
+    }
+
+    /// The entries of each address with several entries.
+    pub(crate) fn shared_addresses(&self) -> impl Iterator<Item = &[u32]> {
+        let nodes = if self.addresses() == self.len() {
+            0..0
+        } else {
+            0..self.addresses()
+        };
+        nodes
+            .map(|node| self.members.get(node))
+            .filter(|members| members.len() > 1)
+    }
+
     /// The number of edges: references to existing targets, and memberships.
     #[cfg(test)]
     pub(super) fn edges(&self) -> usize {
-        self.needs.items.len() + self.members.items.len()
+        let needs = self.needs.items().iter().filter(|node| **node != NONE);
+        needs.count() + self.members.items().len()
     }
 
     /// Sorts entries by key, then by position.
     pub(super) fn by_key(&self, positions: impl Iterator<Item = u32>) -> Vec<u32> {
-        // Sorting the texts themselves avoids following the pointers of entry and address in each comparison.
         let mut keys: Vec<_> = positions
             .map(|position| {
                 let entry = &self.entries[position as usize];
@@ -133,43 +223,107 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns the rank of each entry in the order of keys, by position.
-    pub(super) fn ranks(&self) -> Vec<u32> {
+    fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.entries.len()];
-        for (rank, position) in (0..).zip(self.by_key(0..self.len())) {
-            ranks[position as usize] = rank;
+        let mut rank = 0..;
+        for node in by_text::sorted(self.addresses.texts()) {
+            let mut place = |position: u32| ranks[position as usize] = rank.next().unwrap_or(NONE);
+            match self.members.get(node) {
+                [only] => place(*only),
+                several => self.by_key(several.iter().copied()).into_iter().for_each(place),
+            }
         }
         ranks
     }
+}
 
-    /// Whether the given list is in topological order.
-    pub(super) fn is_in_order(&self) -> bool {
-        self.needs.pairs().all(|(entry, node)| {
-            let members = self.members.get(node);
-            // Members are in list order. One earlier generation satisfies a reference to an address, but a group
-            // needs all of its live members earlier.
-            if node < self.addresses {
-                members.first().is_some_and(|&first| first < entry)
-            } else {
-                members.last().is_none_or(|&last| last < entry)
+fn positions(order: &[u32]) -> Vec<usize> {
+    order.iter().map(|&entry| entry as usize).collect()
+}
+
+/// Numbers the addresses, and returns the number of each entry's address.
+fn address_nodes(entries: &[SharedEntry]) -> (Names<'_>, Vec<u32>) {
+    let mut addresses = Names::with_capacity(entries.len());
+    let mut address_of = Vec::with_capacity(entries.len());
+    let (mut names, mut buffer) = (Vec::with_capacity(BLOCK), Buffer::default());
+    for block in entries.chunks(BLOCK) {
+        names.clear();
+        names.extend(block.iter().map(|entry| &entry.address));
+        addresses.add(&names, &mut buffer, |node| address_of.push(node));
+    }
+    (addresses, address_of)
+}
+
+/// Numbers the groups from `first` on, and returns the number of each live entry's group.
+fn group_nodes(entries: &[SharedEntry], first: u32) -> (Names<'_>, Vec<u32>) {
+    let mut groups = Names::default();
+    let mut group_of = Vec::new();
+    let (mut names, mut nodes, mut buffer) = (Vec::new(), Vec::new(), Buffer::default());
+    for (block, start) in entries.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
+        names.clear();
+        names.extend(block.iter().filter_map(|entry| entry.live_group()));
+        if names.is_empty() {
+            continue;
+        }
+        nodes.clear();
+        groups.add(&names, &mut buffer, |group| nodes.push(first + group));
+        group_of.resize(entries.len(), NONE);
+        let with_group = block
+            .iter()
+            .zip(start..)
+            .filter(|(entry, _)| entry.live_group().is_some());
+        for ((_, position), &node) in with_group.zip(&nodes) {
+            group_of[position] = node;
+        }
+    }
+    (groups, group_of)
+}
+
+/// Collects the nodes to which each entry refers.
+fn needs(entries: &[SharedEntry], addresses: &Names<'_>, groups: &Names<'_>) -> Lists {
+    let mut needs = Lists::with_capacity(entries.len(), entries.len());
+    let mut buffer = Buffer::default();
+    let (mut to_entries, mut to_groups) = (Vec::new(), Vec::new());
+    let (mut is_group, mut group_nodes) = (Vec::new(), Vec::new());
+    for block in entries.chunks(BLOCK) {
+        to_entries.clear();
+        to_groups.clear();
+        is_group.clear();
+        for entry in block {
+            let before = is_group.len();
+            entry.targets().for_each(|(_, target)| match target {
+                Target::Entry(address) => {
+                    is_group.push(false);
+                    to_entries.push(address);
+                }
+                Target::Group(group) => {
+                    is_group.push(true);
+                    to_groups.push(group);
+                }
+            });
+            needs.announce(is_group.len() - before);
+        }
+        if to_groups.is_empty() {
+            addresses.find(&to_entries, &mut buffer, |node| needs.push(node.unwrap_or(NONE)));
+            continue;
+        }
+        group_nodes.clear();
+        groups.find(&to_groups, &mut buffer, |group| {
+            group_nodes.push(group.map_or(NONE, |group| addresses.len() + group));
+        });
+        let mut group_nodes = group_nodes.iter();
+        let mut is_group = is_group.iter();
+        // Before each reference to an entry, those to groups that precede it.
+        let mut next_groups = |needs: &mut Lists| {
+            while let Some(true) = is_group.next() {
+                needs.push(group_nodes.next().copied().unwrap_or(NONE));
             }
-        })
+        };
+        addresses.find(&to_entries, &mut buffer, |node| {
+            next_groups(&mut needs);
+            needs.push(node.unwrap_or(NONE));
+        });
+        next_groups(&mut needs);
     }
-}
-
-/// Returns the number of a name. A new name gets the next number.
-fn number<'a>(numbers: &mut FastMap<&'a str, u32>, name: &'a str) -> u32 {
-    let next = numbers.len() as u32;
-    *numbers.entry(name).or_insert(next)
-}
-
-/// Collects the nodes to which each entry refers. `node` returns `None` for a dependency without an existing target.
-fn needs(entries: &[SharedEntry], node: impl Fn(&Dependency) -> Option<u32>) -> Lists {
-    let mut starts = Vec::with_capacity(entries.len() + 1);
-    let mut items = Vec::new();
-    starts.push(0);
-    for entry in entries {
-        items.extend(entry.references().filter_map(|reference| node(&reference.to)));
-        starts.push(items.len() as u32);
-    }
-    Lists { starts, items }
+    needs
 }

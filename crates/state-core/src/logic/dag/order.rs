@@ -1,6 +1,8 @@
 //! Graph traversals that place each entry after its dependencies.
 
-use super::graph::{Graph, Lists, NONE};
+use super::graph::{Graph, NONE};
+use super::lists::Lists;
+use super::rank_queue::RankQueue;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -25,7 +27,7 @@ pub(super) struct Blocked {
 pub(super) fn walk(graph: &Graph<'_>, ranks: &[u32]) -> Result<Traversal, Blocked> {
     let mut walk = Walk::new(graph, ranks);
     loop {
-        while let Some(Reverse(rank)) = walk.ready.pop() {
+        while let Some(rank) = walk.ready.pop() {
             walk.place(walk.by_rank[rank as usize]);
         }
         // An address is opened early only when no entry can be placed otherwise. A dependent that is placed before some
@@ -68,7 +70,7 @@ struct Walk<'g> {
     /// The entry of each address that [`Traversal::first`] returns, or [`NONE`].
     first: Vec<u32>,
     /// Ranks of the entries that can be placed next.
-    ready: BinaryHeap<Reverse<u32>>,
+    ready: RankQueue,
     /// Addresses of which only some generations are placed. The fields of an item are: whether the placed entry is
     /// deposed, the rank of the placed entry, and the node of the address.
     half_open: BinaryHeap<Reverse<(bool, u32, u32)>>,
@@ -81,29 +83,26 @@ impl<'g> Walk<'g> {
         for (position, &rank) in (0..).zip(ranks) {
             by_rank[rank as usize] = position;
         }
+        let exists = |node: &&u32| **node != NONE;
         let unmet: Vec<u32> = (0..graph.len())
-            .map(|entry| graph.needs.get(entry).len() as u32)
+            .map(|entry| graph.needs.get(entry).iter().filter(exists).count() as u32)
             .collect();
-        let ready = ranks
-            .iter()
-            .zip(&unmet)
-            .filter(|(_, unmet)| **unmet == 0)
-            .map(|(&rank, _)| Reverse(rank))
-            .collect();
+        let mut ready = RankQueue::new(graph.len());
+        for (&rank, _) in ranks.iter().zip(&unmet).filter(|(_, unmet)| **unmet == 0) {
+            ready.insert(rank);
+        }
+        let references = graph.needs.pairs().filter(|(_, node)| *node != NONE);
         Self {
             graph,
             ranks,
             by_rank,
-            dependents: Lists::collect(
-                graph.nodes,
-                graph.needs.pairs().map(|(entry, node)| (node, entry)),
-            ),
+            dependents: Lists::collect(graph.nodes(), references.map(|(entry, node)| (node, entry))),
             unmet,
-            absent: (0..graph.nodes)
+            absent: (0..graph.nodes())
                 .map(|node| graph.members.get(node).len() as u32)
                 .collect(),
-            open: vec![false; graph.nodes as usize],
-            first: vec![NONE; graph.addresses as usize],
+            open: vec![false; graph.nodes() as usize],
+            first: vec![NONE; graph.addresses() as usize],
             ready,
             half_open: BinaryHeap::new(),
             order: Vec::with_capacity(ranks.len()),
@@ -113,7 +112,7 @@ impl<'g> Walk<'g> {
     /// Appends an entry to the order, and opens its group and address if all their entries are placed.
     fn place(&mut self, entry: u32) {
         self.order.push(entry);
-        let group = self.graph.group_of[entry as usize];
+        let group = self.graph.group_of(entry);
         if group != NONE && self.remove_member(group) == 0 {
             self.open(group);
         }
@@ -122,8 +121,10 @@ impl<'g> Walk<'g> {
         if self.open[address as usize] {
             return;
         }
-        let is_live = self.graph.entries[entry as usize].is_live();
-        if is_live || self.first[address as usize] == NONE {
+        // Whether the entry is live matters only for an address with several entries.
+        let is_first = self.first[address as usize] == NONE;
+        let is_live = (left > 0 || !is_first) && self.graph.entries[entry as usize].is_live();
+        if is_live || is_first {
             self.first[address as usize] = entry;
         }
         if left == 0 {
@@ -150,7 +151,7 @@ impl<'g> Walk<'g> {
             let unmet = &mut self.unmet[entry as usize];
             *unmet -= 1;
             if *unmet == 0 {
-                self.ready.push(Reverse(self.ranks[entry as usize]));
+                self.ready.insert(self.ranks[entry as usize]);
             }
         }
     }
@@ -164,7 +165,7 @@ pub(super) fn pulled(graph: &Graph<'_>, first: &[u32]) -> Vec<u32> {
         graph,
         first,
         placed: vec![false; graph.entries.len()],
-        open: vec![false; graph.nodes as usize],
+        open: vec![false; graph.nodes() as usize],
         order: Vec::with_capacity(graph.entries.len()),
     };
     // An explicit stack: a chain of dependencies may be deeper than the thread's stack allows.
@@ -207,11 +208,11 @@ impl Pull<'_> {
                 if self.placed[entry as usize] {
                     return None;
                 }
-                let is_closed = |node: &u32| !self.open[*node as usize];
+                let is_closed = |node: &u32| *node != NONE && !self.open[*node as usize];
                 let needs = &self.graph.needs.get(entry)[done..];
                 if let Some(met) = needs.iter().position(is_closed) {
                     let node = needs[met];
-                    let next = if node < self.graph.addresses {
+                    let next = if self.graph.is_address(node) {
                         Visit::Entry(self.first[node as usize])
                     } else {
                         Visit::Group(node)

@@ -5,6 +5,7 @@ use super::{Cycle, stable_order, topological_order};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use crate::verify::{Rule, Violation};
 use proptest::prelude::*;
@@ -119,6 +120,69 @@ fn has_order(entries: &[SharedEntry]) -> bool {
     true
 }
 
+/// The canonical order, computed from its definition; `None` if no order exists.
+fn canonical_order(entries: &[SharedEntry]) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = Vec::new();
+    let mut opened_early: BTreeSet<&Address> = BTreeSet::new();
+    let all = 0..entries.len();
+    while order.len() < entries.len() {
+        let is_left = |at: &usize| !order.contains(at);
+        let is_met = |to: &Dependency| match to {
+            Dependency::Entry(to) => {
+                opened_early.contains(to) || all.clone().filter(is_left).all(|at| entries[at].address != *to)
+            }
+            Dependency::Group(to) => all
+                .clone()
+                .filter(is_left)
+                .all(|at| entries[at].live_group() != Some(to)),
+        };
+        let ready = all
+            .clone()
+            .filter(is_left)
+            .filter(|&at| entries[at].references().all(|reference| is_met(&reference.to)));
+        if let Some(next) = ready.min_by_key(|&at| (entries[at].key(), at)) {
+            order.push(next);
+            continue;
+        }
+        let half_open = order
+            .iter()
+            .filter(|&&at| !opened_early.contains(&entries[at].address))
+            .filter(|&&at| {
+                all.clone()
+                    .any(|other| is_left(&other) && entries[other].address == entries[at].address)
+            });
+        let &next = half_open.min_by_key(|&&at| (!entries[at].is_live(), entries[at].key(), at))?;
+        opened_early.insert(&entries[next].address);
+    }
+    Some(order)
+}
+
+/// Returns the entries with texts of their own for those addresses that `is_own` selects in turn. Decoded entries share
+/// equal texts.
+fn unshared(entries: Vec<SharedEntry>, is_own: &[bool]) -> Vec<SharedEntry> {
+    let mut is_own = is_own.iter().copied().cycle();
+    let mut copy = |address: &Address| {
+        if is_own.next() == Some(true) {
+            self::address(address.as_str())
+        } else {
+            address.clone()
+        }
+    };
+    let copied = entries.into_iter().map(|entry| {
+        let mut entry = Entry::clone(&entry);
+        entry.address = copy(&entry.address);
+        entry.group = entry.group.as_ref().map(&mut copy);
+        for to in &mut entry.depends_on {
+            *to = match to {
+                Dependency::Entry(to) => Dependency::Entry(copy(to)),
+                Dependency::Group(to) => Dependency::Group(copy(to)),
+            };
+        }
+        entry
+    });
+    list(copied)
+}
+
 fn refers(from: &Entry, to: &Entry) -> bool {
     from.references().any(|reference| match &reference.to {
         Dependency::Entry(address) => to.address == *address,
@@ -208,6 +272,16 @@ proptest! {
     }
 
     #[test]
+    fn canonical_order_follows_its_definition(entries in tangles()) {
+        prop_assert_eq!(topological_order(&entries).ok(), canonical_order(&entries));
+    }
+
+    #[test]
+    fn both_orders_report_the_same_cycle(entries in tangles()) {
+        prop_assert_eq!(topological_order(&entries).err(), stable_order(&entries).err());
+    }
+
+    #[test]
     fn stable_order_keeps_only_ordered_lists(entries in tangles()) {
         let given: Vec<usize> = (0..entries.len()).collect();
         if oracle::is_topological(&entries) {
@@ -234,6 +308,41 @@ proptest! {
                 prop_assert_eq!(Err(cycle), stable_order(&shuffled));
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(scaled(32)))]
+
+    // Lists longer than the blocks in which a graph looks up addresses.
+    #[test]
+    fn graph_refers_to_the_entries_that_a_search_finds(
+        entries in entries_in_order(300).prop_shuffle(),
+        is_own in prop::collection::vec(any::<bool>(), 1..9),
+        is_missing in prop::collection::vec(prop::bool::weighted(0.1), 1..9),
+    ) {
+        let is_missing = entries.iter().zip(is_missing.iter().cycle());
+        let entries: Vec<_> = is_missing.filter(|(_, is_missing)| !**is_missing).map(|(entry, _)| entry.clone()).collect();
+        let entries = unshared(entries, &is_own);
+        let graph = Graph::new(&entries);
+        for (position, entry) in entries.iter().enumerate() {
+            let found: Vec<(_, Vec<usize>)> = graph
+                .references(position)
+                .map(|(field, targets)| (field, targets.collect()))
+                .collect();
+            let search = |to: &Dependency| {
+                let is_target = |at: &usize| match to {
+                    Dependency::Entry(to) => entries[*at].address == *to,
+                    Dependency::Group(to) => entries[*at].live_group() == Some(to),
+                };
+                (0..entries.len()).filter(is_target).collect()
+            };
+            let expected: Vec<(_, Vec<usize>)> =
+                entry.references().map(|reference| (reference.field, search(&reference.to))).collect();
+            prop_assert_eq!(found, expected);
+        }
+        prop_assert_eq!(graph.is_in_order(), oracle::is_topological(&complete(entries.clone())));
+        prop_assert_eq!(topological_order(&entries).ok(), canonical_order(&entries));
     }
 }
 

@@ -1,9 +1,11 @@
 //! Tests that a merge keeps entries and their order.
 
-use super::merge;
+use super::{merge, merge_with};
 use crate::address::{Address, Dependency, EntryKey};
+use crate::dag::Graph;
 use crate::entry::{Entry, SharedEntry};
 use crate::testkit::oracle;
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -103,7 +105,27 @@ proptest! {
         prop_assert!(oracle::is_topological(&merged));
         let keys: BTreeSet<EntryKey> = merged.iter().map(|entry| entry.key()).collect();
         prop_assert_eq!(keys.len(), merged.len(), "a key occurs twice");
-        prop_assert_eq!(merged, oracle::naive_merge(&update.base, &update.new, &update.done));
+        prop_assert_eq!(&merged, &oracle::naive_merge(&update.base, &update.new, &update.done));
+        prop_assert_eq!(merged, merge_with(&Graph::new(&update.base), &update.new, &update.done));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(scaled(32)))]
+
+    // Lists longer than the blocks in which addresses are looked up.
+    #[test]
+    fn merge_of_long_lists_matches_the_oracle(
+        base in entries_in_order(300),
+        new in entries_in_order(10),
+        is_done in prop::collection::vec(any::<bool>(), 1..9),
+    ) {
+        let done = base.iter().zip(is_done.iter().cycle()).filter(|(_, is_done)| **is_done);
+        let mut done: BTreeSet<EntryKey> = done.map(|(entry, _)| entry.key()).collect();
+        done.extend(new.iter().map(|entry| entry.key()));
+        let expected = oracle::naive_merge(&base, &new, &done);
+        prop_assert_eq!(&merge(&base, &new, &done), &expected);
+        prop_assert_eq!(merge_with(&Graph::new(&base), &new, &done), expected);
     }
 }
 

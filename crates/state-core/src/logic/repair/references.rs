@@ -4,12 +4,14 @@ use super::step::{Reason, Step};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::dag::{self, Cycle};
 use crate::entry::{Entry, ReferenceField, SharedEntry};
+use crate::hashing::{FastSet, set_for};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Drops references to missing addresses. A reference to a group without members is legal.
 pub(super) fn prune_missing(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
-    let known: HashSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
+    let mut known: FastSet<Address> = set_for(entries.len());
+    known.extend(entries.iter().map(|entry| entry.address.clone()));
     let is_missing = |to: &Dependency| matches!(to, Dependency::Entry(address) if !known.contains(address));
     for entry in entries {
         drop_references(entry, |_, to| is_missing(to), &Reason::Missing, steps);
@@ -43,14 +45,24 @@ fn drop_references(
     *entry = Arc::new(kept);
 }
 
-/// Breaks one cycle after the other until an order exists.
-pub(super) fn break_cycles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
-    while let Err(cycle) = dag::topological_order(entries) {
-        let before = steps.len();
-        break_one(entries, &cycle, steps);
-        if steps.len() == before {
-            // No droppable reference was found. The verifier reports the remaining cycle.
-            return;
+/// Breaks one cycle after the other until an order exists. Then moves each late dependency to just before the first entry
+/// that needs it, and adds a step for each. If a cycle remains, no entry is moved.
+pub(super) fn break_cycles_and_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+    loop {
+        match dag::stable_order(entries) {
+            Ok(order) => {
+                steps.extend(moves(entries, &order));
+                *entries = order.iter().map(|&position| entries[position].clone()).collect();
+                return;
+            }
+            Err(cycle) => {
+                let before = steps.len();
+                break_one(entries, &cycle, steps);
+                if steps.len() == before {
+                    // No droppable reference was found. The verifier reports the remaining cycle.
+                    return;
+                }
+            }
         }
     }
 }
@@ -132,15 +144,6 @@ const fn weight(field: ReferenceField) -> u8 {
         ReferenceField::DeletedWith => 2,
         ReferenceField::Provider => 3,
         ReferenceField::Parent => 4,
-    }
-}
-
-/// Moves each late dependency to just before the first entry that needs it, and adds a step for each. Leaves a list
-/// with a cycle unchanged.
-pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
-    if let Ok(order) = dag::stable_order(entries) {
-        steps.extend(moves(entries, &order));
-        *entries = order.iter().map(|&position| entries[position].clone()).collect();
     }
 }
 

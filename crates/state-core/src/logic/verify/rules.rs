@@ -1,10 +1,11 @@
 //! The full verifier: all rules on every entry of a snapshot, and the rules about the snapshot as a whole.
 
-use super::entry_rules::{provider_id, reference, unique_key, unique_uid, verify_entry};
-use super::index::Index;
+use super::entry_rules::{Lookup, provider_id, reference, unique_key, unique_uid, verify_entry};
 use super::{Note, Report, Rule, Violation};
-use crate::address::Dependency;
-use crate::dag;
+use crate::address::{Address, Dependency, EntryKey};
+use crate::dag::Graph;
+use crate::entry::SharedEntry;
+use crate::hashing::repeated;
 use crate::mutation::Op;
 use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
@@ -16,27 +17,40 @@ type Finding = (usize, Violation);
 /// Checks all rules of snapshots. Violations are ordered by entry, then by rule; those of the snapshot as a whole
 /// come last.
 pub fn verify(snapshot: &Snapshot) -> Report {
-    let index = Index::new(&snapshot.entries);
+    if snapshot.entries.len() >= Graph::LIMIT {
+        let detail = format!("{} resources are too many for one stack", snapshot.entries.len());
+        return Report {
+            violations: vec![Violation::whole(Rule::Size, detail)],
+            notes: Vec::new(),
+        };
+    }
+    verify_with(&Graph::new(&snapshot.entries), snapshot)
+}
+
+/// Checks all rules like [`verify`]. `graph` must be the graph of the snapshot's entries, or of equal entries.
+///
+/// # Panics
+/// If `graph` has another number of entries.
+pub fn verify_with(graph: &Graph<'_>, snapshot: &Snapshot) -> Report {
+    let entries = graph.entries();
+    assert_eq!(
+        entries.len(),
+        snapshot.entries.len(),
+        "the graph of another list of entries"
+    );
     let mut findings = Vec::new();
     let mut notes = Vec::new();
-    unique_keys(&index, &mut findings);
-    unique_uids(&index, &mut findings);
-    for (position, entry) in index.entries.iter().enumerate() {
+    unique_keys(graph, &mut findings);
+    unique_uids(entries, &mut findings);
+    for (position, entry) in entries.iter().enumerate() {
         let mut add = |violation| findings.push((position, violation));
         verify_entry(entry).into_iter().for_each(&mut add);
-        for edge in entry.references() {
-            if let Some(violation) = reference(&index, entry, position, &edge) {
-                add(violation);
-            } else if let Dependency::Group(group) = edge.to
-                && index.is_empty(&group)
-            {
-                let entry = entry.key();
-                notes.push(Note::DanglingGroup { entry, group });
-            }
+        if !graph.is_satisfied(position) {
+            references(graph, position, &mut add, &mut notes);
         }
-        provider_id(&index, entry, position).into_iter().for_each(add);
+        provider_id(graph, entry, position).into_iter().for_each(add);
     }
-    acyclic(&index, &mut findings);
+    acyclic(graph, &mut findings);
     pending_operation(snapshot, &mut findings);
     header(snapshot, &mut findings);
     findings.sort_by_key(|(position, violation)| (*position, violation.rule));
@@ -47,38 +61,73 @@ pub fn verify(snapshot: &Snapshot) -> Report {
     Report { violations, notes }
 }
 
-fn unique_keys(index: &Index<'_>, findings: &mut Vec<Finding>) {
-    for (first, later) in index.shared_addresses() {
-        let mut seen = BTreeSet::from([index.entries[first].key()]);
-        for &position in later {
-            let key = index.entries[position].key();
-            if !seen.insert(key.clone()) {
-                findings.push((position, unique_key(key)));
+/// Checks the references of an entry, at least one of which is not satisfied or leads to an empty group.
+fn references(graph: &Graph<'_>, position: usize, add: &mut dyn FnMut(Violation), notes: &mut Vec<Note>) {
+    let entry = &graph.entries()[position];
+    for edge in entry.references() {
+        if let Some(violation) = reference(graph, entry, position, &edge) {
+            add(violation);
+        } else if let Dependency::Group(group) = edge.to
+            && graph.live_members(&group).is_empty()
+        {
+            let entry = entry.key();
+            notes.push(Note::DanglingGroup { entry, group });
+        }
+    }
+}
+
+/// Looks up entries in the graph. Positions are those of the list.
+impl Lookup for Graph<'_> {
+    type Position = usize;
+
+    fn first_of(&self, address: &Address) -> Option<usize> {
+        self.generations(address).first().map(|&first| first as usize)
+    }
+
+    fn first_with_id(&self, address: &Address, id: &str) -> Option<usize> {
+        let mut generations = self.generations(address).iter().map(|&at| at as usize);
+        generations.find(|at| self.entries()[*at].id.as_deref() == Some(id))
+    }
+
+    fn last_member(&self, group: &Address) -> Option<usize> {
+        self.live_members(group).last().map(|&last| last as usize)
+    }
+
+    fn key_at(&self, position: usize) -> Option<EntryKey> {
+        self.entries().get(position).map(|entry| entry.key())
+    }
+}
+
+fn unique_keys(graph: &Graph<'_>, findings: &mut Vec<Finding>) {
+    for generations in graph.shared_addresses() {
+        let mut seen = BTreeSet::new();
+        for position in generations.iter().map(|&at| at as usize) {
+            let entry = &graph.entries()[position];
+            if !seen.insert(&entry.deposed) {
+                findings.push((position, unique_key(entry.key())));
             }
         }
     }
 }
 
-fn unique_uids(index: &Index<'_>, findings: &mut Vec<Finding>) {
-    let uids = index.entries.iter().enumerate();
-    let mut uids: Vec<_> = uids
-        .filter_map(|(position, entry)| Some((entry.uid?, position)))
-        .collect();
-    uids.sort_unstable();
-    for pair in uids.windows(2) {
-        if let [(_, other), (_, position)] = *pair {
-            let violation = unique_uid(&index.entries[position], &index.entries[other]);
+fn unique_uids(entries: &[SharedEntry], findings: &mut Vec<Finding>) {
+    let found = repeated(
+        entries,
+        |entry| entry.uid,
+        |other, position| {
+            let violation = unique_uid(&entries[position], &entries[other]);
             findings.extend(violation.map(|violation| (position, violation)));
-        }
-    }
+        },
+    );
+    debug_assert!(found.is_ok(), "a graph has fewer entries than positions");
 }
 
-fn acyclic(index: &Index<'_>, findings: &mut Vec<Finding>) {
+fn acyclic(graph: &Graph<'_>, findings: &mut Vec<Finding>) {
     // A list in topological order has no cycle, so the search is needed only if a reference leads to a later entry.
     let is_disordered = findings
         .iter()
         .any(|(_, found)| found.rule == Rule::ReferenceEarlier);
-    if is_disordered && let Err(cycle) = dag::topological_order(index.entries) {
+    if is_disordered && let Err(cycle) = graph.topological_order() {
         findings.push((usize::MAX, cycle.into()));
     }
 }

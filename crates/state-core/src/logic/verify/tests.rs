@@ -1,14 +1,17 @@
 //! Tests that each rule finds its violations and nothing else.
 
-use super::{Note, Report, Rule, check, verify};
-use crate::address::{Address, Dependency, DeposedKey};
+use super::entry_rules::{self, Lookup};
+use super::{Note, Report, Rule, check, verify, verify_entry, verify_with};
+use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::counter::Serial;
-use crate::entry::{Entry, EntryType, Provider};
+use crate::dag::{self, Graph};
+use crate::entry::{Entry, EntryType, Provider, SharedEntry};
 use crate::environment::Timestamp;
 use crate::error::Error;
 use crate::snapshot::{Continuation, FactoryInfo, Snapshot};
 use crate::testkit::oracle;
-use crate::testkit::strategy::{corrupted, snapshots};
+use crate::testkit::run::scaled;
+use crate::testkit::strategy::{corrupted, entries_in_order, snapshots};
 use proptest::prelude::*;
 
 fn address(text: &str) -> Address {
@@ -37,6 +40,102 @@ fn snapshot(entries: impl IntoIterator<Item = Entry>) -> Snapshot {
 
 fn lines(report: &Report) -> Vec<String> {
     report.violations.iter().map(ToString::to_string).collect()
+}
+
+/// A list without any index.
+struct PlainList<'s>(&'s [SharedEntry]);
+
+impl PlainList<'_> {
+    fn first(&self, is_match: impl Fn(&Entry) -> bool) -> Option<usize> {
+        self.0.iter().position(|entry| is_match(entry))
+    }
+}
+
+impl Lookup for PlainList<'_> {
+    type Position = usize;
+
+    fn first_of(&self, address: &Address) -> Option<usize> {
+        self.first(|entry| entry.address == *address)
+    }
+
+    fn first_with_id(&self, address: &Address, id: &str) -> Option<usize> {
+        self.first(|entry| entry.address == *address && entry.id.as_deref() == Some(id))
+    }
+
+    fn last_member(&self, group: &Address) -> Option<usize> {
+        self.0.iter().rposition(|entry| entry.live_group() == Some(group))
+    }
+
+    fn key_at(&self, position: usize) -> Option<EntryKey> {
+        Some(self.0[position].key())
+    }
+}
+
+/// The violations and notes of the entries, found by searches of the list.
+fn plain_report(entries: &[SharedEntry]) -> Report {
+    let list = PlainList(entries);
+    let mut report = Report::default();
+    for (position, entry) in entries.iter().enumerate() {
+        let earlier = &entries[..position];
+        let mut found = Vec::new();
+        if earlier.iter().any(|other| other.key() == entry.key()) {
+            found.push(entry_rules::unique_key(entry.key()));
+        }
+        let holder = earlier.iter().rfind(|other| other.uid == entry.uid);
+        found.extend(holder.and_then(|other| entry_rules::unique_uid(entry, other)));
+        found.extend(verify_entry(entry));
+        for edge in entry.references() {
+            let violation = entry_rules::reference(&list, entry, position, &edge);
+            if let (None, Dependency::Group(group)) = (&violation, &edge.to)
+                && list.last_member(group).is_none()
+            {
+                let (entry, group) = (entry.key(), group.clone());
+                report.notes.push(Note::DanglingGroup { entry, group });
+            }
+            found.extend(violation);
+        }
+        found.extend(entry_rules::provider_id(&list, entry, position));
+        found.sort_by_key(|violation| violation.rule);
+        report.violations.extend(found);
+    }
+    if let Err(cycle) = dag::topological_order(entries) {
+        report.violations.push(cycle.into());
+    }
+    report.violations.dedup();
+    report.notes.dedup();
+    report
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
+
+    // Lists longer than the blocks in which a graph looks up addresses.
+    #[test]
+    fn report_equals_that_of_a_search(
+        entries in entries_in_order(200),
+        moved in prop::collection::vec(any::<(prop::sample::Index, prop::sample::Index)>(), 0..6),
+        removed in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+        again in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
+    ) {
+        let mut entries = entries;
+        for (from, to) in moved.iter().filter(|_| !entries.is_empty()).collect::<Vec<_>>() {
+            let entry = entries.remove(from.index(entries.len()));
+            entries.insert(to.index(entries.len() + 1), entry);
+        }
+        for at in removed.iter().filter(|_| !entries.is_empty()).collect::<Vec<_>>() {
+            if !entries.is_empty() {
+                entries.remove(at.index(entries.len()));
+            }
+        }
+        for at in again.iter().filter(|_| !entries.is_empty()).collect::<Vec<_>>() {
+            entries.push(at.get(&entries).clone());
+        }
+        let mut snapshot = snapshot([]);
+        snapshot.entries = entries;
+        let found = verify(&snapshot);
+        prop_assert_eq!(&found, &plain_report(&snapshot.entries));
+        prop_assert_eq!(&found, &verify_with(&Graph::new(&snapshot.entries), &snapshot));
+    }
 }
 
 proptest! {
