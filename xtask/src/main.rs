@@ -6,6 +6,7 @@
 )]
 
 mod advisories;
+mod bench;
 mod ci;
 mod clients;
 mod docs;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             print!("{}", help());
             Ok(())
         }
+        ["bench", rest @ ..] => bench::run(rest),
         ["clients", ..] => clients::run(&args[1..]),
         ["servers", ..] => servers::run(&args[1..]),
         ["mutants", rest @ ..] => mutants::run(rest),
@@ -76,6 +78,8 @@ fn help() -> String {
   nightly [PART...] [--minutes N] [--scale N] [--seed N]
             long runs of randomized tests; results are written to docs/evidence; parts:
 {parts}
+  bench cli [--sizes N,N] [--rounds N] [--policies NAME,NAME] [--binary FILE]
+            statectl beside Terraform: CPU time, wall time and memory, on a quiet machine
   clients [NAME...] | clients list
             Terraform, OpenTofu, Pulumi and providers for the tests, built from Go modules into a cache folder
   servers start|stop|status [NAME...]
