@@ -44,12 +44,13 @@ impl Deployment {
     /// and the run can continue.
     pub(super) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
         let mut in_flight = InFlightSteps::default();
-        let mut has_ended = false;
+        let (mut has_ended, mut waits) = (false, false);
         loop {
             let before = in_flight.started;
             // While an exclusive step waits, no other step begins. If others kept beginning, some step might always be
             // in flight, and the exclusive step would never begin.
             while !has_ended
+                && !waits
                 && !in_flight.is_exclusive
                 && in_flight.exclusive.is_empty()
                 && self.has_room(&in_flight)
@@ -72,7 +73,7 @@ impl Deployment {
                     Ok(Next::Wait) if in_flight.tasks.is_empty() => {
                         return self.fail_source("the source waits although no step is in flight".to_owned());
                     }
-                    Ok(Next::Wait) => break,
+                    Ok(Next::Wait) => waits = true,
                     Ok(Next::End) => has_ended = true,
                     Err(error) => {
                         // Steps in flight must end and be recorded; no new step begins.
@@ -103,7 +104,8 @@ impl Deployment {
             }
             tokio::select! {
                 () = self.recording.begun() => {}
-                () = self.wait_for_step(&mut in_flight, ledger) => {}
+                // The ledger has changed, so a source that waited may have a step now.
+                () = self.wait_for_step(&mut in_flight, ledger) => waits = false,
             }
         }
     }
