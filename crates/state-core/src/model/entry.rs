@@ -332,7 +332,7 @@ pub struct Reference {
 /// The target of a reference: a borrowed [`Dependency`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'e> {
-    /// An entry.
+    /// The entries at an address.
     Entry(&'e Address),
     /// The live members of a group.
     Group(&'e Address),
