@@ -102,19 +102,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
     let view = context.store.open_view().await?;
-    let changed = match &args.address {
-        Some(address) => Some(
-            view.resource_history(address, args.limit.unwrap_or(usize::MAX))
-                .await?,
-        ),
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut changed = match &args.address {
+        Some(address) => Some(view.resource_history(address, left).await?.into_iter()),
         None => None,
     };
-    let mut changed = changed.map(Vec::into_iter);
     let mut revisions = view.revisions();
     let begins = revisions.collected_before();
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();
-    let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0 {
         let revision = match &mut changed {
             Some(changed) => changed.next(),
@@ -140,31 +136,37 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     }
     context.report("history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
-            page.line(match (&args.address, since) {
-                (Some(address), _) => format!("no revision changed {address}"),
-                (None, None) => "no revisions yet; run `statectl up` or `statectl import FILE`".to_owned(),
-                (None, Some(_)) => "no revisions in this time".to_owned(),
-            });
+            page.line(no_revisions(args));
             return;
         }
-        let rows = lines.iter().map(|line| row(line, &now));
-        let header = [
-            "",
-            "REVISION",
-            "WHEN",
-            "WHO",
-            "KIND",
-            "STEPS",
-            "RESOURCES",
-            "MESSAGE",
-        ];
-        page.table(header, rows);
+        page.table(HEADER, lines.iter().map(|line| row(line, &now)));
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
             page.line(format_args!(
                 "revisions before serial {begins} were deleted by `gc` or `rekey --forget-history`"
             ));
         }
     })
+}
+
+/// The columns of the table.
+const HEADER: [&str; 8] = [
+    "",
+    "REVISION",
+    "WHEN",
+    "WHO",
+    "KIND",
+    "STEPS",
+    "RESOURCES",
+    "MESSAGE",
+];
+
+/// The text in place of an empty table.
+fn no_revisions(args: &Args) -> String {
+    match (&args.address, &args.since) {
+        (Some(address), _) => format!("no revision changed {address}"),
+        (None, None) => "no revisions yet; run `statectl up` or `statectl import FILE`".to_owned(),
+        (None, Some(_)) => "no revisions in this time".to_owned(),
+    }
 }
 
 /// Finds for each revision the later rollback that undid it, if any. Expects the revisions from the newest to the

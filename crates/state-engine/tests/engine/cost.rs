@@ -63,10 +63,6 @@ async fn bytes_of_second_run(harness: Harness, changed: usize) -> (usize, usize)
     assert_eq!(changes.changed.len(), changed);
     assert!(changes.added.is_empty() && changes.removed.is_empty() && changes.moved.is_empty());
     let written = harness.checker.lock().unwrap().bytes - before;
-    println!(
-        "{changed} of 1000 resources changed: wrote {written} bytes for a state of {state} bytes, 1/{:.1}",
-        state as f64 / written as f64
-    );
     (state, written)
 }
 
