@@ -20,6 +20,8 @@
 
 mod by_text;
 mod cycle;
+#[cfg(test)]
+mod definition;
 mod graph;
 mod lists;
 mod names;

@@ -1,7 +1,6 @@
 //! Tests of topological orders and of cycles, compared with simple reference implementations.
 
-mod definition;
-
+use super::definition::canonical_order;
 use super::graph::Graph;
 use super::{Cycle, stable_order, topological_order};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
@@ -10,7 +9,6 @@ use crate::testkit::oracle;
 use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use crate::verify::{Rule, Violation};
-use definition::canonical_order;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
