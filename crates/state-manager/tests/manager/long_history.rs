@@ -52,6 +52,10 @@ async fn revision(stack: &Stack, serial: u64) -> RevisionId {
 }
 
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one list of queries, on a history that takes long to make"
+)]
 async fn queries_of_10000_revisions_need_at_most_22_requests() {
     let faulty = FaultyBackend::new(Arc::new(MemoryBackend::default()));
     let plan = faulty.plan();
