@@ -26,7 +26,7 @@ const QUOTED: [&str; 5] = [
     "names/shop/production.json",
     "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/meta.json",
     "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/head.json",
-    "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/updates/00000000000000000001-9cf4c74fa6f571ce.page",
+    "stacks/ce56971c-de35-4897-821e-fc0b1046c8bf/updates/00000000000000000001-d30e2d3364356158.page",
 ];
 
 /// Returns the path of a file or folder, given relative to `tests/`.
