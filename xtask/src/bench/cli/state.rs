@@ -103,6 +103,10 @@ fn object(numbers: &mut Numbers, place: usize) -> String {
         ),
         ("key", format!("{:016x}{:016x}", numbers.next(), numbers.next())),
         (
+            "network",
+            format!("network-{:016x}{:016x}", numbers.next(), numbers.next()),
+        ),
+        (
             "note",
             format!("change {:016x} by the nightly job", numbers.next()),
         ),
