@@ -25,7 +25,7 @@ const KNOWN: [&str; 8] = [
 ];
 
 /// Whether a document is a Pulumi state.
-pub(super) fn is_pulumi(root: &View<'_>) -> bool {
+pub(super) fn is_pulumi(root: &TopLevel<'_>) -> bool {
     let has = |key| root.get(key).is_some();
     let is_bare = has("latest") && (has("stack") || has("target")) && !has("version");
     has("checkpoint") || has("deployment") || is_bare

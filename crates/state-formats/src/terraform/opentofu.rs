@@ -29,12 +29,12 @@ const OBJECT: &str = "OpenTofu's encrypted state";
 const PBKDF2: &str = "pbkdf2";
 
 /// Whether a document is an envelope of OpenTofu.
-pub(super) fn is_envelope(root: &View<'_>) -> bool {
+pub(super) fn is_envelope(root: &TopLevel<'_>) -> bool {
     root.get("encrypted_data").is_some() && root.get("encryption_version").is_some()
 }
 
 /// The error for a state that has to be decrypted first.
-pub(super) fn refusal(root: &View<'_>) -> Error {
+pub(super) fn refusal(root: &TopLevel<'_>) -> Error {
     let names: Vec<String> = root
         .get("meta")
         .and_then(|meta| meta.members())

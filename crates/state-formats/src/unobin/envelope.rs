@@ -26,7 +26,7 @@ pub(super) struct Envelope {
 }
 
 /// Whether a document is a unobin envelope.
-pub(super) fn is_envelope(root: &View<'_>) -> bool {
+pub(super) fn is_envelope(root: &TopLevel<'_>) -> bool {
     root.get("envelope-version").is_some() && root.get("ciphertext").is_some()
 }
 
