@@ -37,7 +37,6 @@ pub(crate) struct Job {
 }
 
 /// A record with its encoded line. The caller encodes it, in its own task.
-#[derive(Debug)]
 pub(crate) struct Prepared {
     record: Record,
     line: Vec<u8>,
@@ -58,6 +57,15 @@ impl Prepared {
     /// such check.
     pub(crate) fn is_long(&self) -> bool {
         self.line.len() > Limits::default().max_string_bytes
+    }
+}
+
+// The line holds the values of a plaintext stack, so only its length is printed.
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("length", &self.line.len())
+            .finish_non_exhaustive()
     }
 }
 
