@@ -72,7 +72,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "features",
         about: "crates build without their features",
-        budget: 170,
+        budget: 240,
         run: |_| steps::features(),
     },
     Step {

@@ -171,7 +171,7 @@ mod tests {
     fn value_names_select_the_completed_names() {
         for (line, meaning) in [
             ("", "nothing"),
-            ("history", "nothing"),
+            ("history", "addresses"),
             ("show", "addresses"),
             ("show a.b", "nothing"),
             ("rm a.b --cascade", "addresses"),
