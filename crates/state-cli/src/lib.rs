@@ -37,6 +37,7 @@ mod standings;
 mod store;
 mod target;
 mod trusted;
+mod unmarked_secrets;
 
 pub use exit::ExitCode;
 

@@ -81,9 +81,23 @@ pub struct StackPin {
     /// Whether this client created the stack, and nothing was written to it since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty: bool,
+    /// The name that this client is giving to the stack. After a crash of this client, the stack may have this name
+    /// although `sealing` has the former one: then the new name is no change to report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renaming_to: Option<StackName>,
 }
 
 impl StackPin {
+    /// Policy, recipients and name that this client expects in a head that says `is`: with the name that this client
+    /// is giving to the stack itself.
+    pub(crate) fn expected_sealing(&self, is: &SealingPin) -> Option<SealingPin> {
+        let mut was = self.sealing.clone()?;
+        if self.renaming_to.is_some() && self.renaming_to == is.name {
+            was.name.clone_from(&is.name);
+        }
+        Some(was)
+    }
+
     /// Whether the stack never gets a data key, because its policy is `plaintext`.
     pub(crate) fn is_plain_by_choice(&self) -> bool {
         let policy = self.sealing.as_ref().map(|sealing| sealing.policy);

@@ -130,7 +130,7 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         message: args.message.as_deref(),
         ..Flags::new("up", &args.bounds)
     };
-    let place = DeployTarget::find(context, &document.name()).await?;
+    let place = DeployTarget::find(context, &document.name(), args.bounds.adopt).await?;
     // If the stack doesn't exist yet, the plan is confirmed before anything is created: a refusal leaves no trace.
     let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
@@ -162,7 +162,7 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
         refresh: args.program.refresh,
         ..Flags::new("preview", &args.bounds)
     };
-    let place = DeployTarget::find(context, &document.name()).await?;
+    let place = DeployTarget::find(context, &document.name(), args.bounds.adopt).await?;
     let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     let done = deploy.preview(&place.stack).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
@@ -206,7 +206,7 @@ async fn on_existing_stack(
         Some(declaring) => Some(declaring.name()),
         None => document::program_at_hand(),
     };
-    let stack = stack_choice::existing(context, &stacks, program.as_ref()).await?;
+    let stack = stack_choice::existing(context, &stacks, program.as_ref(), flags.bounds.adopt).await?;
     let mut deploy = Deploy::new(context, flags, goal, stacks);
     deploy.program = program;
     match preview {

@@ -5,6 +5,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::key_loss::{self, RecipientCounts};
 use crate::settings::quoted;
+use crate::unmarked_secrets;
 use serde::Serialize;
 use state_core::head::Keys;
 use state_encrypt::Recipient;
@@ -84,7 +85,7 @@ fn recipient_name(text: &str) -> Result<String, String> {
         .iter()
         .any(|prefix| text.starts_with(prefix));
     // `recipients list` marks the user's own recipients with this word.
-    let looks_like_mark = text.to_lowercase().contains("(you)");
+    let looks_like_mark = text.to_lowercase() == "you" || text.to_lowercase().contains("(you)");
     let is_printable = text.chars().all(|c| !c.is_control() && c != '\u{feff}');
     if text == Keys::ESCROW {
         return Err("the name of keys that are kept offline: pass `--escrow` instead of a name".to_owned());
@@ -97,7 +98,7 @@ fn recipient_name(text: &str) -> Result<String, String> {
         || looks_like_mark
     {
         return Err(format!(
-            "a name has 1 to {MAX_NAME} printable characters, doesn't begin like a recipient and doesn't contain `(you)`"
+            "a name has 1 to {MAX_NAME} printable characters, doesn't begin like a recipient, and isn't `you` and doesn't contain `(you)`"
         ));
     }
     Ok(text.to_owned())
@@ -288,10 +289,17 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     }
     let described = described(&removed, &names);
     let own = context.store.keys.own_recipients();
-    let you = match !outputs && removed.iter().any(|one| own.contains(one)) {
+    let is_you = !outputs && removed.iter().any(|one| own.contains(one));
+    let you = match is_you {
         true => " That is you: afterwards you can't decrypt the stack with this identity.",
         false => "",
     };
+    let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack).await?;
+    if is_you && context.prompt.yes {
+        warnings.push(format!(
+            "you removed yourself: your identity can't decrypt {object} any more"
+        ));
+    }
     let question = format!("Replace the data key of {object} and remove recipient {described}?{you}");
     context.prompt.confirm(&object, &question)?;
     let (of_all, of_outputs) = match outputs {
@@ -304,7 +312,9 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
         message: format!("removed {described}"),
         ..Rekey::default()
     };
-    rekey::perform(context, &stack, "recipients remove", "recipients-remove", request).await
+    let kind = "recipients-remove";
+    let report = rekey::perform(context, &stack, "recipients remove", kind, request).await?;
+    Ok(report.warned(warnings))
 }
 
 /// The recipients with their names, separated by commas.

@@ -3,6 +3,7 @@
 use crate::context::{CommandResult, Context};
 use crate::key_loss::RecipientCounts;
 use crate::marks::count;
+use crate::unmarked_secrets;
 use serde::Serialize;
 use state_core::RevisionId;
 use state_manager::{Rekey, Stack};
@@ -39,13 +40,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         true => format!("Replace the data key of {object}, and delete all its earlier revisions?"),
         false => format!("Replace the data key of {object}?"),
     };
+    let unmarked = unmarked_secrets::lost_by_rekey(context, &stack).await?;
     context.prompt.confirm(&object, &question)?;
     let request = Rekey {
         forget_history: args.forget_history,
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };
-    perform(context, &stack, "rekey", "rekey", request).await
+    let report = perform(context, &stack, "rekey", "rekey", request).await?;
+    Ok(report.warned(unmarked))
 }
 
 /// Replaces the stack's data key, and reports the new revision and the revisions that the old key still decrypts.

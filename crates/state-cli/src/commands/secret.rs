@@ -10,7 +10,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use state_core::Error;
+use state_core::{Crypter, Error};
 use state_manager::Stack;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -76,11 +76,13 @@ async fn decrypt(context: &Context, args: &Args) -> CommandResult {
     let given = stdin()?;
     let crypter = chosen(context).await?.crypter().await.map_err(foreign)?;
     if let Some(name) = &args.name {
-        let opened = crypter.decrypt(name, text(&given)?.trim()).map_err(foreign)?;
+        let token = text(&given)?.trim();
+        let opened = crypter.decrypt(name, token).map_err(foreign)?;
+        let warnings = earlier_keys(&*crypter, [(name, token)]);
         if context.output.json {
-            return printed(context, value(name, &opened)?);
+            return Ok(printed(context, value(name, &opened)?)?.warned(warnings));
         }
-        return Ok(Report::raw(opened, Vec::new()));
+        return Ok(Report::raw(opened, warnings));
     }
     let values = batch(&given)?;
     let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
@@ -89,7 +91,26 @@ async fn decrypt(context: &Context, args: &Args) -> CommandResult {
         .keys()
         .zip(&opened)
         .map(|(name, bytes)| Ok((name, value(name, bytes)?.to_owned())));
-    printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
+    let report = printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())?;
+    let named = values.iter().map(|(name, token)| (name, token.as_str()));
+    Ok(report.warned(earlier_keys(&*crypter, named)))
+}
+
+/// A warning for each value that is encrypted with an earlier key of the stack. A removed recipient who keeps such a key can
+/// make the value.
+fn earlier_keys<'a>(
+    crypter: &dyn Crypter,
+    values: impl IntoIterator<Item = (&'a String, &'a str)>,
+) -> Vec<String> {
+    let warning = |(name, token): (&String, &str)| {
+        let key = crypter.earlier_key(token)?;
+        Some(format!(
+            "secret `{}` is encrypted with the earlier key {key}, which removed recipients may have: encrypt it again with \
+             `statectl secret encrypt`, and refuse earlier keys with `--expect-key`",
+            name.escape_debug()
+        ))
+    };
+    values.into_iter().filter_map(warning).collect()
 }
 
 /// Texts of errors about a data key that no available identity opens.

@@ -134,6 +134,28 @@ fn destroy_without_a_program_accepts_any_program_made_stack() {
 }
 
 #[test]
+fn imported_program_name_needs_stack_or_adopt() {
+    let sandbox = Sandbox::new();
+    up(&sandbox, "site", &[]).exits(0);
+    let exported = sandbox.run(&["export", "--stack", "site"]).exits(0).stdout;
+    let other = Sandbox::new();
+    let file = other.write("site.json", exported);
+    other
+        .run(&["import", "--stack", "production", file.to_str().unwrap()])
+        .exits(0);
+    other.write("state.yaml", program("site"));
+    for command in [&["destroy", "--yes"][..], &["up", "--yes"], &["refresh", "--yes"]] {
+        let refused = other.run(command).exits(10);
+        assert!(refused.stderr.contains("--stack production"), "{refused:?}");
+    }
+    assert_eq!(addresses(&other, "production"), ["site"]);
+    other.run(&["destroy", "--preview", "--adopt"]).exits(0);
+    other
+        .run(&["destroy", "--preview", "--stack", "production"])
+        .exits(0);
+}
+
+#[test]
 fn imported_state_of_another_tool_needs_adopt() {
     let sandbox = Sandbox::with_shop();
     let before = addresses(&sandbox, "default");

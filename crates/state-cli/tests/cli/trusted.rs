@@ -1,6 +1,7 @@
 //! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
 mod accepted;
+mod earlier_keys;
 mod openings;
 mod pins;
 

@@ -1,5 +1,6 @@
 //! The contract for encrypting single values that aren't part of a state, such as a stack's configuration secrets.
 
+use crate::KeyId;
 use crate::error::Result;
 use crate::id::Lineage;
 use crate::name::StackName;
@@ -23,6 +24,11 @@ pub trait Crypter: fmt::Debug + Send + Sync {
     /// `Invalid` if the text is not an encrypted value; `Sealed` if it was encrypted with another key, was changed, or
     /// belongs to another context.
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>>;
+
+    /// The earlier key under which a value is encrypted; none if it is the present key, or if the crypter knows none.
+    fn earlier_key(&self, _ciphertext: &str) -> Option<KeyId> {
+        None
+    }
 
     /// Encrypts several values, each in its context: all of them, or none.
     ///

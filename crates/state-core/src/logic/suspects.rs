@@ -27,7 +27,7 @@ named! {
         ServiceToken = "service-token",
         /// A JSON web token.
         WebToken = "web-token",
-        /// A connection string with a key.
+        /// A connection string with a key or a password.
         ConnectionString = "connection-string",
         /// A URL with a password.
         UrlPassword = "url-password",
@@ -53,7 +53,7 @@ pub fn suspicion(field: &str, text: &str) -> Option<Suspicion> {
         Some(Suspicion::ServiceToken)
     } else if has_web_token(text) {
         Some(Suspicion::WebToken)
-    } else if KEYS.iter().any(|key| has_token(text, key, is_base64, 20)) {
+    } else if KEYS.iter().any(|key| has_token(text, key, is_base64, 20)) || has_password_field(text) {
         Some(Suspicion::ConnectionString)
     } else if has_url_password(text) {
         Some(Suspicion::UrlPassword)
@@ -83,7 +83,7 @@ type Allowed = fn(u8) -> bool;
 
 /// Token prefixes, the bytes allowed after each prefix, and the minimum number of such bytes. Source: the documentation
 /// of the services.
-const TOKENS: [(&str, Allowed, usize); 24] = [
+const TOKENS: [(&str, Allowed, usize); 26] = [
     ("AKIA", is_upper_or_digit, 16),
     ("ASIA", is_upper_or_digit, 16),
     ("ghp_", is_alphanumeric, 36),
@@ -108,6 +108,9 @@ const TOKENS: [(&str, Allowed, usize); 24] = [
     ("dop_v1_", is_alphanumeric, 64),
     ("npm_", is_alphanumeric, 36),
     ("shpat_", is_alphanumeric, 32),
+    ("hooks.slack.com/services/", is_webhook, 30),
+    // The signature of a shared access signature of Azure, in base64 that is encoded for a URL.
+    ("sig=", is_encoded_base64, 40),
 ];
 
 /// Fields of connection strings that hold a key in base64.
@@ -123,6 +126,14 @@ const fn is_alphanumeric(byte: u8) -> bool {
 
 const fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+}
+
+const fn is_webhook(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'/'
+}
+
+const fn is_encoded_base64(byte: u8) -> bool {
+    is_base64(byte) || byte == b'%'
 }
 
 const fn is_base64(byte: u8) -> bool {
@@ -162,6 +173,16 @@ fn has_web_token(text: &str) -> bool {
         let payload = parts.next().is_some_and(|payload| payload.starts_with("eyJ"));
         header && payload && parts.next().is_some_and(|signature| signature.len() >= 10)
     })
+}
+
+/// Whether a text is a connection string with a password: `Server=db;User Id=anna;Password=…`.
+fn has_password_field(text: &str) -> bool {
+    let fields = || text.split(';').filter_map(|field| field.split_once('='));
+    let is_password = |name: &str| {
+        let name = name.trim();
+        name.eq_ignore_ascii_case("password") || name.eq_ignore_ascii_case("pwd")
+    };
+    fields().count() >= 2 && fields().any(|(name, value)| is_password(name) && is_filled_in(value.trim()))
 }
 
 /// Whether a text contains a URL with a user and a password.

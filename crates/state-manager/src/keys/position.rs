@@ -134,6 +134,9 @@ impl StackPosition<'_> {
                 None => before.announced,
             },
             empty: key.is_none() && before.empty && self.is_empty(),
+            renaming_to: before
+                .renaming_to
+                .filter(|to| self.sealing.name.as_ref() != Some(to)),
         })
     }
 

@@ -146,11 +146,13 @@ impl Crypter for RotatedCrypter {
     }
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {
-        let digits = sealed::split(ciphertext).map(|(key, _)| key);
-        let named = digits.and_then(|digits| wrapped::find(&self.earlier, digits));
-        let Some(id) = named else {
+        let Some(id) = self.earlier_key(ciphertext) else {
             return self.current.decrypt(context, ciphertext);
         };
+        // A removed recipient who keeps an earlier key can make such a value: a caller who names the key refuses it.
+        let object = format!("configuration secret `{}`", context.escape_debug());
+        let expectations = self.stack.expectations();
+        expectations.require_key(&object, Some(id), Some(id))?;
         let key = wrapped::unwrap_from(&self.stack, id, &self.files).map_err(|error| match error {
             Error::Sealed { reason, .. } => {
                 let object = format!("configuration secret `{}`", context.escape_debug());
@@ -160,5 +162,10 @@ impl Crypter for RotatedCrypter {
             other => other,
         })?;
         crypter_of(&self.stack, &*key)?.decrypt(context, ciphertext)
+    }
+
+    fn earlier_key(&self, ciphertext: &str) -> Option<KeyId> {
+        let (digits, _) = sealed::split(ciphertext)?;
+        wrapped::find(&self.earlier, digits)
     }
 }

@@ -7,7 +7,7 @@ use crate::keys::authenticate::{Authenticated, OpenedJournal};
 use crate::keys::position::StackPosition;
 use crate::keys::proof::Proof;
 use crate::known_stacks::{SealingChange, SealingPin, StackPin};
-use state_core::{Error, Head, KeyId, Lineage, Result, RevisionId, Serial, State};
+use state_core::{Error, Head, KeyId, Lineage, Result, RevisionId, Serial, StackName, State};
 
 /// The position of a stack compared with the pinned one.
 pub(crate) enum PinComparison {
@@ -150,13 +150,13 @@ pub(crate) async fn advance_pin(
             });
         }
         if let Some(pinned) = &pinned
-            && let Some(was) = &pinned.sealing
-            && let Some(change) = SealingChange::between(was, &point.sealing)
+            && let Some(was) = pinned.expected_sealing(&point.sealing)
+            && let Some(change) = SealingChange::between(&was, &point.sealing)
         {
             return Ok(PinComparison::Changed(Box::new(UnreportedChange {
                 change,
                 since: pinned.unreported_since.unwrap_or(pinned.serial),
-                was: was.clone(),
+                was,
                 now,
                 key_before: pinned.key,
             })));
@@ -227,6 +227,18 @@ pub(crate) async fn announce_key(stack: &StackContext, key: KeyId) {
         let mut pin = before?.clone();
         pin.announced.push(key);
         Some(pin)
+    })
+    .await;
+}
+
+/// Pins the name that this client is about to give to the stack. If this client crashes after the head has the name, its
+/// next read doesn't report its own rename as a change.
+pub(crate) async fn announce_name(stack: &StackContext, name: &StackName) {
+    change_pin(stack, |before| {
+        Some(StackPin {
+            renaming_to: Some(name.clone()),
+            ..before?.clone()
+        })
     })
     .await;
 }

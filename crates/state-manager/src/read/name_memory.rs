@@ -10,7 +10,7 @@
 //! | the name leads to | the head of the remembered stack says | result |
 //! |---|---|---|
 //! | the remembered stack | – | accepted |
-//! | nothing | removed, or renamed | accepted; unless it has the policy `plaintext`, it stays remembered under the name |
+//! | nothing | removed, or renamed | accepted; unless it has the policy `plaintext`, it stays remembered under the name, else under its new name |
 //! | nothing | it still has this name, it is missing, or its new name doesn't lead to it | refused |
 //! | nothing | and a sealed stack that is remembered under another name isn't found | refused |
 //! | another stack | removed, or renamed | accepted if the remembered stack has the policy `plaintext`, else refused |
@@ -60,7 +60,8 @@ pub(crate) enum Believed {
     Changed,
 }
 
-/// Checks the stack to which a name leads, without remembering it.
+/// Checks the stack to which a name leads, without remembering it. Remembers only the new name of a known stack that
+/// was renamed and has the policy `plaintext`.
 ///
 /// # Errors
 /// `Distrusted` when it isn't proven that the remembered stack was removed or renamed, or when another stack has taken
@@ -74,8 +75,17 @@ pub(crate) async fn check(store: &StoreContext, name: &StackName, now: Option<Li
         None => return Ok(Believed::Changed),
         Some(before) => before,
     };
-    match (require_released(store, name, before).await?, now) {
-        (Release::Plain, _) => Ok(Believed::Changed),
+    let (release, renamed) = require_released(store, name, before).await?;
+    match (release, now) {
+        (Release::Plain, _) => {
+            // Without its former name, the client would forget the stack: a deleted new name would then count as unused.
+            if let Some(renamed) = renamed
+                && known_stacks.named(&renamed).await?.is_none()
+            {
+                known_stacks.remember_name(&renamed, Some(before)).await;
+            }
+            Ok(Believed::Changed)
+        }
         // This client keeps the stack in memory under its name: the user must accept the next stack with this name, or
         // this client must create it.
         (Release::Kept, None) => Ok(Believed::Unchanged),
@@ -162,16 +172,21 @@ enum Release {
     Kept,
 }
 
-/// Requires a proof that the remembered stack doesn't have the name any more.
-async fn require_released(store: &StoreContext, name: &StackName, before: Lineage) -> Result<Release> {
+/// Requires a proof that the remembered stack doesn't have the name any more. Returns also the name that the stack has
+/// now; none if it was removed.
+async fn require_released(
+    store: &StoreContext,
+    name: &StackName,
+    before: Lineage,
+) -> Result<(Release, Option<StackName>)> {
     let mut renamed: Option<StackName> = None;
     for _ in 0..ATTEMPTS {
         let (release, now) = release(store, name, before).await?;
         let Some(now) = now else {
-            return Ok(release);
+            return Ok((release, None));
         };
         if leads_to(store, &now, before).await? {
-            return Ok(release);
+            return Ok((release, Some(now)));
         }
         // The head was read before the pointer: another rename or a removal may have come between the two.
         if renamed.as_ref() == Some(&now) {

@@ -2,6 +2,7 @@
 
 use crate::context::{StackContext, StoreContext};
 use crate::keys::authenticate::{SessionHead, UncheckedName};
+use crate::keys::trust;
 use crate::known_stacks::StackPin;
 use crate::read::{name_memory, names};
 use crate::write::locked_stack::LockedStack;
@@ -148,6 +149,7 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
         name: to.clone(),
         nonce: store.nonce(),
     };
+    trust::announce_name(stack, to).await;
     locked
         .swap_head(&|head| {
             head.moving_to = Some(moving.clone());

@@ -5,6 +5,7 @@ use super::*;
 use state_core::testkit::conformance;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
+use state_manager::MemoryKnownStacks;
 
 /// A store, a plan of faults, and a stack that is accessed with these faults. Calls on the returned store itself don't
 /// fail.
@@ -84,6 +85,39 @@ async fn repeated_calls_have_one_effect() {
     let seen = elsewhere(&backend, &stack).await;
     assert_eq!(seen.list().await.unwrap().len(), 3);
     assert!(seen.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn own_interrupted_rename_is_not_reported_as_a_change() {
+    let new: StackName = "shop/live".parse().unwrap();
+    let mut finished = 0;
+    for call in 0..4 {
+        let (backend, _, stack) = faulty().await;
+        let known_stacks = Arc::new(MemoryKnownStacks::default());
+        let client = |stacks: Stacks| stacks.with_known_stacks(known_stacks.clone());
+        let own = client(stacks(&backend, 5))
+            .get(stack.name())
+            .await
+            .unwrap()
+            .unwrap();
+        deploy(&own, &["a"]).await;
+        own.tip().await.unwrap();
+        let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+        wrapped.plan().fail(Operation::SwapHead, call, Fault::AfterEffect);
+        let faulty = client(Stacks::new(Arc::new(wrapped), environment(3)));
+        drop(faulty.rename(stack.name(), &new).await);
+        let after = client(stacks(&backend, 4));
+        for name in after.names().await.unwrap() {
+            finished += usize::from(name == new);
+            after.get(&name).await.unwrap().unwrap().tip().await.unwrap();
+        }
+        assert!(
+            known_stacks.reported().is_empty(),
+            "{:?}",
+            known_stacks.reported()
+        );
+    }
+    assert!(finished > 0, "no rename took effect");
 }
 
 /// Renames while one of the first three calls of an operation fails. Requires that the stack has exactly one of the two

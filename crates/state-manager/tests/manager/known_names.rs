@@ -383,6 +383,33 @@ async fn deleted_plain_stack_is_refused_until_forgotten() {
     assert!(client.stacks().get(&name).await.unwrap().is_none());
 }
 
+#[tokio::test]
+async fn renamed_plain_stack_is_known_by_its_new_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = Client::new(&folder.path().join("store"), None);
+    let (name, renamed): (StackName, StackName) = (shop(), "store".parse().unwrap());
+    let made = client
+        .stacks()
+        .new_stack_with(&name, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
+    deploy(&made, &["a"]).await;
+    let other = Client::new(&client.root, None);
+    other.stacks().rename(&name, &renamed).await.unwrap();
+    assert!(client.stacks().get(&name).await.unwrap().is_none());
+    assert_eq!(
+        client.known_stacks.named(&renamed).await.unwrap(),
+        Some(made.lineage())
+    );
+    std::fs::remove_file(client.root.join("names/default/store.json")).unwrap();
+    let stacks = client.stacks();
+    let found = stacks.get(&renamed).await.map(|_| ());
+    let created = stacks.new_stack(&renamed).await.map(|_| ());
+    for refused in [found, created] {
+        assert_eq!(kind(refused), Err(ErrorKind::Distrusted));
+    }
+}
+
 /// The pointer of an unimportant name leads to a stack that claims to be renamed to that name, and to have another name
 /// that the client knows.
 #[tokio::test]

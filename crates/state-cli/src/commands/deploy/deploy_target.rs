@@ -21,7 +21,11 @@ pub(super) struct DeployTarget {
 
 impl DeployTarget {
     /// Finds the stack of a program: see [`stack_choice::choose`].
-    pub(super) async fn find(context: &Context, program: &ProgramName) -> Result<Self, CliError> {
+    pub(super) async fn find(
+        context: &Context,
+        program: &ProgramName,
+        adopt: bool,
+    ) -> Result<Self, CliError> {
         let place = context.store.location()?;
         context.store.require_nearest(&place).await?;
         let stacks = match context.store.connect(&place.url, Opening::Existing).await {
@@ -33,7 +37,7 @@ impl DeployTarget {
             }
             Err(error) => return Err(store::not_opened(error)),
         };
-        match stack_choice::choose(context, &stacks, program).await? {
+        match stack_choice::choose(context, &stacks, program, adopt).await? {
             Choice::Existing(stack) => Ok(Self {
                 stack: *stack,
                 stacks,

@@ -9,8 +9,8 @@ use crate::exit::ExitCode;
 use crate::settings::quoted;
 use crate::store;
 use crate::target::DEFAULT_STACK;
-use state_core::{StackName, StackOwner, State};
-use state_manager::{Lookup, Stack, Stacks};
+use state_core::{StackName, StackOwner, State, UpdateKind};
+use state_manager::{Lookup, RevisionKind, Stack, Stacks, View};
 
 /// The name under which a program is recorded in its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub(super) async fn choose(
     context: &Context,
     stacks: &Stacks,
     program: &ProgramName,
+    adopt: bool,
 ) -> Result<Choice, CliError> {
     let named = context.settings.stack.clone();
     let is_named = named.is_some();
@@ -78,7 +79,7 @@ pub(super) async fn choose(
     names.sort();
     match &*names {
         [] => Ok(Choice::Missing(own)),
-        [only] => match made_by(stacks, only, program).await? {
+        [only] => match made_by(stacks, only, program, adopt).await? {
             Some(stack) => Ok(Choice::Existing(Box::new(stack))),
             None => Err(no_own_stack(&own, &names)),
         },
@@ -86,11 +87,12 @@ pub(super) async fn choose(
     }
 }
 
-/// The stack with this name, if the program made it.
+/// The stack with this name, if the program made it. With `adopt`, the name of the program in an imported state suffices.
 async fn made_by(
     stacks: &Stacks,
     name: &StackName,
     program: &ProgramName,
+    adopt: bool,
 ) -> Result<Option<Stack>, CliError> {
     let Lookup::Found(view) = stacks.view(Some(name)).await? else {
         return Ok(None);
@@ -98,7 +100,24 @@ async fn made_by(
     // A program without a name can't be distinguished from others, so only a name proves that the program made the stack.
     let is_own =
         !program.title.is_empty() && view.state.owner() == StackOwner::Program(program.title.clone());
-    Ok(is_own.then(|| view.stack()))
+    Ok((is_own && (adopt || is_recorded(&view, program).await?)).then(|| view.stack()))
+}
+
+/// Whether an update of the program made the state. An imported state names the program that its author chose.
+async fn is_recorded(view: &View, program: &ProgramName) -> Result<bool, CliError> {
+    let mut revisions = view.revisions();
+    while let Some(revision) = revisions.next().await? {
+        let RevisionKind::Update(info) = revision.kind else {
+            continue;
+        };
+        match info.kind {
+            UpdateKind::Import => return Ok(false),
+            UpdateKind::Update if info.program.as_ref() == Some(&program.title) => return Ok(true),
+            _ => {}
+        }
+    }
+    // A first update that crashed is on no revision yet. After a collection, the import may be missing.
+    Ok(revisions.collected_before().is_none())
 }
 
 fn no_own_stack(own: &StackName, others: &[StackName]) -> CliError {
@@ -124,9 +143,10 @@ pub(super) async fn existing(
     context: &Context,
     stacks: &Stacks,
     program: Option<&ProgramName>,
+    adopt: bool,
 ) -> Result<Stack, CliError> {
     if let Some(program) = program {
-        return match choose(context, stacks, program).await? {
+        return match choose(context, stacks, program, adopt).await? {
             Choice::Existing(stack) => Ok(*stack),
             Choice::Missing(name) => Err(store::no_stack(stacks, &name).await),
         };

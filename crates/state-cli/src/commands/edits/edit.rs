@@ -6,6 +6,7 @@ use super::operate::{self, EditReport, MessageArg, deposed_key, refusal_to_error
 use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::unmarked_secrets;
 use state_core::edits::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::Session;
@@ -115,7 +116,9 @@ async fn replace(
     snapshot: Snapshot,
 ) -> Result<EditReport, CliError> {
     let changes = preview::changes(state.entries(), snapshot.entries.iter());
-    let done = EditReport::prepared(session, changes);
+    let mut done = EditReport::prepared(session, changes);
+    let after = State::from_snapshot(session.stack().lineage(), &snapshot)?;
+    done.warnings = unmarked_secrets::lost_by_edit(context, session.stack(), state, &after).await?;
     done.confirm(context, session)?;
     let request = args.remember.request(UpdateKind::Edit, "edit");
     let revision = session.replace_entries(request, snapshot).await?;

@@ -5,6 +5,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::{count, first};
+use crate::unmarked_secrets;
 use clap::Args;
 use serde::Serialize;
 use state_core::edits::{Dependent, Operation, Refusal, StateEditor};
@@ -79,6 +80,9 @@ pub(super) struct EditReport {
     pub(super) revision: Option<RevisionId>,
     pub(super) changed: bool,
     pub(super) changes: Vec<EntryChange>,
+    /// Warnings for the end of the command.
+    #[serde(skip)]
+    pub(super) warnings: Vec<String>,
 }
 
 impl EditReport {
@@ -89,6 +93,7 @@ impl EditReport {
             revision: session.state().current().cloned(),
             changed: false,
             changes,
+            warnings: Vec::new(),
         }
     }
 
@@ -126,7 +131,8 @@ pub(super) async fn locked(
     work: impl AsyncFnOnce(&Session) -> Result<EditReport, CliError>,
 ) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let (done, warnings) = context.store.locked(&stack, kind, work).await?;
+    let (mut done, mut warnings) = context.store.locked(&stack, kind, work).await?;
+    warnings.append(&mut done.warnings);
     context.report(kind, &done, warnings, |page| {
         let summary = preview::summary(&done.changes);
         match done.revision.as_ref().filter(|_| done.changed) {
@@ -158,10 +164,11 @@ pub(super) async fn commit(
 ) -> Result<EditReport, CliError> {
     let state = session.state();
     let changes = preview::changes(state.entries(), edits.state().entries());
-    let done = EditReport::prepared(session, changes);
+    let mut done = EditReport::prepared(session, changes);
     if done.changes.is_empty() {
         return Ok(done);
     }
+    done.warnings = unmarked_secrets::lost_by_edit(context, session.stack(), &state, edits.state()).await?;
     done.confirm(context, session)?;
     let is_forced = |operation: &Operation| matches!(operation, Operation::Rm { force: true, .. });
     let edit = UpdateRequest {

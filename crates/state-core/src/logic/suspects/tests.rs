@@ -39,6 +39,22 @@ fn known_formats_are_recognised_inside_other_text() {
             Suspicion::WebToken,
         ),
         (
+            token("https://hooks.slack.com/services/", "T0B1a/", 44),
+            Suspicion::ServiceToken,
+        ),
+        (
+            token("https://shop.blob.core.windows.net/c?sv=2024&sig=", "aB3%2", 46),
+            Suspicion::ServiceToken,
+        ),
+        (
+            "Server=db;Database=shop;User Id=anna;Password=hunter22;".to_owned(),
+            Suspicion::ConnectionString,
+        ),
+        (
+            "Server=db;Uid=anna;pwd = hunter22;".to_owned(),
+            Suspicion::ConnectionString,
+        ),
+        (
             "postgres://anna:hunter22@db:5432/shop".to_owned(),
             Suspicion::UrlPassword,
         ),

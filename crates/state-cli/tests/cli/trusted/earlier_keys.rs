@@ -1,0 +1,90 @@
+//! Single secrets under an earlier key, and encrypted values that lost their mark.
+
+use super::*;
+use serde_json::Value;
+
+/// Runs `edit` as anna, with this shell script as the editor.
+fn edit(sandbox: &Sandbox, arguments: &[&str], script: &str) -> CommandOutput {
+    let editor = sandbox.write("editor.sh", format!("#!/bin/sh\nset -e\n{script}\n"));
+    let mut command = user(sandbox, "anna", arguments);
+    run(command
+        .env_remove("VISUAL")
+        .env("EDITOR", format!("sh {}", editor.display())))
+}
+
+/// The id of the data key in the only head of the store.
+fn key_id(sandbox: &Sandbox) -> String {
+    let stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
+    let mut heads = stacks.map(|stack| stack.unwrap().path().join("head.json"));
+    let head: Value = serde_json::from_slice(&std::fs::read(heads.next().unwrap()).unwrap()).unwrap();
+    head["key-id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn secret_under_an_earlier_key_warns_or_is_refused() {
+    let sandbox = sealed_shop();
+    let token = given(&sandbox, "anna", &["secret", "encrypt", "db"], "hunter22").exits(0);
+    let before = key_id(&sandbox);
+    let decrypt = |more: &[&str]| {
+        let arguments = [&["secret", "decrypt", "db"][..], more].concat();
+        given(&sandbox, "anna", &arguments, &token.stdout)
+    };
+    let opened = decrypt(&[]).exits(0);
+    assert!(opened.stderr.is_empty(), "{opened:?}");
+    as_user(&sandbox, "anna", &["rekey", "--yes"]).exits(0);
+    let opened = decrypt(&[]).exits(0);
+    assert_eq!(opened.stdout, "hunter22");
+    assert!(
+        opened.stderr.contains("warning: ") && opened.stderr.contains(&before),
+        "{opened:?}"
+    );
+    let now = key_id(&sandbox);
+    let refused = decrypt(&["--expect-key", &now]).exits(12);
+    assert!(
+        refused.stderr.contains(&before) && refused.stdout.is_empty(),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn lost_mark_of_a_secret_is_reported_by_edit_and_rekey() {
+    let sandbox = sealed_shop();
+    let script = r#"sed -z -i 's/"sensitive-[a-z]*": \[[^]]*\],//g' "$1""#;
+    let arguments = ["edit", "terraform_data.database"];
+    let asked = edit(&sandbox, &arguments, script).exits(4);
+    let place = "terraform_data.database:/";
+    assert!(
+        asked.stderr.contains("the mark as sensitive") && asked.stderr.contains(place),
+        "{asked:?}"
+    );
+    let edited = edit(&sandbox, &[&arguments[..], &["--yes"]].concat(), script).exits(0);
+    assert_eq!(
+        edited.stderr.matches("the mark as sensitive").count(),
+        1,
+        "{edited:?}"
+    );
+    for (more, code) in [(&[][..], 4), (&["--yes"], 0)] {
+        let rekeyed = as_user(&sandbox, "anna", &[&["rekey"][..], more].concat()).exits(code);
+        assert!(
+            rekeyed.stderr.contains("stored in plain text") && rekeyed.stderr.contains(place),
+            "{rekeyed:?}"
+        );
+    }
+}
+
+#[test]
+fn removing_oneself_with_yes_prints_a_warning() {
+    let sandbox = sealed_shop();
+    as_user(&sandbox, "bob", &["list"]).exits(0);
+    let listed = as_user(&sandbox, "anna", &["recipients", "list", "--json"]).data("recipients");
+    let own = listed["you"][0].as_str().unwrap().to_owned();
+    let other = state_encrypt_recipient();
+    as_user(&sandbox, "anna", &["recipients", "add", "--name", "you", &other]).exits(2);
+    as_user(&sandbox, "anna", &["recipients", "add", "--name", "bob", &other]).exits(0);
+    let removed = as_user(&sandbox, "anna", &["recipients", "remove", &own, "--yes"]).exits(0);
+    assert!(removed.stderr.contains("removed yourself"), "{removed:?}");
+}
+
+fn state_encrypt_recipient() -> String {
+    state_encrypt::generate_identity().recipient().to_owned()
+}
