@@ -78,7 +78,7 @@ pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        budget: 2_440,
+        budget: 2_380,
         run: steps::test,
     },
 ];

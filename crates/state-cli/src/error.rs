@@ -144,7 +144,13 @@ impl CliError {
 
 impl From<Error> for CliError {
     fn from(error: Error) -> Self {
-        let mut message = error.to_string();
+        let mut message = match &error {
+            // The violations follow as a list.
+            Error::Integrity { object, violations } if violations.len() > 1 => {
+                format!("{object} breaks {} integrity rules", violations.len())
+            }
+            other => other.to_string(),
+        };
         let mut cause = error.source();
         while let Some(source) = cause {
             let text = source.to_string();

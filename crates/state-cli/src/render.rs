@@ -175,9 +175,13 @@ impl Page {
     pub(crate) fn error(&mut self, error: &CliError) {
         self.labelled(Style::Bad, "error:", &error.message);
         for violation in &error.violations {
-            self.line(format_args!("  - {violation}"));
+            let text = violation.to_string();
+            // The message of a core error already contains a single violation.
+            if !error.message.contains(&text) {
+                self.line(format_args!("  - {text}"));
+            }
         }
-        // The message of the error already contains a single problem.
+        // The message already contains a single problem.
         if error.problems.len() > 1 {
             for problem in &error.problems {
                 self.line(format_args!("  - {}", problem.text));

@@ -84,6 +84,8 @@ impl Opener {
         let (stacks, is_new) = match self.connect(url, Opening::Existing).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.require_unknown(url).await?;
+                let object = format!("store {}", shown(url));
+                self.settings.expectations().refuse_new_store(&object)?;
                 (self.connect(url, Opening::Create).await, true)
             }
             other => (other, false),
@@ -439,11 +441,15 @@ pub(crate) fn spool_folder() -> Option<PathBuf> {
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     let names = stacks.names().await.unwrap_or_default();
     let names: Vec<_> = names.iter().map(StackName::short).collect();
-    let otherwise = format!(
-        "list stacks with `statectl stack ls`, or create it with `statectl stack new {}`",
-        quoted(&name.short())
-    );
     let listing = "list stacks with `statectl stack ls`";
+    let otherwise = match stacks.expectations().is_default() {
+        true => format!(
+            "{listing}, or create it with `statectl stack new {}`",
+            quoted(&name.short())
+        ),
+        // No command creates a stack while an existing one is expected.
+        false => format!("{listing}, and check the store and the expected key or revision"),
+    };
     let object = format!("stack {}", name.short());
     CliError::not_found(object, "not found").with_nearest(
         &name.short(),

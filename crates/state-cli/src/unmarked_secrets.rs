@@ -6,47 +6,72 @@ use crate::error::CliError;
 use crate::marks::{count, first};
 use state_core::head::SealingPolicy;
 use state_core::json::{View, child_pointer};
-use state_core::{State, sealed};
-use state_manager::Stack;
+use state_core::sensitive::{OutputMarks, SecretStrings, covered_pointers};
+use state_core::{SharedEntry, Snapshot, State, sealed};
+use state_manager::{Session, Stack};
 use std::collections::BTreeSet;
 
 /// How many places a warning names.
 const NAMED: usize = 5;
 
-/// The places of encrypted values without a mark.
-pub(crate) fn places(state: &State) -> BTreeSet<String> {
+/// The places of encrypted values that no mark covers, neither by its path nor as a copy of a marked value. `opened` is
+/// the snapshot with all values decrypted.
+fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for entry in state.entries() {
+    for (entry, open) in stored.entries.iter().zip(&opened.entries) {
+        let secrets = SecretStrings::of_entry(open);
         let sides = [
-            ("inputs", &entry.inputs, &entry.sensitive_inputs),
-            ("outputs", &entry.outputs, &entry.sensitive_outputs),
+            ("inputs", &entry.inputs, &open.inputs, &open.sensitive_inputs),
+            ("outputs", &entry.outputs, &open.outputs, &open.sensitive_outputs),
         ];
-        for (side, values, marks) in sides {
-            let Some(values) = values else { continue };
+        for (side, stored, opened, marks) in sides {
+            let (Some(stored), Some(opened)) = (stored, opened) else {
+                continue;
+            };
+            let marked = covered_pointers(opened.json(), marks, &secrets)
+                .into_iter()
+                .collect();
             let owner = format!("{}:/{side}", entry.key());
-            collect(values.view(), String::new(), &pointers(marks), &owner, &mut found);
+            collect(stored.view(), String::new(), &marked, &owner, &mut found);
         }
     }
-    let outputs = state.outputs();
-    let marks = pointers(&outputs.sensitive);
-    for (name, value) in &outputs.values {
-        let pointer = child_pointer("", name);
-        collect(value.view(), pointer, &marks, "outputs:", &mut found);
+    let secrets = SecretStrings::of_outputs(opened);
+    let marks = OutputMarks::of(&opened.outputs, &opened.sensitive_outputs);
+    for (name, value) in &stored.outputs {
+        let marked = marks.spans(name, &secrets).into_iter().map(|span| span.pointer);
+        let owner = format!("outputs:{}", child_pointer("", name));
+        collect(value.view(), String::new(), &marked.collect(), &owner, &mut found);
     }
     found
 }
 
 /// Warns about encrypted values that an edit leaves without a mark. With `--yes` the warnings belong to the report; otherwise
 /// they are shown now, before the question.
-pub(crate) async fn lost_by_edit(
+pub(crate) async fn lost_by_edit<'a>(
     context: &Context,
-    stack: &Stack,
+    session: &Session,
     before: &State,
-    after: &State,
+    after: impl Iterator<Item = &'a SharedEntry>,
 ) -> Result<Vec<String>, CliError> {
-    let known = places(before);
-    let lost: Vec<String> = places(after).difference(&known).cloned().collect();
-    if lost.is_empty() || stack.policy().await? != SealingPolicy::Sensitive {
+    // Only few edits change marks: the others must not pay for decrypting the state.
+    let has_lost_mark = |entry: &&SharedEntry| {
+        let is_lost = |was: &[String], is: &[String]| was.iter().any(|mark| !is.contains(mark));
+        before.entry(&entry.key()).is_some_and(|was| {
+            is_lost(&was.sensitive_inputs, &entry.sensitive_inputs)
+                || is_lost(&was.sensitive_outputs, &entry.sensitive_outputs)
+        })
+    };
+    let changed: Vec<SharedEntry> = after.filter(has_lost_mark).cloned().collect();
+    let stack = session.stack();
+    if changed.is_empty() || stack.policy().await? != SealingPolicy::Sensitive {
+        return Ok(Vec::new());
+    }
+    let mut stored = before.snapshot(stack.name().to_string(), context.now());
+    stored.outputs.clear();
+    stored.entries = changed;
+    let opened = session.reveal_snapshot(stored.clone()).await?;
+    let lost: Vec<String> = places(&stored, &opened).into_iter().collect();
+    if lost.is_empty() {
         return Ok(Vec::new());
     }
     let marks = count(lost.len(), "encrypted value loses", "encrypted values lose");
@@ -63,7 +88,13 @@ pub(crate) async fn lost_by_rekey(context: &Context, stack: &Stack) -> Result<Ve
     if stack.policy().await? != SealingPolicy::Sensitive {
         return Ok(Vec::new());
     }
-    let unmarked: Vec<String> = places(&stack.tip().await?.state).into_iter().collect();
+    let stored = stack.tip().await?.snapshot();
+    let (opened, unopened) = stack.reveal_if_possible(stored.clone()).await?;
+    // Without an identity the key can't be replaced, and the command reports why.
+    let unmarked: Vec<String> = match unopened {
+        Some(_) => Vec::new(),
+        None => places(&stored, &opened).into_iter().collect(),
+    };
     if unmarked.is_empty() {
         return Ok(Vec::new());
     }
@@ -88,15 +119,7 @@ fn shown(context: &Context, warning: String) -> Vec<String> {
     Vec::new()
 }
 
-/// Marks as JSON pointers: a mark can also be the name of a top-level field.
-fn pointers(marks: &[String]) -> BTreeSet<String> {
-    let pointer = |mark: &String| match mark.starts_with('/') {
-        true => mark.clone(),
-        false => child_pointer("", mark),
-    };
-    marks.iter().map(pointer).collect()
-}
-
+/// Collects the encrypted values outside of the marked ones.
 fn collect(
     value: View<'_>,
     pointer: String,

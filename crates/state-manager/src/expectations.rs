@@ -24,6 +24,11 @@ impl Expectations {
         Self { keys, revision }
     }
 
+    /// Whether every stack meets the expectations, and stacks can be created.
+    pub const fn is_default(&self) -> bool {
+        self.keys.is_empty() && self.revision.is_none()
+    }
+
     /// Checks the key with which a stack was authenticated. `authentic` is none if the stack wasn't authenticated;
     /// `named` is the key that its head names.
     ///
@@ -55,13 +60,24 @@ impl Expectations {
     /// # Errors
     /// `Distrusted` if a key is expected; `Conflict` if only a revision is expected.
     pub(crate) fn refuse_creation(&self, object: &str) -> Result<()> {
+        self.refuse_missing(object, "the store has no such stack")
+    }
+
+    /// Refuses to create a store if the caller expects an existing stack in it.
+    ///
+    /// # Errors
+    /// `Distrusted` if a key is expected; `Conflict` if only a revision is expected.
+    pub fn refuse_new_store(&self, object: &str) -> Result<()> {
+        self.refuse_missing(object, "the store doesn't exist")
+    }
+
+    fn refuse_missing(&self, object: &str, missing: &str) -> Result<()> {
         if let Some(key) = self.keys.first() {
-            let reason =
-                format!("the store has no such stack, and one that is sealed with key {key} is expected");
+            let reason = format!("{missing}, and a stack that is sealed with key {key} is expected");
             return Err(Error::distrusted(object, reason));
         }
         if let Some(revision) = &self.revision {
-            let reason = format!("the store has no such stack, and one with revision {revision} is expected");
+            let reason = format!("{missing}, and a stack with revision {revision} is expected");
             return Err(Error::conflict(object, reason));
         }
         Ok(())

@@ -279,7 +279,10 @@ impl fmt::Display for SealingChange {
             ("recipients of the outputs", &self.outputs),
         ] {
             let added = change.added.iter().map(|added| format!("+{}", self.named(added)));
-            let removed = change.removed.iter().map(|removed| format!("-{removed}"));
+            let removed = change
+                .removed
+                .iter()
+                .map(|removed| format!("-{}", self.named(removed)));
             let signed: Vec<_> = added.chain(removed).collect();
             if !signed.is_empty() {
                 let origin = std::mem::take(&mut origin);

@@ -148,6 +148,11 @@ impl Stacks {
         self
     }
 
+    /// The caller's expectations of the stacks.
+    pub fn expectations(&self) -> &Expectations {
+        &self.context.expectations
+    }
+
     /// The same store with a time limit for locks: an operation that takes the writer lock itself, such as
     /// [`Stack::rekey`], waits up to this limit while another writer holds the lock. Default: it doesn't wait.
     #[must_use]

@@ -242,7 +242,7 @@ fn show(page: &mut Page, trusted: &TrustReport) {
         )),
     }
     let Some(found) = &trusted.found else {
-        return page.line("in the store: nothing; forgotten");
+        return page.line("in the store: no stack with this name; this client has forgotten it");
     };
     let serial = found
         .serial

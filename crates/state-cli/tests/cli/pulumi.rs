@@ -269,6 +269,12 @@ fn invalid_state_is_refused_with_all_violations() {
     let (sandbox, _) = with(&document(&list));
     let refused = sandbox.run(&["import", "dev.json"]).exits(14);
     assert!(refused.stderr.contains("import --repair"), "{refused:?}");
+    let lines: Vec<&str> = refused.stderr.lines().collect();
+    let listed = lines.iter().filter(|line| line.starts_with("  - ")).count();
+    assert!(
+        listed >= 4 && lines.iter().all(|line| line.matches("urn:pulumi").count() <= 4),
+        "each violation has one line: {refused:?}"
+    );
     assert!(
         !sandbox.path().join(".state").exists(),
         "a refused import must create no store"

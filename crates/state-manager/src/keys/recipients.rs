@@ -59,7 +59,9 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
         .iter()
         .map(|one| provider.spelling(one))
         .collect::<Result<_>>()?;
-    let recipients = with_more(known.unwrap_or_default(), &more);
+    let known = known.unwrap_or_default();
+    let are_known = more.iter().all(|one| known.contains(one));
+    let recipients = with_more(known, &more);
     let wrapped = provider.wrap(id, Some(&recipients))?;
     let named = more
         .iter()
@@ -76,6 +78,7 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
     };
     let added = more.join(", ");
     let message = match name {
+        Some(name) if are_known => format!("named {name} ({added})"),
         Some(name) => format!("added {name} ({added})"),
         None => format!("added {added}"),
     };

@@ -2,7 +2,6 @@
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
-use crate::expectations::Expectations;
 use crate::keys::authenticate::{self, ResolvedName, UncheckedHead, UncheckedName};
 use crate::keys::trust;
 use crate::known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, SealingChange, SealingPin, StackPin};
@@ -283,7 +282,7 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     let mut others = Vec::new();
     let summarized = stacks.into_iter().map(|stack| async move {
         // Without expectations, the stack that was looked up is the one to read: its key is unwrapped already.
-        let expected = match *store.expectations == Expectations::default() {
+        let expected = match store.expectations.is_default() {
             true => stack.clone(),
             false => store.stack(stack.name().clone(), stack.lineage()),
         };
@@ -294,7 +293,7 @@ pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>>
     while let Some((stack, expected, summary)) = summarized.next().await {
         match summary {
             Err(error @ (Error::Conflict { .. } | Error::Distrusted { .. }))
-                if *expected.expectations() != Expectations::default() =>
+                if !expected.expectations().is_default() =>
             {
                 others.push((stack, error));
             }

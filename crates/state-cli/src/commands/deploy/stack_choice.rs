@@ -127,7 +127,8 @@ fn no_own_stack(own: &StackName, others: &[StackName]) -> CliError {
         listed.join(", ")
     );
     let hint = format!(
-        "create it with `statectl stack new {}`, or name another one, for example `--stack {}`",
+        "create it with `statectl stack new {}`, or name another one, for example `--stack {}`, with `--adopt` if another \
+         program or tool made it",
         quoted(&own.short()),
         quoted(&listed[0])
     );

@@ -117,8 +117,7 @@ async fn replace(
 ) -> Result<EditReport, CliError> {
     let changes = preview::changes(state.entries(), snapshot.entries.iter());
     let mut done = EditReport::prepared(session, changes);
-    let after = State::from_snapshot(session.stack().lineage(), &snapshot)?;
-    done.warnings = unmarked_secrets::lost_by_edit(context, session.stack(), state, &after).await?;
+    done.warnings = unmarked_secrets::lost_by_edit(context, session, state, snapshot.entries.iter()).await?;
     done.confirm(context, session)?;
     let request = args.remember.request(UpdateKind::Edit, "edit");
     let revision = session.replace_entries(request, snapshot).await?;

@@ -168,7 +168,7 @@ pub(super) async fn commit(
     if done.changes.is_empty() {
         return Ok(done);
     }
-    done.warnings = unmarked_secrets::lost_by_edit(context, session.stack(), &state, edits.state()).await?;
+    done.warnings = unmarked_secrets::lost_by_edit(context, session, &state, edits.state().entries()).await?;
     done.confirm(context, session)?;
     let is_forced = |operation: &Operation| matches!(operation, Operation::Rm { force: true, .. });
     let edit = UpdateRequest {

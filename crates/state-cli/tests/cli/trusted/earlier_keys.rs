@@ -17,7 +17,7 @@ fn key_id(sandbox: &Sandbox) -> String {
     let stacks = std::fs::read_dir(sandbox.path().join(".state/stacks")).unwrap();
     let mut heads = stacks.map(|stack| stack.unwrap().path().join("head.json"));
     let head: Value = serde_json::from_slice(&std::fs::read(heads.next().unwrap()).unwrap()).unwrap();
-    head["key-id"].as_str().unwrap().to_owned()
+    head["body"]["key-id"].as_str().unwrap().to_owned()
 }
 
 #[test]

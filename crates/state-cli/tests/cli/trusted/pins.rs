@@ -122,6 +122,17 @@ fn unexpected_key_exits_12_and_unexpected_revision_13() {
     run(by_variable.env("STATECTL_EXPECT_KEY", wrong_key)).exits(12);
     anna(&["stack", "new", "other", "--expect-key", key]).exits(12);
     anna(&["stack", "new", "other", "--expect-revision", revision]).exits(13);
+    let missing = anna(&["list", "--stack", "other", "--expect-key", key]).exits(10);
+    assert!(!missing.stderr.contains("stack new"), "{missing:?}");
+    // A mistyped location must not get a new store.
+    let file = fixture("shop.tfstate");
+    let file = file.to_str().unwrap();
+    for (expectation, value, code) in [("--expect-key", key, 12), ("--expect-revision", revision, 13)] {
+        let arguments = ["import", file, "--backend", "file://mistyped", expectation, value];
+        let refused = anna(&arguments).exits(code);
+        assert!(refused.stderr.contains("mistyped"), "{refused:?}");
+        assert!(!sandbox.path().join("mistyped").exists(), "{expectation}");
+    }
     anna(&["list", "--expect-key", "no-key"]).exits(2);
     // Without an identity the client can't authenticate the stack.
     let unopened = as_user(&sandbox, "eve", &["list", "--expect-key", key]).exits(12);
@@ -145,7 +156,10 @@ fn changes_of_recipients_mark_the_users_own() {
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let bob = |arguments: &[&str]| as_user(&sandbox, "bob", arguments);
     let (bobs, carls) = (identity(&sandbox, "bob"), identity(&sandbox, "carl"));
+    anna(&["recipients", "add", &carls]).exits(0);
     anna(&["recipients", "add", "--name", "carl", &carls]).exits(0);
+    let history = anna(&["history"]).exits(0).stdout;
+    assert!(history.contains(&format!("named carl ({carls})")), "{history}");
     as_user(&sandbox, "carl", &["list"]).exits(0);
     anna(&["recipients", "add", "--name", "bob", &bobs]).exits(0);
     bob(&["list"]).exits(0);
@@ -153,7 +167,7 @@ fn changes_of_recipients_mark_the_users_own() {
     assert!(listed.contains(&format!("{bobs}  bob  (you)")), "{listed}");
     anna(&["recipients", "add", "--outputs", &bobs]).exits(0);
     let noticed = bob(&["list"]).exits(0).stderr;
-    let expected = format!("in revision 4: +bob ({bobs}, you)");
+    let expected = format!("in revision 5: +bob ({bobs}, you)");
     assert!(noticed.contains(&expected), "{noticed}");
     // Removing rotates the key, and Anna's own recipient is among the changed ones when it is exchanged.
     let hers = anna(&["identity"]).exits(0).stdout;
@@ -166,7 +180,7 @@ fn changes_of_recipients_mark_the_users_own() {
     .exits(0);
     as_user(&sandbox, "carl", &["recipients", "remove", &bobs, "--yes"]).exits(0);
     let noticed = anna(&["list"]).exits(0).stderr;
-    assert!(noticed.contains(&format!("-{bobs}")), "{noticed}");
+    assert!(noticed.contains(&format!("-bob ({bobs})")), "{noticed}");
     let history = anna(&["history"]).exits(0).stdout;
     for part in [format!("added bob ({bobs})"), format!("removed bob ({bobs})")] {
         assert!(history.contains(&part), "{history}");
