@@ -32,7 +32,7 @@ fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
                 .into_iter()
                 .collect();
             let owner = format!("{}:/{side}", entry.key());
-            collect(stored.view(), String::new(), &marked, &owner, &mut found);
+            collect(stored.view(), "", &marked, &owner, &mut found);
         }
     }
     let secrets = SecretStrings::of_outputs(opened);
@@ -40,7 +40,7 @@ fn places(stored: &Snapshot, opened: &Snapshot) -> BTreeSet<String> {
     for (name, value) in &stored.outputs {
         let marked = marks.spans(name, &secrets).into_iter().map(|span| span.pointer);
         let owner = format!("outputs:{}", child_pointer("", name));
-        collect(value.view(), String::new(), &marked.collect(), &owner, &mut found);
+        collect(value.view(), "", &marked.collect(), &owner, &mut found);
     }
     found
 }
@@ -80,7 +80,7 @@ pub(crate) async fn lost_by_edit<'a>(
          secret at its source",
         first(NAMED, &lost, ", ")
     );
-    Ok(shown(context, warning))
+    Ok(shown(context, &warning))
 }
 
 /// Warns about encrypted values that a replacement of the data key stores in plain text; see [`lost_by_edit`].
@@ -104,15 +104,15 @@ pub(crate) async fn lost_by_rekey(context: &Context, stack: &Stack) -> Result<Ve
          `statectl edit`",
         first(NAMED, &unmarked, ", ")
     );
-    Ok(shown(context, warning))
+    Ok(shown(context, &warning))
 }
 
 /// The warnings of the report. Shows the warning now if a question follows.
-fn shown(context: &Context, warning: String) -> Vec<String> {
+fn shown(context: &Context, warning: &str) -> Vec<String> {
     if context.prompt.yes {
-        return vec![warning];
+        return vec![warning.to_owned()];
     }
-    let text = context.settings.invocation().apply(&warning);
+    let text = context.settings.invocation().apply(warning);
     context
         .output
         .announce(|page| page.line(format_args!("warning: {text}")));
@@ -122,12 +122,12 @@ fn shown(context: &Context, warning: String) -> Vec<String> {
 /// Collects the encrypted values outside of the marked ones.
 fn collect(
     value: View<'_>,
-    pointer: String,
+    pointer: &str,
     marks: &BTreeSet<String>,
     owner: &str,
     found: &mut BTreeSet<String>,
 ) {
-    if marks.contains(&pointer) {
+    if marks.contains(pointer) {
         return;
     }
     if sealed::key_of(value).is_some() {
@@ -135,12 +135,12 @@ fn collect(
         return;
     }
     for (name, below) in value.members().into_iter().flatten() {
-        collect(below, child_pointer(&pointer, &name), marks, owner, found);
+        collect(below, &child_pointer(pointer, &name), marks, owner, found);
     }
     for (index, below) in value.elements().into_iter().flatten().enumerate() {
         collect(
             below,
-            child_pointer(&pointer, &index.to_string()),
+            &child_pointer(pointer, &index.to_string()),
             marks,
             owner,
             found,

@@ -290,17 +290,13 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     let described = described(&removed, &names);
     let own = context.store.keys.own_recipients();
     let is_you = !outputs && removed.iter().any(|one| own.contains(one));
-    let you = match is_you {
-        true => " That is you: afterwards you can't decrypt the stack with this identity.",
-        false => "",
-    };
     let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack).await?;
-    if is_you && context.prompt.yes {
-        warnings.push(format!(
-            "you removed yourself: your identity can't decrypt {object} any more"
-        ));
+    let mut question = format!("Replace the data key of {object} and remove recipient {described}?");
+    if is_you {
+        question += " That is you: afterwards you can't decrypt the stack with this identity.";
+        let done = format!("you removed yourself: your identity can't decrypt {object} any more");
+        warnings.extend(context.prompt.yes.then_some(done));
     }
-    let question = format!("Replace the data key of {object} and remove recipient {described}?{you}");
     context.prompt.confirm(&object, &question)?;
     let (of_all, of_outputs) = match outputs {
         true => (None, Some(recipients)),

@@ -20,6 +20,7 @@ mod files;
 mod forged_history;
 mod history_index;
 mod known_names;
+mod known_plain;
 #[cfg(feature = "fs")]
 mod known_stacks;
 mod long_history;
