@@ -56,7 +56,13 @@ pub(crate) async fn lost_by_edit<'a>(
     // Only few edits change marks: the others must not pay for decrypting the state.
     let has_lost_mark = |entry: &&SharedEntry| {
         let is_lost = |was: &[String], is: &[String]| was.iter().any(|mark| !is.contains(mark));
-        before.entry(&entry.key()).is_some_and(|was| {
+        // An edit can also change the address.
+        let by_uid = || {
+            before
+                .entries()
+                .find(|was| entry.uid.is_some() && was.uid == entry.uid)
+        };
+        before.entry(&entry.key()).or_else(by_uid).is_some_and(|was| {
             is_lost(&was.sensitive_inputs, &entry.sensitive_inputs)
                 || is_lost(&was.sensitive_outputs, &entry.sensitive_outputs)
         })
@@ -76,16 +82,25 @@ pub(crate) async fn lost_by_edit<'a>(
     }
     let marks = count(lost.len(), "encrypted value loses", "encrypted values lose");
     let warning = format!(
-        "{marks} the mark as sensitive, so the next `statectl rekey` stores plain text: {}; keep the mark, or change the \
-         secret at its source",
+        "{marks} the mark as sensitive, so the next `statectl rekey`, or the next `up` or `refresh` that changes the resource, \
+         stores plain text: {}; keep the mark, or change the secret at its source",
         first(NAMED, &lost, ", ")
     );
     Ok(shown(context, &warning))
 }
 
-/// Warns about encrypted values that a replacement of the data key stores in plain text; see [`lost_by_edit`].
-pub(crate) async fn lost_by_rekey(context: &Context, stack: &Stack) -> Result<Vec<String>, CliError> {
-    if stack.policy().await? != SealingPolicy::Sensitive {
+/// Warns about encrypted values that a replacement of the data key stores in plain text; see [`lost_by_edit`]. `policy` is
+/// the policy after it; none if it stays as it is.
+pub(crate) async fn lost_by_rekey(
+    context: &Context,
+    stack: &Stack,
+    policy: Option<SealingPolicy>,
+) -> Result<Vec<String>, CliError> {
+    let policy = match policy {
+        Some(policy) => policy,
+        None => stack.policy().await?,
+    };
+    if policy != SealingPolicy::Sensitive {
         return Ok(Vec::new());
     }
     let stored = stack.tip().await?.snapshot();

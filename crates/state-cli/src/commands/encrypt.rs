@@ -4,6 +4,7 @@ use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Sealing;
+use crate::unmarked_secrets;
 use state_core::head::SealingPolicy;
 use state_manager::Rekey;
 
@@ -14,8 +15,10 @@ use state_manager::Rekey;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which values to encrypt
-    #[arg(long, value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
-    policy: Sealing,
+    ///
+    /// Default: `sensitive`. A stack that is encrypted with the policy `all` gets another one only if it is given here.
+    #[arg(long, value_enum, value_name = "POLICY")]
+    policy: Option<Sealing>,
     /// Message to record in the history
     #[arg(long, short)]
     message: Option<String>,
@@ -25,16 +28,29 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.store.open_stack().await?;
     let object = format!("stack {}", found.name().short());
-    let (policy, advice) = args.policy.prepare(&context.store.keys)?;
+    let chosen = args.policy.unwrap_or(Sealing::Sensitive);
+    let (policy, advice) = chosen.prepare(&context.store.keys)?;
     if policy == SealingPolicy::Plaintext {
         return Err(CliError::usage(object, "the policy `plaintext` encrypts nothing")
             .with_hint("choose `--policy sensitive` or `--policy all`"));
     }
-    if found.policy().await? == policy && !found.recipients().await?.of_stack.is_empty() {
-        return Err(CliError::conflict(object, "already encrypted with this policy")
-            .with_hint("to replace the data key, run `statectl rekey`"));
+    let before = found.policy().await?;
+    let is_encrypted = !found.recipients().await?.of_stack.is_empty();
+    if is_encrypted && (before == policy || args.policy.is_none()) {
+        let message = format!("already encrypted with the policy `{before}`");
+        return Err(CliError::conflict(object, &message).with_hint(
+            "to replace the data key, run `statectl rekey`; to change the policy, name it with `--policy`",
+        ));
     }
-    context.prompt.confirm(&object, &format!("Encrypt {object}?"))?;
+    let mut warnings = match is_encrypted {
+        true => unmarked_secrets::lost_by_rekey(context, &found, Some(policy)).await?,
+        false => Vec::new(),
+    };
+    let question = match is_encrypted {
+        true => format!("Change the policy of {object} from `{before}` to `{policy}`?"),
+        false => format!("Encrypt {object}?"),
+    };
+    context.prompt.confirm(&object, &question)?;
     // Open the stack again: `prepare` may have created the identity that decrypts it.
     let stack = context.store.open_stack().await?;
     let request = Rekey {
@@ -43,5 +59,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         ..Rekey::default()
     };
     let report = rekey::perform(context, &stack, "encrypt", "encrypt", request).await?;
-    Ok(report.warned(advice))
+    warnings.extend(advice);
+    Ok(report.warned(warnings))
 }

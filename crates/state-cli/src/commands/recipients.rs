@@ -290,7 +290,7 @@ async fn remove(context: &Context, gone: &[String], outputs: bool, escrow: bool)
     let described = described(&removed, &names);
     let own = context.store.keys.own_recipients();
     let is_you = !outputs && removed.iter().any(|one| own.contains(one));
-    let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack).await?;
+    let mut warnings = unmarked_secrets::lost_by_rekey(context, &stack, None).await?;
     let mut question = format!("Replace the data key of {object} and remove recipient {described}?");
     if is_you {
         question += " That is you: afterwards you can't decrypt the stack with this identity.";

@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         true => format!("Replace the data key of {object}, and delete all its earlier revisions?"),
         false => format!("Replace the data key of {object}?"),
     };
-    let unmarked = unmarked_secrets::lost_by_rekey(context, &stack).await?;
+    let unmarked = unmarked_secrets::lost_by_rekey(context, &stack, None).await?;
     context.prompt.confirm(&object, &question)?;
     let request = Rekey {
         forget_history: args.forget_history,

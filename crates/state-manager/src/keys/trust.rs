@@ -243,6 +243,19 @@ pub(crate) async fn announce_name(stack: &StackContext, name: &StackName) {
     .await;
 }
 
+/// Removes the name that this client was about to give to the stack from the pin: a later rename to that name, by another
+/// holder, is a change to report.
+pub(crate) async fn withdraw_name(stack: &StackContext) {
+    change_pin(stack, |before| {
+        let before = before.filter(|before| before.renaming_to.is_some())?;
+        Some(StackPin {
+            renaming_to: None,
+            ..before.clone()
+        })
+    })
+    .await;
+}
+
 /// Notes in the pin that the stack is no longer empty: this client is about to write to it without giving it a key.
 pub(crate) async fn remember_unsealed_writing(stack: &StackContext) {
     change_pin(stack, |before| {

@@ -126,10 +126,6 @@ impl<'a> Trail<'a> {
             false => self.entry_at(&document).await?,
         };
         let change = self.step(listed, now, older.as_ref()).await?;
-        if !self.resource.exists {
-            // The entries were looked up for a resource that doesn't exist in older revisions.
-            self.known.clear();
-        }
         self.next = older;
         Ok(Some((document, change)))
     }
@@ -137,6 +133,21 @@ impl<'a> Trail<'a> {
     /// Moves to the revision `older`. `listed` are the changes since then, if they are known; otherwise the resource
     /// `now` is compared with the one in `older`.
     async fn step(
+        &mut self,
+        listed: Option<RevisionChanges>,
+        now: Option<SharedEntry>,
+        older: Option<&Authenticated<RevisionDocument>>,
+    ) -> Result<ResourceChange> {
+        let before = (self.resource.exists, self.resource.uid);
+        let change = self.identify_older(listed, now, older).await?;
+        if !self.resource.exists || before != (self.resource.exists, self.resource.uid) {
+            // The known entries were looked up for another resource than the one in older revisions.
+            self.known.clear();
+        }
+        Ok(change)
+    }
+
+    async fn identify_older(
         &mut self,
         listed: Option<RevisionChanges>,
         now: Option<SharedEntry>,

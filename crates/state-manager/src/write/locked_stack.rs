@@ -202,15 +202,24 @@ impl LockedStack {
             durable,
             reply,
         };
-        // The permit comes first: a future that is dropped while it waits for one must not take parked results along.
-        let permit = self.requests.reserve().await.map_err(|_| self.queue_ended())?;
-        // Once the job is in the channel it runs to its end, even if the caller drops this future.
-        if job.work.is_within(parked::MOST_BYTES) {
-            permit.send(self.parked.request_with(job));
-        } else {
-            permit.send(Request::Job(job));
-        }
+        self.send_after_parked(job).await?;
         answer.await.map_err(|_| self.queue_ended())?
+    }
+
+    /// Sends a job behind the parked results: a job that overtook them could end the update of their steps. Once the job
+    /// is in the channel it runs to its end, even if the caller drops its future.
+    async fn send_after_parked(&self, job: Job) -> Result<()> {
+        // The permits come first: a future that is dropped while it waits for one must not take parked results along.
+        let permits = self.requests.reserve_many(2).await;
+        let mut permits = permits.map_err(|_| self.queue_ended())?;
+        let requests = match job.work.is_within(parked::MOST_BYTES) {
+            true => [None, Some(self.parked.request_with(job))],
+            false => [self.parked.request(), Some(Request::Job(job))],
+        };
+        for (permit, request) in permits.by_ref().zip(requests.into_iter().flatten()) {
+            permit.send(request);
+        }
+        Ok(())
     }
 
     /// Queues the records of a result that the next step's intent may accompany. Calls `parked` once the result waits, so
@@ -241,16 +250,16 @@ impl LockedStack {
         };
         parked();
         if let Some(job) = refused {
-            let queued = self.requests.send(self.parked.request_with(job)).await;
-            queued.map_err(|_| self.queue_ended())?;
+            self.send_after_parked(job).await?;
         }
         let clock = &self.stack.environment().clock;
         let answered = tokio::select! {
             biased;
             answered = &mut answer => answered,
-            () = clock.sleep(parked::LIMIT) => {
-                self.send_parked().await?;
-                answer.await
+            () = clock.sleep(parked::LIMIT) => match self.send_parked().await {
+                Ok(()) => answer.await,
+                // Another job may have taken the result along before the queue ended.
+                Err(ended) => return answer.try_recv().unwrap_or(Err(ended)),
             }
         };
         sends.is_armed = false;

@@ -164,6 +164,7 @@ pub(crate) async fn rename_locked(store: &StoreContext, locked: &LockedStack, to
             // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
             // announcement stays and the next owner decides by the pointer's nonce.
             locked.swap_head(&withdraw_announcement).await?;
+            trust::withdraw_name(stack).await;
         }
         return Err(error);
     }
@@ -192,8 +193,9 @@ pub(crate) async fn finish_rename(
     }
     session
         .swap(writer, stack.nonce(), &withdraw_announcement)
-        .await
-        .map(drop)
+        .await?;
+    trust::withdraw_name(stack).await;
+    Ok(())
 }
 
 /// Removes the announcement of a rename from the head.

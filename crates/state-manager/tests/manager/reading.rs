@@ -3,7 +3,7 @@
 
 use super::*;
 use state_core::mutation::EditChange;
-use state_core::{ErrorKind, Json, Properties, RevisionId};
+use state_core::{ErrorKind, Json, Properties, RevisionId, Uid};
 use state_manager::Blame;
 
 /// A resource with these inputs, given as JSON.
@@ -141,4 +141,42 @@ async fn revisions_iterate_in_the_order_of_the_history() {
     }
     assert_eq!(iterated.len(), 2);
     assert_eq!(iterated, stack.history().await.unwrap());
+}
+
+/// Inputs of which a list of changes names none, because there are too many.
+fn many_inputs(value: u64) -> String {
+    let members: Vec<_> = (0..40).map(|name| format!(r#""p{name:02}":{value}"#)).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+#[tokio::test]
+async fn recreated_and_rewritten_resource_keeps_its_history() {
+    let (_, stack) = new_stack().await;
+    let with_uid = |uid: u8, value: u64| {
+        let mut entry = sized("a", &many_inputs(value));
+        entry.uid = Some(Uid::from_bits([uid; 16]));
+        entry
+    };
+    let put = |entry: Entry| EditChange::Put {
+        target: key("a"),
+        entry: entry.into(),
+    };
+    let replace = vec![
+        EditChange::Remove(key("a")),
+        EditChange::Append(with_uid(2, 3).into()),
+    ];
+    let mut made = Vec::new();
+    for edits in [
+        vec![EditChange::Append(with_uid(1, 1).into())],
+        vec![put(with_uid(1, 2))],
+        replace,
+        vec![put(with_uid(2, 4))],
+    ] {
+        made.push(change(&stack, UpdateKind::Edit, edits).await);
+    }
+    let view = stack.tip().await.unwrap();
+    let history = view.resource_history(&address("a"), usize::MAX).await.unwrap();
+    let listed: Vec<_> = history.into_iter().map(|revision| revision.id).collect();
+    made.reverse();
+    assert_eq!(listed, made);
 }

@@ -145,7 +145,7 @@ impl Judge {
             Client::Expecting if command.is_about_the_store() => Client::New,
             client => client,
         };
-        if client == Client::New && self.is_beyond_protection(scenario, run, &written) {
+        if client == Client::New && self.is_beyond_protection(scenario, command, run, &written) {
             self.unprotected.fetch_add(1, Ordering::Relaxed);
             return broken;
         }
@@ -169,15 +169,26 @@ impl Judge {
 
     /// Whether the attacker showed a client without memory a store that it can't distinguish from an honest one:
     /// `docs/threat-model.md` lists these limits.
-    fn is_beyond_protection(&self, scenario: &Scenario, run: &Run, written: &Written) -> bool {
+    fn is_beyond_protection(
+        &self,
+        scenario: &Scenario,
+        command: Command,
+        run: &Run,
+        written: &Written,
+    ) -> bool {
         let path = scenario.head();
-        let served = run.bucket.served();
-        let served = served.iter().filter(|(object, _)| *object == path);
-        let served: Vec<Head> = served
-            .filter_map(|(_, bytes)| Head::decode(&path, bytes).ok())
-            .collect();
+        let served_heads = |path: &str| -> Vec<Head> {
+            let served = run.bucket.served();
+            let served = served.iter().filter(|(object, _)| *object == path);
+            served
+                .filter_map(|(_, bytes)| Head::decode(path, bytes).ok())
+                .collect()
+        };
+        let shows_plain = |served: &[Head]| served.first().is_some_and(|head| head.key_id.is_none());
+        let served = served_heads(&path);
         // A stack that was never sealed. A client that authenticated the stack must refuse a plain head later.
-        let is_plain = served.first().is_some_and(|head| head.key_id.is_none());
+        let is_plain = shows_plain(&served)
+            || (command.is_about_the_store() && shows_plain(&served_heads(&scenario.other_head())));
         // A stack of a time when the attacker held the data key.
         let honest = |id| written.keys.contains_key(&id);
         let is_former = served

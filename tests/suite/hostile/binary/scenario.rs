@@ -238,6 +238,11 @@ impl Scenario {
         format!("stacks/{}/head.json", self.lineage)
     }
 
+    /// The path of the head of the other stack.
+    pub(super) fn other_head(&self) -> String {
+        format!("stacks/{}/head.json", self.other)
+    }
+
     /// The folder with the memory of the client that built the store.
     pub(super) fn memory(&self) -> std::path::PathBuf {
         self.folder.path().join("memory")

@@ -6,6 +6,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::{count, first};
 use crate::render::Page;
+use crate::unmarked_secrets;
 use serde::Serialize;
 use state_core::head::SealingPolicy;
 use state_core::mutation::EditChange;
@@ -77,8 +78,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
             CliError::conflict(object, message).with_hint("encrypt the stack with `statectl encrypt`")
         );
     }
+    // Deleting the history replaces the data key.
+    let unmarked = match args.history {
+        true => unmarked_secrets::lost_by_rekey(context, &stack, None).await?,
+        false => Vec::new(),
+    };
     let work = async |session: &Session| seal(context, args, session, &object).await;
-    let (sealing, warnings) = context.store.locked(&stack, "secret seal", work).await?;
+    let (sealing, mut warnings) = context.store.locked(&stack, "secret seal", work).await?;
     let Sealing {
         revision,
         places,
@@ -91,6 +97,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     if forget {
         forget_history(&stack, args).await?;
+        warnings.extend(unmarked);
     }
     let report = SealReport {
         stack: stack.name().to_string(),

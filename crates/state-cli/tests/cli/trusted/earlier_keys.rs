@@ -73,6 +73,31 @@ fn lost_mark_of_a_secret_is_reported_by_edit_and_rekey() {
 }
 
 #[test]
+fn seal_of_the_history_warns_about_lost_marks() {
+    let sandbox = sealed_shop();
+    let script = r#"sed -z -i 's/"sensitive-[a-z]*": \[[^]]*\],//g' "$1""#;
+    edit(&sandbox, &["edit", "terraform_data.database", "--yes"], script).exits(0);
+    let arguments = ["secret", "seal", "--all", "--history"];
+    let asked = as_user(&sandbox, "anna", &arguments).exits(4);
+    assert!(
+        asked.stderr.contains("stored in plain text") && asked.stderr.contains("terraform_data.database:/"),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn policy_all_is_given_up_only_by_name() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    anna(&["encrypt", "--policy", "all", "--yes"]).exits(0);
+    let refused = anna(&["encrypt", "--yes"]).exits(13);
+    assert!(refused.stderr.contains("policy `all`"), "{refused:?}");
+    let asked = anna(&["encrypt", "--policy", "sensitive"]).exits(4);
+    assert!(asked.stderr.contains("plain text"), "{asked:?}");
+    anna(&["encrypt", "--policy", "sensitive", "--yes"]).exits(0);
+}
+
+#[test]
 fn removing_oneself_with_yes_prints_a_warning() {
     let sandbox = sealed_shop();
     as_user(&sandbox, "bob", &["list"]).exits(0);
