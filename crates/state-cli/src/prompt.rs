@@ -28,7 +28,7 @@ impl Prompt {
         if self.yes {
             return Ok(());
         }
-        self.require_terminal(object)?;
+        self.require_terminal(object, question)?;
         check_answer(object, ask(question), "nothing was changed")
     }
 
@@ -47,7 +47,7 @@ impl Prompt {
         if self.yes {
             return Ok(());
         }
-        self.require_terminal(object)?;
+        self.require_terminal(object, question)?;
         let (sender, answer) = tokio::sync::oneshot::channel();
         let asked = question.to_owned();
         // A detached thread, because reading stdin can't be cancelled: after a signal, the command ends without waiting for
@@ -62,13 +62,14 @@ impl Prompt {
         }
     }
 
-    fn require_terminal(&self, object: &str) -> Result<(), CliError> {
+    fn require_terminal(&self, object: &str, question: &str) -> Result<(), CliError> {
         if self.terminal.can_ask() {
             return Ok(());
         }
         let message = "not a terminal: pass --yes to confirm";
-        Err(CliError::refused(object, message)
-            .with_hint("review the changes, then run the command with `--yes`"))
+        Err(CliError::refused(object, message).with_hint(format!(
+            "the question is: {question} To answer yes, run the command with `--yes`"
+        )))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::key_loss::{self, RecipientCounts};
 use crate::settings::quoted;
 use crate::unmarked_secrets;
 use serde::Serialize;
+use state_core::ErrorKind;
 use state_core::head::Keys;
 use state_encrypt::Recipient;
 use state_manager::{Recipients, Rekey, Stack};
@@ -185,7 +186,13 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
     }
     let changed = stack
         .add_named_recipient("recipients add", recipient, name)
-        .await?;
+        .await
+        .map_err(|error| match error.kind() {
+            ErrorKind::Conflict => CliError::from(error).with_hint(
+                "remove the escrow key with `statectl recipients remove --escrow RECIPIENT`, then add it with the name",
+            ),
+            _ => error.into(),
+        })?;
     report(context, &stack, changed)
 }
 

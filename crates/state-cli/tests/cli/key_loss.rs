@@ -57,6 +57,8 @@ fn escrow_key_is_kept_and_removed_only_explicitly() {
     anna(&["recipients", "remove", &bob, "--yes"]).exits(0);
     let listed = anna(&["recipients", "list"]).exits(0).stdout;
     assert!(listed.contains(&format!("{escrow}  escrow")), "{listed}");
+    let renamed = anna(&["recipients", "add", "--name", "safe", &escrow]).exits(13);
+    assert!(renamed.stderr.contains("is an escrow key"), "{renamed:?}");
     let refused = anna(&["recipients", "remove", &escrow, "--yes"]).exits(4);
     assert!(refused.stderr.contains("it is an escrow key"), "{refused:?}");
     as_user(

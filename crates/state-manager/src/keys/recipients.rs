@@ -7,6 +7,7 @@ use crate::keys::{trust, wrapped};
 use crate::lock;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::HeadChange;
+use state_core::head::Keys;
 use state_core::mutation::StackOutputs;
 use state_core::{Error, Head, Result, Serial, UpdateResult};
 use std::collections::BTreeMap;
@@ -63,6 +64,7 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String], name: Option<&str>)
     let are_known = more.iter().all(|one| known.contains(one));
     let recipients = with_more(known, &more);
     let wrapped = provider.wrap(id, Some(&recipients))?;
+    require_no_escrow_key(&locked.stack, head.keys.as_ref(), &more, name)?;
     let named = more
         .iter()
         .filter_map(|one| Some((one.clone(), name?.to_owned())));
@@ -123,6 +125,27 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Recipi
 
 fn unsealed(stack: &StackContext) -> Error {
     Error::sealed(stack.object(), "it has no data key: encrypt the stack first")
+}
+
+/// Refuses another name for an escrow key: the name is its only mark, which protects it from being removed like another
+/// recipient.
+fn require_no_escrow_key(
+    stack: &StackContext,
+    keys: Option<&Keys>,
+    more: &[String],
+    name: Option<&str>,
+) -> Result<()> {
+    let (Some(keys), Some(name)) = (keys, name) else {
+        return Ok(());
+    };
+    let is_escrow = |one: &&String| keys.names.get(*one).is_some_and(|name| name == Keys::ESCROW);
+    match more.iter().find(is_escrow).filter(|_| name != Keys::ESCROW) {
+        None => Ok(()),
+        Some(one) => Err(Error::conflict(
+            stack.object(),
+            format!("recipient {one} is an escrow key, and can't have the name `{name}`"),
+        )),
+    }
 }
 
 fn with_more(mut recipients: Vec<String>, more: &[String]) -> Vec<String> {

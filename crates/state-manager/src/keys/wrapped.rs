@@ -104,7 +104,12 @@ pub(crate) fn unwrap_from(stack: &StackContext, id: KeyId, files: &KeyFiles) -> 
     };
     // All files of the key are tried, because they are wrapped to different recipients.
     let files = files.get(&id).map(Vec::as_slice).unwrap_or_default();
-    let key = provider.unwrap(stack.lineage(), id, files)?;
+    let key = provider.unwrap(stack.lineage(), id, files);
+    // The provider doesn't know the name of the stack.
+    let key = key.map_err(|error| match error {
+        Error::Sealed { reason, .. } => Error::sealed(stack.object(), reason),
+        other => other,
+    })?;
     stack.keyring().keep(&key);
     Ok(key)
 }
