@@ -1,12 +1,18 @@
 //! The compaction that a clean close extends: what readers open and sync afterwards, and that nothing depends on it.
 
+mod faults;
+mod other_writers;
+mod races;
+
 use super::fixture::{TestStore, after, append, data, frame, head, nonce, request};
 use crate::FsBackend;
 use crate::testkit::{HostileFs, SimulatedFs};
 use state_core::backend::{Acquired, CollectableStore, StoredItemName, Tail};
 use state_core::head::{Collection, Watermark};
 use state_core::testkit::hostile::{Attacker, Verb};
-use state_core::{Backend, Base, Digest, Enveloped, Epoch, ErrorKind, Head, Nonce, Serial, Slot, Timestamp};
+use state_core::{
+    Backend, Base, Digest, Enveloped, Epoch, Error, ErrorKind, Head, Nonce, Serial, Slot, Timestamp,
+};
 use std::fs;
 use std::path::PathBuf;
 
@@ -15,6 +21,10 @@ const FRAME: u64 = 98;
 
 /// Closes the journal as a session does.
 async fn close(owner: &Acquired, tail: Tail) -> Head {
+    try_close(owner, tail).await.unwrap()
+}
+
+async fn try_close(owner: &Acquired, tail: Tail) -> Result<Head, Error> {
     let watermark = Watermark {
         slot: Slot(tail.next.get() - 1),
         chain: tail.chain,
@@ -26,8 +36,7 @@ async fn close(owner: &Acquired, tail: Tail) -> Head {
         head.closed = true;
         Ok(())
     };
-    let swapped = owner.writer.swap_head(Nonce::from_bytes(number), &closed).await;
-    swapped.unwrap()
+    owner.writer.swap_head(Nonce::from_bytes(number), &closed).await
 }
 
 /// One session that appends a frame.
@@ -270,7 +279,7 @@ async fn compaction_begins_anew_with_each_base() {
     for _ in 0..2 {
         session(&place.store).await;
     }
-    let (owner, base) = moved(&place).await;
+    let (owner, base) = moved(&place.store).await;
     assert!(
         !compaction(&place, 0).exists(),
         "the compaction of the earlier base"
@@ -295,8 +304,8 @@ async fn compaction_begins_anew_with_each_base() {
 }
 
 /// Moves the base to a new segment, as a checkpoint does.
-async fn moved(place: &TestStore) -> (Acquired, Base) {
-    let owner = place.acquire("me").await;
+async fn moved(store: &FsBackend) -> (Acquired, Base) {
+    let owner = store.acquire(head().lineage, &request("me", None)).await.unwrap();
     let base = Base {
         snapshot: None,
         start: owner.tail.next,
@@ -311,19 +320,8 @@ async fn moved(place: &TestStore) -> (Acquired, Base) {
     (owner, base)
 }
 
-#[tokio::test]
-async fn compaction_of_an_earlier_base_is_collected() {
-    let place = TestStore::new().await;
-    for _ in 0..2 {
-        session(&place.store).await;
-    }
-    let left = fs::read(compaction(&place, 0)).unwrap();
-    let (owner, base) = moved(&place).await;
-    // A crash may leave the file after the head was swapped.
-    fs::write(compaction(&place, 0), left).unwrap();
-    let item = StoredItemName::Journal(format!("{:020}.frames", 0));
-    let early = owner.writer.delete(std::slice::from_ref(&item)).await;
-    assert_eq!(early.unwrap_err().kind(), ErrorKind::Invalid);
+/// Moves the floor to the base, as a collection does.
+async fn set_floor(owner: &Acquired, base: &Base) {
     let floor = |head: &mut Head| {
         head.floor = base.start;
         head.collection = Some(Collection {
@@ -335,6 +333,30 @@ async fn compaction_of_an_earlier_base_is_collected() {
         Ok(())
     };
     owner.writer.swap_head(nonce(6), &floor).await.unwrap();
+}
+
+/// Moves the floor to the base, and deletes everything before it.
+async fn collected(store: &FsBackend, owner: &Acquired, base: &Base) {
+    set_floor(owner, base).await;
+    let items = store.stored_items(head().lineage, base.start).await.unwrap();
+    let names: Vec<_> = items.into_iter().map(|item| item.name).collect();
+    owner.writer.delete(&names).await.unwrap();
+}
+
+#[tokio::test]
+async fn compaction_of_an_earlier_base_is_collected() {
+    let place = TestStore::new().await;
+    for _ in 0..2 {
+        session(&place.store).await;
+    }
+    let left = fs::read(compaction(&place, 0)).unwrap();
+    let (owner, base) = moved(&place.store).await;
+    // A crash may leave the file after the head was swapped.
+    fs::write(compaction(&place, 0), left).unwrap();
+    let item = StoredItemName::Journal(format!("{:020}.frames", 0));
+    let early = owner.writer.delete(std::slice::from_ref(&item)).await;
+    assert_eq!(early.unwrap_err().kind(), ErrorKind::Invalid);
+    set_floor(&owner, &base).await;
     let items = place.store.stored_items(place.lineage, base.start).await.unwrap();
     assert!(items.iter().any(|listed| listed.name == item), "{items:?}");
     owner.writer.delete(&[item]).await.unwrap();
