@@ -140,6 +140,24 @@ impl StackPosition<'_> {
         })
     }
 
+    /// Whether this position of a closed journal is the pinned one, with nothing left to report. Another session may have
+    /// written a fence without data since: neither the epoch nor a fence at the end is pinned, see [`Self::to_pin`].
+    pub(crate) fn is_pinned_as(&self, pinned: &StackPin) -> bool {
+        let Some(own) = self.to_pin(Some(pinned)) else {
+            return false;
+        };
+        let is_same_end = pinned.next == own.next && pinned.chain == own.chain;
+        !pinned.unopened
+            && pinned.unreported_since.is_none()
+            && pinned.key == own.key
+            && pinned.sealing == own.sealing
+            && pinned.serial == own.serial
+            && pinned.revision == own.revision
+            && pinned.closed == self.closed
+            && pinned.epoch <= own.epoch
+            && (is_same_end || pinned.next < own.next)
+    }
+
     /// Whether this position lies before the pinned one.
     pub(crate) fn precedes(&self, pinned: &StackPin) -> bool {
         // The epoch of the head and a fence at the end aren't pinned either: see `to_pin`. A session that wrote no data

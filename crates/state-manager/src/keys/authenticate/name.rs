@@ -80,6 +80,8 @@ pub(crate) struct ResolvedName {
     /// The stack that has the name, as its head spells the name; none if it gave the name up. Its key is unwrapped
     /// already.
     pub(crate) stack: Option<StackContext>,
+    /// The head that authenticates the pointer; none if it is missing.
+    pub(crate) head: Option<Authenticated<Head>>,
 }
 
 /// Authenticates a pointer by the head of its stack.
@@ -104,6 +106,7 @@ pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Re
                 NameTarget::Removed(_) | NameTarget::MovedTo { .. } => Ok(ResolvedName {
                     pointer: Authenticated::new(pointer.clone(), Proof::Unchecked),
                     stack: None,
+                    head: None,
                 }),
             };
         }
@@ -132,6 +135,7 @@ pub(crate) async fn named(store: &StoreContext, unchecked: &UncheckedName) -> Re
     Ok(ResolvedName {
         pointer: Authenticated::new(pointer.clone(), proof),
         stack: is_bound.then_some(stack),
+        head: Some(opened.head),
     })
 }
 
