@@ -9,7 +9,7 @@ use state_core::json::{View, child_pointer};
 use state_core::sensitive::{OutputMarks, SecretStrings, covered_pointers};
 use state_core::{SharedEntry, Snapshot, State, sealed};
 use state_manager::{Session, Stack};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many places a warning names.
 const NAMED: usize = 5;
@@ -53,21 +53,28 @@ pub(crate) async fn lost_by_edit<'a>(
     before: &State,
     after: impl Iterator<Item = &'a SharedEntry>,
 ) -> Result<Vec<String>, CliError> {
-    // Only few edits change marks: the others must not pay for decrypting the state.
+    // Most edits change no mark: they must not pay for decrypting the state, or for a search in it.
+    let marked = before
+        .entries()
+        .filter(|entry| !(entry.sensitive_inputs.is_empty() && entry.sensitive_outputs.is_empty()));
+    let (mut by_key, mut by_uid) = (BTreeMap::new(), BTreeMap::new());
+    for entry in marked {
+        by_key.insert(entry.key(), entry);
+        by_uid.extend(entry.uid.map(|uid| (uid, entry)));
+    }
     let has_lost_mark = |entry: &&SharedEntry| {
         let is_lost = |was: &[String], is: &[String]| was.iter().any(|mark| !is.contains(mark));
         // An edit can also change the address.
-        let by_uid = || {
-            before
-                .entries()
-                .find(|was| entry.uid.is_some() && was.uid == entry.uid)
-        };
-        before.entry(&entry.key()).or_else(by_uid).is_some_and(|was| {
+        let by_uid = || by_uid.get(&entry.uid?);
+        by_key.get(&entry.key()).or_else(by_uid).is_some_and(|was| {
             is_lost(&was.sensitive_inputs, &entry.sensitive_inputs)
                 || is_lost(&was.sensitive_outputs, &entry.sensitive_outputs)
         })
     };
-    let changed: Vec<SharedEntry> = after.filter(has_lost_mark).cloned().collect();
+    let changed: Vec<SharedEntry> = match by_key.is_empty() {
+        true => Vec::new(),
+        false => after.filter(has_lost_mark).cloned().collect(),
+    };
     let stack = session.stack();
     if changed.is_empty() || stack.policy().await? != SealingPolicy::Sensitive {
         return Ok(Vec::new());
@@ -96,15 +103,13 @@ pub(crate) async fn lost_by_rekey(
     stack: &Stack,
     policy: Option<SealingPolicy>,
 ) -> Result<Vec<String>, CliError> {
-    let policy = match policy {
-        Some(policy) => policy,
-        None => stack.policy().await?,
-    };
-    if policy != SealingPolicy::Sensitive {
+    // One read answers all three questions: policy, values and data key.
+    let view = stack.tip().await?;
+    if policy.unwrap_or(view.head.policy) != SealingPolicy::Sensitive {
         return Ok(Vec::new());
     }
-    let stored = stack.tip().await?.snapshot();
-    let (opened, unopened) = stack.reveal_if_possible(stored.clone()).await?;
+    let stored = view.snapshot();
+    let (opened, unopened) = view.reveal_if_possible(stored.clone()).await?;
     // Without an identity the key can't be replaced, and the command reports why.
     let unmarked: Vec<String> = match unopened {
         Some(_) => Vec::new(),

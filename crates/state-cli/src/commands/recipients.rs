@@ -7,7 +7,6 @@ use crate::key_loss::{self, RecipientCounts};
 use crate::settings::quoted;
 use crate::unmarked_secrets;
 use serde::Serialize;
-use state_core::ErrorKind;
 use state_core::head::Keys;
 use state_encrypt::Recipient;
 use state_manager::{Recipients, Rekey, Stack};
@@ -99,7 +98,7 @@ fn recipient_name(text: &str) -> Result<String, String> {
         || looks_like_mark
     {
         return Err(format!(
-            "a name has 1 to {MAX_NAME} printable characters, doesn't begin like a recipient, and isn't `you` and doesn't contain `(you)`"
+            "a name has 1 to {MAX_NAME} printable characters, doesn't begin like a recipient, isn't `you` and doesn't contain `(you)`"
         ));
     }
     Ok(text.to_owned())
@@ -137,6 +136,9 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         } => remove(context, recipients, *outputs, *escrow).await,
     }
 }
+
+/// Text of the error about another name for an escrow key.
+const ESCROW_KEY: &str = "is an escrow key";
 
 /// Lets the age plugins of recipients run that the user named in this command. Malformed recipients are refused later.
 fn trust_plugins(context: &Context, recipients: &[String]) {
@@ -187,11 +189,12 @@ async fn add_named(context: &Context, recipient: &str, name: &str) -> CommandRes
     let changed = stack
         .add_named_recipient("recipients add", recipient, name)
         .await
-        .map_err(|error| match error.kind() {
-            ErrorKind::Conflict => CliError::from(error).with_hint(
-                "remove the escrow key with `statectl recipients remove --escrow RECIPIENT`, then add it with the name",
-            ),
-            _ => error.into(),
+        .map_err(|error| match CliError::from(error) {
+            refused if refused.message.contains(ESCROW_KEY) => refused.with_hint(format!(
+                "to make it an ordinary recipient, run `statectl recipients remove --escrow {}` first",
+                quoted(recipient)
+            )),
+            other => other,
         })?;
     report(context, &stack, changed)
 }
