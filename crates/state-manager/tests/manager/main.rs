@@ -29,6 +29,7 @@ mod move_rollback;
 mod moves;
 mod names;
 mod objects;
+mod parked_results;
 mod pending_edits;
 mod persistent;
 #[cfg(feature = "fs")]

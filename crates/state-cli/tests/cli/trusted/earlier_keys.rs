@@ -47,6 +47,36 @@ fn secret_under_an_earlier_key_warns_or_is_refused() {
 }
 
 #[test]
+fn program_with_a_secret_under_an_earlier_key_is_refused_by_the_expected_key() {
+    let sandbox = Sandbox::new();
+    let sealing = |arguments: &[&str]| run(&mut sandbox.sealing(arguments));
+    sealing(&["init"]).exits(0);
+    sealing(&["stack", "new", "default"]).exits(0);
+    let input = sandbox.write("token", SECRET);
+    let mut encrypt = sandbox.sealing(&["secret", "encrypt", "token"]);
+    let sealed = run(encrypt.stdin(std::fs::File::open(input).unwrap())).exits(0);
+    let program = format!(
+        "config:\n  token: {{ type: string, secret: true, sealed: \"{}\" }}\nresources:\n  a: {{ kind: file, inputs: {{ \
+         path: a, content: \"${{config.token}}\" }} }}",
+        sealed.stdout.trim()
+    );
+    sandbox.write("state.yaml", program);
+    let before = key_id(&sandbox);
+    sealing(&["rekey", "--yes"]).exits(0);
+    let now = key_id(&sandbox);
+    sealing(&["preview"]).exits(0);
+    for command in [&["preview"][..], &["up", "--yes"]] {
+        let refused = sealing(&[command, &["--expect-key", &now]].concat()).exits(1);
+        assert!(
+            refused.stderr.contains(&before) && !format!("{refused:?}").contains(SECRET),
+            "{refused:?}"
+        );
+    }
+    assert!(!sandbox.path().join("a").exists(), "nothing may be made");
+    sealing(&["up", "--yes", "--expect-key", &now, "--expect-key", &before]).exits(0);
+}
+
+#[test]
 fn lost_mark_of_a_secret_is_reported_by_edit_and_rekey() {
     let sandbox = sealed_shop();
     let script = r#"sed -z -i 's/"sensitive-[a-z]*": \[[^]]*\],//g' "$1""#;
