@@ -126,3 +126,26 @@ pub(super) fn revision(payload: &[u8], chain: &Digest) -> Option<RevisionId> {
 pub(super) fn contains(bytes: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(bytes).contains(text)
 }
+
+/// The heads that the store returned from this path, in order.
+pub(super) fn served_heads(contents: &[(String, Bytes)], path: &str) -> Vec<Head> {
+    let served = contents.iter().filter(|(object, _)| object == path);
+    served
+        .filter_map(|(_, bytes)| Head::decode(path, bytes).ok())
+        .collect()
+}
+
+/// Whether the store returned a plain head from this path before the wrapped key that opens the stack. A client without
+/// memory then takes the stack for one that was never sealed. A client that could authenticate the stack must refuse a plain
+/// head later.
+pub(super) fn shows_plain_first(scenario: &Scenario, contents: &[(String, Bytes)], path: &str) -> bool {
+    let keys = path.replace("head.json", "keys/");
+    let is_plain = |(object, bytes): &(String, Bytes)| {
+        object == path && Head::decode(path, bytes).is_ok_and(|head| head.key_id.is_none())
+    };
+    let opens = |(object, bytes): &(String, Bytes)| {
+        object.starts_with(&keys) && scenario.last().get(object) == Some(bytes)
+    };
+    let first = contents.iter().position(is_plain);
+    first.is_some_and(|first| !contents[..first].iter().any(opens))
+}

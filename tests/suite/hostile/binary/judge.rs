@@ -3,7 +3,7 @@
 
 use super::answers::{Resources, Shown, documents, is_between, is_foreign, is_missing_log, logged_updates};
 use super::commands::{COLLEAGUE, Command};
-use super::evidence::{Written, contains, revision};
+use super::evidence::{Written, contains, revision, served_heads, shows_plain_first};
 use super::memory;
 use super::next_reader::next_reader;
 use super::scenario::{CANARY, Client, Run, Scenario};
@@ -12,7 +12,7 @@ use state_core::head::SealingPolicy;
 use state_core::journal::FrameKind;
 use state_core::testkit::hostile::Request;
 use state_core::testkit::hostile::forgeries::MARKER;
-use state_core::{Digest, Enveloped, Frame, Head, RevisionId};
+use state_core::{Digest, Frame, Head, RevisionId};
 use state_manager::Authenticity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,18 +177,12 @@ impl Judge {
         written: &Written,
     ) -> bool {
         let path = scenario.head();
-        let served_heads = |path: &str| -> Vec<Head> {
-            let served = run.bucket.served();
-            let served = served.iter().filter(|(object, _)| *object == path);
-            served
-                .filter_map(|(_, bytes)| Head::decode(path, bytes).ok())
-                .collect()
-        };
-        let shows_plain = |served: &[Head]| served.first().is_some_and(|head| head.key_id.is_none());
-        let served = served_heads(&path);
-        // A stack that was never sealed. A client that authenticated the stack must refuse a plain head later.
-        let is_plain = shows_plain(&served)
-            || (command.is_about_the_store() && shows_plain(&served_heads(&scenario.other_head())));
+        let contents = run.bucket.served();
+        let served = served_heads(&contents, &path);
+        // A stack that was never sealed.
+        let is_plain = shows_plain_first(scenario, &contents, &path)
+            || (command.is_about_the_store()
+                && shows_plain_first(scenario, &contents, &scenario.other_head()));
         // A stack of a time when the attacker held the data key.
         let honest = |id| written.keys.contains_key(&id);
         let is_former = served
