@@ -56,7 +56,7 @@ fn parked(step: Mutation, name: &str) -> Ended {
     assert!(poll_once(&mut ended).is_none(), "the result must wait");
     assert!(
         waits.load(Ordering::SeqCst),
-        "the caller must be told that it may begin the next step"
+        "the caller must learn that it may begin the next step"
     );
     ended
 }
@@ -130,7 +130,7 @@ async fn result_of_a_dropped_future_is_written_without_another_step() {
 }
 
 #[tokio::test]
-async fn result_that_is_dropped_while_the_queue_is_full_is_not_overtaken_by_the_end_of_its_update() {
+async fn full_queue_writes_a_dropped_result_before_the_update_ends() {
     let (stack, _) = counted(Arc::new(StoppedClock)).await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

@@ -47,7 +47,7 @@ fn secret_under_an_earlier_key_warns_or_is_refused() {
 }
 
 #[test]
-fn program_with_a_secret_under_an_earlier_key_is_refused_by_the_expected_key() {
+fn earlier_key_in_a_program_is_refused_by_the_expected_key() {
     let sandbox = Sandbox::new();
     let sealing = |arguments: &[&str]| run(&mut sandbox.sealing(arguments));
     sealing(&["init"]).exits(0);
