@@ -26,7 +26,7 @@ impl Clock for StoppedClock {
     }
 
     async fn sleep(&self, _duration: Duration) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
