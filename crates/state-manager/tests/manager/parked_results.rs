@@ -30,7 +30,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// A stack on this clock, and the number of its calls.
+/// A stack of a client with this clock, and the plan that counts the calls to its store.
 async fn counted(clock: Arc<dyn Clock>) -> (Stack, FaultPlan) {
     let (backend, stack) = new_stack().await;
     let wrapped = FaultyBackend::new(Arc::new(backend));
